@@ -86,7 +86,7 @@ class Fingerprints(NamedTuple):
             self.environment == _environment()
             and _are_unchanged(self.code)
             and _are_unchanged(self.directories)
-            and all(_type(registry, name) == declared for name, declared in self.types.items())
+            and all(_type_declaration(registry, name) == declared for name, declared in self.types.items())
             and all(_is_same_file(*file) for file in self.files)
             # A whole run warns of a manifest that other users can change.
             and not any(registry.trust.who_can_change(path) for path, *_ in self.files)
@@ -114,8 +114,8 @@ def take_fingerprints(
     None: a provider ran in a worker, whose code is not known here, or a file was replaced during the run. ``derived``
     values depend also on the code of earlier runs, and on where later ones would find it.
     """
-    code, files = _code(began, derived.code if derived else ()), _files(catalog.manifest)
-    directories = _directories(began, code) if code and derived and derived.used else []
+    code, files = _code_stamps(began, derived.code if derived else ()), _manifest_files(catalog.manifest)
+    directories = _directory_stamps(began, code) if code and derived and derived.used else []
     if directories is None:
         return None
     definitions = {entry.definition for entry in catalog.entries}
@@ -123,7 +123,7 @@ def take_fingerprints(
         return None
     types: dict[str, Sequence[object]] = {}
     for name in {definition.name for definition in definitions}:
-        if (declared := _type(providers.registry, name)) is None:
+        if (declared := _type_declaration(providers.registry, name)) is None:
             return None
         types[name] = declared
     return Fingerprints(_environment(), code, directories, files=files, types=types, chosen=providers.chosen())
@@ -137,12 +137,12 @@ def _environment() -> list[object]:
     return [sys.version, os.geteuid(), list(sys.path)]
 
 
-def _code(began: int, more: Iterable[str]) -> list[list[object]] | None:
+def _code_stamps(began: int, more: Iterable[str]) -> list[list[object]] | None:
     """Return a stamp of every file of loaded code, and of ``more``, or None if one was replaced since."""
     return _stamps({*map(_file_of, _module_paths()), *more} - {""}, began)
 
 
-def _directories(began: int, code: Iterable[Sequence[Any]]) -> list[list[object]] | None:
+def _directory_stamps(began: int, code: Iterable[Sequence[Any]]) -> list[list[object]] | None:
     """Return a stamp of every directory with ``code`` or on the search path, or None if one changed during the run."""
     names = {os.path.dirname(path) for path, *_ in code} | {os.path.abspath(path) for path in sys.path}
     return _stamps(filter(os.path.isdir, names), began)
@@ -158,6 +158,7 @@ def _stamps(paths: Iterable[str], began: int) -> list[list[object]] | None:
 
 
 def _are_unchanged(stamps: Iterable[Sequence[Any]]) -> bool:
+    """Return whether every file of the ``stamps`` exists and has its stamp."""
     try:
         return all(_stamp(stamp[0]) == stamp for stamp in stamps)
     except OSError:
@@ -165,11 +166,13 @@ def _are_unchanged(stamps: Iterable[Sequence[Any]]) -> bool:
 
 
 def _stamp(path: str) -> list[Any]:
+    """Return the path, size, time of the last status change (nanoseconds) and inode of a file. Raise ``OSError``."""
     status = os.stat(path)
     return [path, status.st_size, status.st_ctime_ns, status.st_ino]
 
 
 def _module_paths() -> set[str]:
+    """Return the paths of all modules that this process has loaded."""
     return {path for module in list(sys.modules.values()) if (path := getattr(module, "__file__", None))}
 
 
@@ -183,7 +186,7 @@ def _file_of(path: str) -> str:
 # The manifest and the types
 
 
-def _files(manifest: Manifest) -> list[list[str]] | None:
+def _manifest_files(manifest: Manifest) -> list[list[str]] | None:
     """Return the path, real path and digest of every file of a manifest.
 
     None for a program, for a file that is included under a condition, and for one included under two names, which
@@ -203,6 +206,7 @@ def _files(manifest: Manifest) -> list[list[str]] | None:
 
 
 def _is_same_file(path: str, real: str, digest: str) -> bool:
+    """Return whether a file of the manifest leads to the same place and has the same content."""
     try:
         return os.path.realpath(path) == real and _digest(reading.read_file(path)[0]) == digest
     except (OSError, ValueError):
@@ -213,7 +217,7 @@ def _digest(raw: bytes) -> str:
     return blake2b(raw, digest_size=32).hexdigest()
 
 
-def _type(registry: Registry, name: str) -> list[object] | None:
+def _type_declaration(registry: Registry, name: str) -> list[object] | None:
     """Return a type's files and its declaration, which may depend on the environment, or None without a file."""
     files = registry.files_of(name)
     if files is None:
@@ -317,7 +321,7 @@ class Conclusion(NamedTuple):
 def conclude(plan: ExecutionPlan) -> Conclusion | None:
     """Return the conclusion of a plan that had nothing to do; None if all resources are planned in every run."""
     catalog = plan.catalog
-    digests, keys = _digests(plan.steps), [""] * len(catalog.entries)
+    digests, keys = _step_digests(plan.steps), [""] * len(catalog.entries)
     variable = _types_with_variable_defaults(catalog.manifest)
     groups: dict[str, list[Entry]] = {}
     for step in plan.steps:
@@ -363,7 +367,7 @@ def row_digests(rows: Iterable[Mapping[str, object]]) -> list[str]:
     return digests
 
 
-def _digests(steps: Sequence[Step]) -> dict[int, str]:
+def _step_digests(steps: Sequence[Step]) -> dict[int, str]:
     """Return the digest of each step's row, by the index of its entry."""
     digests = row_digests(step.is_ or {} for step in steps)
     return {step.entry.index: digest for step, digest in zip(steps, digests, strict=True)}
@@ -418,7 +422,7 @@ def _named_entries(catalog: Catalog) -> Iterator[tuple[int, list[int]]]:
             indexes = {source.index for sources in entry.sources.values() for source in sources}
             # Any text in the metaparameters may be a reference.
             texts = (text for _, text in leaves(entry.declaration.meta) if type(text) is str)
-            indexes.update(target.index for text in texts for target in _find(catalog, text))
+            indexes.update(target.index for text in texts for target in _entries_of_text(catalog, text))
             yield entry.index, sorted(indexes)
 
 
@@ -430,7 +434,7 @@ def _in_outputs(catalog: Catalog) -> Iterator[Entry]:
                 yield entry
 
 
-def _find(catalog: Catalog, text: str) -> Sequence[Entry]:
+def _entries_of_text(catalog: Catalog, text: str) -> Sequence[Entry]:
     """Return the entries of a reference, which may have wildcards; none for another text."""
     try:
         name = parse(text)
@@ -510,7 +514,7 @@ def _plan_rest(request: CacheRequest, cached: CachedConclusion, snapshot: Snapsh
     # looks up declared resources has done so before it reads.
     documents = None if content["rest"] is None else saved_documents(content["rest"])
     catalog = compile_rest(conclusion.rest(), documents=documents)
-    affected = conclusion.affected(_read(catalog, conclusion, snapshot))
+    affected = conclusion.affected(_read_rows(catalog, conclusion, snapshot))
     # By now all providers are loaded, with their imports.
     _require(fingerprints.cover_loaded_code() and fingerprints.are_chosen(providers.chosen()))
     rest = conclusion.rest(affected)
@@ -526,6 +530,7 @@ def _plan_rest(request: CacheRequest, cached: CachedConclusion, snapshot: Snapsh
 
 
 def _require(condition: object) -> None:
+    """Raise ``_WholePlanNeededError`` unless a condition holds."""
     if not condition:
         raise _WholePlanNeededError
 
@@ -551,7 +556,7 @@ def _compile_rest(
     return catalog
 
 
-def _read(catalog: Catalog, conclusion: Conclusion, snapshot: Snapshot) -> Mapping[str, Mapping[Name, Resource]]:
+def _read_rows(catalog: Catalog, conclusion: Conclusion, snapshot: Snapshot) -> Mapping[str, Mapping[Name, Resource]]:
     """Return, by instance and name, the rows that must be compared, and those of ``catalog`` of the same instances."""
     snapshot.providers.assigned = partial(stated_implementations, catalog, None)
     return {
@@ -604,7 +609,7 @@ def _rest_of_files(plan: ExecutionPlan, conclusion: Conclusion, mask: Mask) -> l
     if mask or not all(row_digests(shoulds)) or _may_hold_secret(catalog.manifest):
         return None
     documents = without(catalog.manifest.documents, conclusion.left_out(rest))
-    files = [[document.file, document.data, _positions(document.heads(), list)] for document in documents]
+    files = [[document.file, document.data, _positions_as(document.heads(), list)] for document in documents]
     try:
         text = json.dumps(files)
     except (TypeError, ValueError, RecursionError):
@@ -614,16 +619,17 @@ def _rest_of_files(plan: ExecutionPlan, conclusion: Conclusion, mask: Mask) -> l
 
 def saved_documents(files: Sequence[Any]) -> list[Document]:
     """Return saved files as documents, whose text is parsed when a position is needed. Raises ``OSError``."""
-    return [_document(*file) for file in files]
+    return [_saved_document(*file) for file in files]
 
 
-def _document(file: str, data: object, heads: Mapping[str, Mapping[str, object]]) -> Document:
+def _saved_document(file: str, data: object, heads: Mapping[str, Mapping[str, object]]) -> Document:
+    """Return a saved file as a document."""
     raw, _ = reading.read_file(file)
     index = lambda: reading.parse(raw, file).root or Node((1, 1), {})  # noqa: E731 - of this file
-    return Document(data, file, raw, index, _positions(heads, tuple))
+    return Document(data, file, raw, index, _positions_as(heads, tuple))
 
 
-def _positions(heads: Mapping[str, Mapping[str, object]], kind: Callable[[Any], Any]) -> dict[str, dict[str, Any]]:
+def _positions_as(heads: Mapping[str, Mapping[str, object]], kind: Callable[[Any], Any]) -> dict[str, dict[str, Any]]:
     """Return positions as lists, which JSON has, or as tuples."""
     return {section: {key: kind(position) for key, position in heads[section].items()} for section in heads}
 

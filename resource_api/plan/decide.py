@@ -98,7 +98,7 @@ def _decide_orphan(entry: Entry, is_: Resource | None, inputs: DecisionInputs) -
     if reason := reason_to_forget(entry, inputs):
         return _forget(reason)
     if not exists(is_) and inputs.in_doubt:
-        return Decision(Action.DELETE, error=_in_doubt(entry))
+        return Decision(Action.DELETE, error=_in_doubt_error(entry))
     if not exists(is_):
         unconfirmed = inputs.record is not None and inputs.record.status == "unconfirmed"
         return _forget("its creation was not confirmed, and it does not exist" if unconfirmed else "it is gone already")
@@ -110,7 +110,8 @@ def _decide_orphan(entry: Entry, is_: Resource | None, inputs: DecisionInputs) -
     return Decision(Action.DELETE, differences, reasons=() if inputs.destroyed else ("no longer declared",))
 
 
-def _in_doubt(entry: Entry) -> str:
+def _in_doubt_error(entry: Entry) -> str:
+    """Return the error for a resource that may exist under an id that no record has."""
     return (
         "an interrupted run may have created it, and it cannot be found by its name:"
         f" 'resource-api import MANIFEST {entry.reference} ID' takes it over;"
@@ -140,7 +141,7 @@ def _decide_missing(entry: Entry, should: Resource, functions: ProviderFunctions
     if not entry.definition.ensurable:
         return Decision(Action.UPDATE, error="does not exist; resources of this type can be configured, not created")
     if inputs.in_doubt:
-        return Decision(Action.CREATE, error=_in_doubt(entry))
+        return Decision(Action.CREATE, error=_in_doubt_error(entry))
     if "ensure" not in should or not exists(should):
         return SAME
     if inputs.predecessor is None:
@@ -160,6 +161,7 @@ def create_decision(ensure: str, reasons: Sequence[str] = ()) -> Decision:
 
 
 def _creation_reasons(record: Record | None) -> Sequence[str]:
+    """Return the reasons, beyond its absence, to create a resource: an earlier run left it so."""
     if record is not None and record.status == "pending":
         return ("its replacement was interrupted, and the old one is gone",)
     return left_by_earlier_run(record)

@@ -197,6 +197,7 @@ class _Edges:
 
     @cached_property
     def _groups(self) -> Mapping[int, Mapping[int, Collection[int]]]:
+        """Entry → the group of its conditional replacement, see ``conditional_groups``."""
         return conditional_groups(step for step, removal in self._nodes if removal)
 
     def all(self) -> Iterator[Edge]:
@@ -212,6 +213,7 @@ class _Edges:
         yield from self._by_dependents()
 
     def _required(self, index: int) -> list[int]:
+        """Return the entries with a node that an entry requires, also by way of entries without one."""
         return _requirements(index, self._requires, self._present)
 
     def _before_removals(self) -> Iterator[Edge]:

@@ -95,6 +95,7 @@ class _ReplacingAttributes(NamedTuple):
 
     @property
     def all(self) -> tuple[str, ...]:
+        """The attributes, each once."""
         return tuple(dict.fromkeys((*self.fixed, *self.provided, *self.declared)))
 
 
@@ -119,7 +120,7 @@ def _replacing_attributes(
         if source is not None:
             fixed[attribute] = f"'{attribute}' comes from {source}, which is replaced"
         else:
-            fixed[attribute] = _fixed(change)
+            fixed[attribute] = _fixed_reason(change)
     declared = _changes_at(differences, lifecycle.replace_on_changes)
     provided = [
         change
@@ -133,7 +134,7 @@ def _replacing_attributes(
     return _ReplacingAttributes(fixed, [change.attribute for change in declared], names, certain)
 
 
-def _fixed(difference: Difference) -> str:
+def _fixed_reason(difference: Difference) -> str:
     """Return the reason why a difference of an ``init_only`` attribute needs a replacement."""
     is_, should = show_attribute(difference.is_), show_attribute(difference.should)
     return f"'{difference.attribute}' can only be set at creation: it is {is_} and should be {should}"
@@ -161,7 +162,7 @@ def possible_failure(entry: Entry, differences: Sequence[Difference], planned: P
         return ()
     names = ", ".join(dict.fromkeys(change.attribute for change in undecided))
     reasons = [
-        _fixed(change) if change in fixed else f"its provider cannot change {change.attribute} in place"
+        _fixed_reason(change) if change in fixed else f"its provider cannot change {change.attribute} in place"
         for change in undecided
     ]
     condition = "only if" if len(undecided) == len(differences) else "if"

@@ -133,6 +133,7 @@ def claim_renamed(
 
 
 def _ambiguous(catalog: Catalog, entry: Entry, message: str) -> Problem:
+    """Return the problem of a former name that leads to more than one resource, at ``lifecycle`` of the entry."""
     position = catalog.manifest.place(entry.declaration, "lifecycle")
     return Problem(
         "lifecycle", message, "error", str(entry.reference), *position, code="alias", hint="only one can be it"

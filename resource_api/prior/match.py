@@ -115,9 +115,9 @@ def match(
         state, recovery = recovering.recover(catalog, state, functions)
     if not state.records and recovery.empty:
         return catalog, Prior(state, {}, {}, recovery=recovery, instances=instances)
-    records, moved_keys = _claim(catalog, state)
+    records, moved_keys = _claimed_records(catalog, state)
     orphaned.check_removed_titles(catalog, records)
-    errors = _upgrade(catalog, records, functions)
+    errors = _upgrade_records(catalog, records, functions)
     unclaimed = _unclaimed(state, records, moved_keys)
     # A record under the namevars of an older version of its type is unclaimed: no entry has its name.
     present, renaming = recovering.rename(instances.state, unclaimed, functions)
@@ -230,7 +230,7 @@ def _replaceable(entry: Entry) -> bool:
     return entry.meta.lifecycle.replace in {"delete_first", "create_first"}
 
 
-def _upgrade(
+def _upgrade_records(
     catalog: Catalog, records: dict[int, Record], functions: Callable[[str], ProviderFunctions]
 ) -> dict[int, str]:
     """Upgrade records written by another version of their type; return the errors of others, by index."""
@@ -245,7 +245,7 @@ def _upgrade(
     return errors
 
 
-def _claim(catalog: Catalog, state: StackState) -> tuple[dict[int, Record], list[RecordKey]]:
+def _claimed_records(catalog: Catalog, state: StackState) -> tuple[dict[int, Record], list[RecordKey]]:
     """Return records by the index of their entry, and the keys of those that were found by a former name."""
     former = former_names.FormerNames(catalog)
     claims: dict[int, Record] = {}
@@ -264,11 +264,11 @@ def _claim(catalog: Catalog, state: StackState) -> tuple[dict[int, Record], list
         if not (record.is_replaced or record.key in declared or orphaned.is_removed(record, removed))
     ]
     claimed = former_names.claim_renamed(catalog, free, renamed)
-    present = {index: _of_type(record, catalog.entries[index]) for index, record in claimed.items()}
+    present = {index: _as_type(record, catalog.entries[index]) for index, record in claimed.items()}
     return claims | present, [record.key for record in claimed.values()]
 
 
-def _of_type(record: Record, entry: Entry) -> Record:
+def _as_type(record: Record, entry: Entry) -> Record:
     """Return the record of a resource as one of the type that it has moved to, with nothing but its private data."""
     if record.type == entry.type:
         return record

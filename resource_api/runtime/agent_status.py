@@ -34,12 +34,12 @@ class Health(NamedTuple):
 
 def last_run(directory: str) -> LastRunJson | None:
     """Return the record of the last run, or None. Raise ``StateError`` for a damaged file."""
-    return cast("LastRunJson | None", _read(f"{directory}/{STATUS}", "last"))
+    return cast("LastRunJson | None", _read_document(f"{directory}/{STATUS}", "last"))
 
 
 def paused(directory: str) -> PauseJson | None:
     """Return the reason and the beginning (seconds since 1970) of a pause, or None. Raise ``StateError``."""
-    return cast("PauseJson | None", _read(f"{directory}/{PAUSED}", "paused"))
+    return cast("PauseJson | None", _read_document(f"{directory}/{PAUSED}", "paused"))
 
 
 def status(directory: str, wall: float) -> dict[str, Any]:
@@ -58,13 +58,13 @@ def assess(run: LastRunJson | None, pause_: PauseJson | None, wall: float) -> He
         unknown.append(f"it is paused: {pause_['reason']}")
     if wall - run["ended"] > STALE * run["period"]:
         unknown.append("it is stale: the last run ended more than two periods ago")
-    drift = _drift(run)
-    failures = [text for text in (run["problem"], _failure(run)) if text]
+    drift = _drift_sentences(run)
+    failures = [text for text in (run["problem"], _failure_sentence(run)) if text]
     code = UNKNOWN if unknown else (DRIFT if drift else GOOD) + (FAILING if failures else GOOD)
     return Health(code, tuple(dict.fromkeys((*unknown, *failures, *drift))))
 
 
-def _drift(run: LastRunJson) -> list[str]:
+def _drift_sentences(run: LastRunJson) -> list[str]:
     """Return the sentence about drift, if any: pending changes of a noop run, or corrections."""
     summary = run["summary"]
     count = run["corrective"]
@@ -75,13 +75,14 @@ def _drift(run: LastRunJson) -> list[str]:
     return [f"{count} would be changed" if run["mode"] == "noop" else f"{count} had drifted and were corrected"]
 
 
-def _failure(run: LastRunJson) -> str:
+def _failure_sentence(run: LastRunJson) -> str:
+    """Return the sentence about the failure of a run, or an empty text."""
     if run["exit_code"] in {0, DRIFT}:
         return ""
     return run["failure"] or f"the last run ended with exit code {run['exit_code']}"
 
 
-def _read(path: str, part: str) -> object:
+def _read_document(path: str, part: str) -> object:
     """Return a document, a part of ``agent status --json``, or None without a file. Raise ``StateError``."""
     try:
         document: object = json.loads(reading.read(path, _LARGEST))

@@ -91,7 +91,7 @@ class ProviderSelector:
             if provider is None:
                 return self._from_config(type_name, config, providers)
             if (declared := self._find(provider)) is None:
-                raise UsageError(self._unknown(provider))
+                raise UsageError(self._unknown_message(provider))
             return self._from_manifest(type_name, provider, declared, inputs, providers)
 
     def _from_config(
@@ -126,7 +126,7 @@ class ProviderSelector:
         except ValueError as error:
             raise UsageError(str(error)) from error
         needed = provider_config.reduce_to_provider(manifest, provider, self._registry.types_with_function)
-        if problems := list(_resource_values(needed)):
+        if problems := list(_resource_value_problems(needed)):
             raise ManifestError(problems)
         needed_inputs = {
             name: value for name, value in inputs.items() if name in needed.inputs or name not in manifest.inputs
@@ -147,9 +147,11 @@ class ProviderSelector:
         return next((manifest for manifest in self._declared() if provider in manifest.providers), None)
 
     def _declared(self) -> Iterator[Manifest]:
+        """Yield the manifests in ``providers.yaml`` of the module path's directories."""
         return map(reading.read_providers, self._registry.data_files(PROVIDERS))
 
-    def _unknown(self, provider: str) -> str:
+    def _unknown_message(self, provider: str) -> str:
+        """Return the message for a provider that no ``providers.yaml`` declares."""
         suggestion = nearest(provider, [name for manifest in self._declared() for name in manifest.providers])
         advice = "declare it in providers.yaml in a directory of the module path, or name the manifest that declares it"
         return f"unknown provider '{provider}'; {advice}" + (f"; {suggestion}" if suggestion else "")
@@ -210,21 +212,21 @@ def _declared_members(manifest: Manifest, definition: TypeDefinition, provider: 
     return declared
 
 
-def _resource_values(manifest: Manifest) -> Iterator[Problem]:
+def _resource_value_problems(manifest: Manifest) -> Iterator[Problem]:
     """Yield a problem for each value that needs a resource."""
     for declared in manifest.providers.values():
         for key, value in declared.config.items():
-            for message in _resource_paths(value):
+            for message in _resource_path_errors(value):
                 position = declared.origin.place("config", key)
                 yield Problem(
                     None, f"provider '{declared.name}': {key}: {message}", "error", "", *position, code="provider"
                 )
     for name, value in manifest.values.items():
-        for message in _resource_paths(value):
+        for message in _resource_path_errors(value):
             yield Problem(None, f"value '{name}': {message}", "error", "", *manifest.place(("values", name)))
 
 
-def _resource_paths(value: object) -> list[str]:
+def _resource_path_errors(value: object) -> list[str]:
     """Return the errors about references to resources in a configuration: none is read here."""
     try:
         paths = list(expression.find_paths(value))

@@ -186,11 +186,13 @@ class RunEnvironment(ResourceReader):
         return compiler
 
     def _stack_outputs(self, project: str, name: str) -> Values:
+        """Return the recorded outputs of another stack for a manifest of ``project``, and mask their secrets."""
         outputs = _recorded_outputs(self.store, StackName(self.project or project, self.stack), name)
         self.log.mask.add(outputs)
         return outputs
 
     def _reported(self, catalog: Catalog) -> Catalog:
+        """Mask the secrets of a catalog, send its warnings and log its notes; return it."""
         catalog = self.masked(catalog)
         for warning in catalog.warnings:
             self.notify(Diagnosed(warning))

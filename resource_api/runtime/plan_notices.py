@@ -58,7 +58,7 @@ def report_findings(
         for step in plan.steps if log.enabled("debug") else ():
             if step.decision.tolerated:
                 log.write("debug", str(step.reference), f"planned: {'; '.join(step.decision.tolerated)}")
-        speaks = recorded and not isinstance(store, NoStore) and (_does_something(plan) or log.enabled("info"))
+        speaks = recorded and not isinstance(store, NoStore) and (_may_record(plan) or log.enabled("info"))
         if speaks and store.stacks():
             report_other_stacks(plan, store, log)
     if notify is not None:
@@ -67,7 +67,7 @@ def report_findings(
                 notify(PlannedChange(step))
 
 
-def _does_something(plan: ExecutionPlan) -> bool:
+def _may_record(plan: ExecutionPlan) -> bool:
     """Whether a run may record anything: a resource or an output differs from its record."""
     return bool(plan.output_changes) or len(plan.in_sync) < len(plan.steps) or not plan.prior.state.serial
 
@@ -126,7 +126,7 @@ def report_other_stacks(plan: ExecutionPlan, store: Store, log: Log) -> None:
     state = plan.prior.state
     own_stack = StackName(state.project, state.stack)
     gone = [difference.attribute for difference in plan.output_changes if difference.should is None]
-    steps = list(_concerned(plan, log))
+    steps = list(_shareable_steps(plan, log))
     if not (gone or steps or _is_new(state)):
         return
     other_stacks = [name for name in store.stacks() if name != own_stack]
@@ -141,16 +141,16 @@ def report_other_stacks(plan: ExecutionPlan, store: Store, log: Log) -> None:
 # Things that another stack records too
 
 
-def _concerned(plan: ExecutionPlan, log: Log) -> Iterator[Step]:
+def _shareable_steps(plan: ExecutionPlan, log: Log) -> Iterator[Step]:
     """Yield the steps that change a resource or first record it, and at level info all others."""
     every = log.enabled("info")
     for step in plan.steps:
         is_thing = "imperative" not in step.definition.features and (exists(step.is_) or exists(step.should))
-        if is_thing and (every or _is_taken(step)):
+        if is_thing and (every or _changes_or_records(step)):
             yield step
 
 
-def _is_taken(step: Step) -> bool:
+def _changes_or_records(step: Step) -> bool:
     """Return whether this run changes a resource or first records it."""
     return not step.entry.meta.noop and (step.action not in _READING or bool(step.refreshed_by) or step.record is None)
 
@@ -176,7 +176,7 @@ def _log_shared(
             if step is not None and is_same_place(step.definition, plan.prior.instances, state, record):
                 stacks.setdefault(step.entry.index, []).append(str(name))
     shared = [step for step in steps if step.entry.index in stacks]
-    loud = {step.entry.index for step in shared if _is_taken(step)}
+    loud = {step.entry.index for step in shared if _changes_or_records(step)}
     if len(loud) > _NAMED and log.is_brief:
         names = "; ".join(dict.fromkeys(name for index in loud for name in stacks[index]))
         log.write("warning", "", f"{len(loud)} resources are recorded elsewhere too (-v names them): {names}")
@@ -234,7 +234,7 @@ def _is_new(state: StackState) -> bool:
 def _log_new(plan: ExecutionPlan, own_stack: StackName, other_stacks: Sequence[StackName], log: Log) -> None:
     """Log that a stack is new, whose name may be misspelt."""
     path = plan.catalog.manifest.path
-    described = _described(path)
+    described = _described_stacks(path)
     if own_stack.stack in described or (path and not os.path.exists(path)):
         return
     names_ = sorted(described | {name.stack for name in other_stacks if name.project == own_stack.project})
@@ -245,7 +245,7 @@ def _log_new(plan: ExecutionPlan, own_stack: StackName, other_stacks: Sequence[S
         log.write("notice", "", text)
 
 
-def _described(manifest: str) -> set[str]:
+def _described_stacks(manifest: str) -> set[str]:
     """Return the stacks with a file of inputs beside a manifest."""
     if not manifest:
         return set()

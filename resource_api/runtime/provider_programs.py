@@ -33,6 +33,7 @@ def programs(environment: RunEnvironment, source: Source, inputs: Mapping[str, o
 
 
 def _manifest(environment: RunEnvironment, source: Source, inputs: Mapping[str, object]) -> Manifest:
+    """Return a manifest with its includes; no program of its providers is searched."""
     with ProviderPool(environment.registry, environment.run) as providers:
         return environment.compiler.read_declarations(source, inputs, providers)
 

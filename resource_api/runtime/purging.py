@@ -84,7 +84,7 @@ class Purging:
         for rule in self._catalog.purges:
             records = self._strays(rule)
             if len(records) > rule.at_most:
-                problems.append(_problem(rule, _excess(rule, records), _ADVICE))
+                problems.append(_problem(rule, _excess_message(rule, records), _ADVICE))
             strays += [(record, rule) for record in records]
         if problems:
             raise PurgeError(problems)
@@ -138,6 +138,7 @@ class Purging:
         return kept_names
 
     def _is_kept(self, record: Record) -> bool:
+        """Return whether a recorded resource stays: it is left by a replacement, protected, or to be forgotten."""
         lifecycle = record.lifecycle
         leftover = record.is_replaced or record.status == "pending"
         is_exempt = lifecycle.protect or lifecycle.retain or lifecycle.external
@@ -221,7 +222,7 @@ def _problem(rule: PurgeRule, message: str, hint: str = "") -> Problem:
     return Problem(None, f"{rule.subject}: {message}", "error", "", *rule.position, code="purge", hint=hint)
 
 
-def _excess(rule: PurgeRule, records: Sequence[Record]) -> str:
+def _excess_message(rule: PurgeRule, records: Sequence[Record]) -> str:
     """Return the message about more resources than a rule may delete, with the first of them."""
     names = ", ".join(str(record.reference) for record in records[:_NAMED])
     more = f" and {len(records) - _NAMED} more" if len(records) > _NAMED else ""

@@ -266,6 +266,7 @@ class Runs:
         return runs[-1 - before]
 
     def _find(self, prefix: str) -> Mapping[str, Any]:
+        """Return the only run whose id begins with ``prefix``. Raise ``UsageError``."""
         runs = [run for run in self.all if str(run.get("run", "")).startswith(prefix)]
         if len(runs) != 1:
             which = f"{len(runs)} runs begin with" if runs else "there is no run"

@@ -125,18 +125,18 @@ def read_again(
         snapshot = Snapshot(providers)
         changed_records: list[_ChangedRecord] = []
         failures: list[str] = []
-        selected = _selected(list(state.records.values()), targets, excludes, selecting.aliases(catalog))
+        selected = _selected_records(list(state.records.values()), targets, excludes, selecting.aliases(catalog))
         for instance in dict.fromkeys(record.instance for record in selected):
             records = [record for record in selected if record.instance == instance]
             with runtime.log.bind(**name._asdict(), phase="observe"):
-                failures += _read_again(snapshot, state, records, changed_records)
+                failures += _read_records(snapshot, state, records, changed_records)
         drift = [Drifted(str(change.record.reference), change.drift) for change in changed_records if change.drift]
         for event in drift:
             runtime.notify(event)
         outputs: Mapping[str, object] = {}
         if not (targets or excludes or failures):
-            call = partial(_call, catalog, instances, providers)
-            outputs, failures = _outputs(catalog, state, [change.record for change in changed_records], call)
+            call = partial(_call_function, catalog, instances, providers)
+            outputs, failures = _refreshed_outputs(catalog, state, [change.record for change in changed_records], call)
         changed = output_changes(state.outputs, {**state.outputs, **outputs}, state.salt) if outputs else ()
         written = seal_secrets({**state.outputs, **outputs}, state.salt) if changed else None
         refreshed = Commit([change.record for change in changed_records], outputs=written)
@@ -151,7 +151,7 @@ def read_again(
     return Refreshed([Drift(str(change.record.reference), change.changes) for change in changed_records], changed)
 
 
-def _outputs(
+def _refreshed_outputs(
     catalog: Catalog,
     state: StackState,
     changed: Sequence[Record],
@@ -189,7 +189,7 @@ def _outputs(
     return {} if failures else {name: value for name, value in values.items() if not is_unknown(value)}, failures
 
 
-def _call(
+def _call_function(
     catalog: Catalog,
     instances: ProviderInstances,
     providers: ProviderPool,
@@ -206,7 +206,7 @@ def _call(
         raise EvaluationError(str(error)) from error
 
 
-def _selected(
+def _selected_records(
     records: Sequence[Record], targets: Sequence[str], excludes: Sequence[str], aliases: Mapping[str, str]
 ) -> list[Record]:
     """Return the records that targets and exclusions select; a replaced resource belongs to its successor."""
@@ -243,7 +243,7 @@ def _refresh_document(
     return masked
 
 
-def _read_again(
+def _read_records(
     snapshot: Snapshot, state: StackState, records: list[Record], changed_records: list[_ChangedRecord]
 ) -> list[str]:
     """Read the records of one provider instance; append the changed ones and return the failures."""

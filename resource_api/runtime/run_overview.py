@@ -49,7 +49,7 @@ def overview(runs: Runs | None, since: float, until: float) -> OverviewJson:
     changing = next((run for run in reversed(finished) if _changed(run)), None)
     needed = {run["run"]: run for run in (*recent, *newest, *([changing] if changing else []))}
     documents = {name: runs.load(run) for name, run in needed.items()} if runs is not None else {}
-    failing = [resource for run in newest if _failed(run) for resource in _failing(run, documents, finished)]
+    failing = [resource for run in newest if _failed(run) for resource in _failures(run, documents, finished)]
     return {
         "kind": "overview",
         "format_version": FORMAT_VERSION,
@@ -61,11 +61,11 @@ def overview(runs: Runs | None, since: float, until: float) -> OverviewJson:
         "changes": sum(map(_changed, recent)),
         "drifted": sum(run.get("drifted") or 0 for run in recent),
         "longest": round(max(map(_seconds, recent), default=0.0), 6),
-        "last": _finished(finished[-1]) if finished else None,
-        "last_change": _changes(changing, documents[changing["run"]]) if changing else None,
+        "last": _finished_run(finished[-1]) if finished else None,
+        "last_change": _last_change(changing, documents[changing["run"]]) if changing else None,
         "failing": failing[:MOST],
-        "drift": _drift(documents[run["run"]] for run in recent)[:MOST],
-        "slow": _slow(documents[run["run"]] for run in recent),
+        "drift": _drifted_resources(documents[run["run"]] for run in recent)[:MOST],
+        "slow": _slow_calls(documents[run["run"]] for run in recent),
     }
 
 
@@ -82,6 +82,7 @@ def _status(failing: Sequence[object], recent: Iterable[Line]) -> str:
 
 
 def _failed(run: Line) -> bool:
+    """Return whether a resource of a run failed, or the run as a whole."""
     summary = run["summary"]
     return bool(summary["failed"]) or (summary.get("exit_code") or 0) not in _SUCCEEDED
 
@@ -95,7 +96,7 @@ def _seconds(run: Line) -> float:
     return max(0.0, float(run["ended"] - run["started"]))
 
 
-def _finished(run: Line) -> FinishedRunJson:
+def _finished_run(run: Line) -> FinishedRunJson:
     """Return a finished run as ``report --json`` lists it."""
     return {
         "run": run["run"],
@@ -110,7 +111,7 @@ def _finished(run: Line) -> FinishedRunJson:
     }
 
 
-def _failing(run: Line, documents: Mapping[str, RunJson], finished: Iterable[Line]) -> list[FailingResourceJson]:
+def _failures(run: Line, documents: Mapping[str, RunJson], finished: Iterable[Line]) -> list[FailingResourceJson]:
     """Return the resources that failed in the last run of a stack, or its exit code as a failure without one."""
     began = run["ended"]
     for earlier in reversed([item for item in finished if _stack(item) == _stack(run)]):
@@ -122,7 +123,7 @@ def _failing(run: Line, documents: Mapping[str, RunJson], finished: Iterable[Lin
     rows = [(step["reference"], step["error"] or "failed", step["file"], step["line"]) for step in failed]
     rows = rows or [("", f"{run['command']} ended with exit code {run['summary'].get('exit_code') or 1}", None, None)]
     return [
-        {"reference": _cut(reference), "error": _cut(error), "file": file and _cut(file), "line": line, **fields}  # type: ignore[typeddict-item] # the fields of one run
+        {"reference": _short(reference), "error": _short(error), "file": file and _short(file), "line": line, **fields}  # type: ignore[typeddict-item] # the fields of one run
         for reference, error, file, line in rows
     ]
 
@@ -131,36 +132,36 @@ def _stack(run: Line) -> tuple[str, str]:
     return run["project"], run["stack"]
 
 
-def _changes(run: Line, document: RunJson) -> ChangedResourcesJson:
+def _last_change(run: Line, document: RunJson) -> ChangedResourcesJson:
     """Return the resources that a run has changed."""
     changed = [step for step in document["steps"] if step["status"] == "success"]
     resources: list[ChangedResourceJson] = [
-        {"reference": _cut(step["reference"]), "action": step["action"]} for step in changed[:MOST]
+        {"reference": _short(step["reference"]), "action": step["action"]} for step in changed[:MOST]
     ]
-    return {**_finished(run), "resources": resources}
+    return {**_finished_run(run), "resources": resources}
 
 
-def _drift(documents: Iterable[RunJson]) -> list[DriftedResourceJson]:
+def _drifted_resources(documents: Iterable[RunJson]) -> list[DriftedResourceJson]:
     """Return the resources that had drifted before runs, those with the most runs first."""
     drifted: dict[str, DriftedResourceJson] = {}
     for document in documents:
         for drift in document["drift"]:
-            reference = _cut(drift["reference"])
+            reference = _short(drift["reference"])
             row = drifted.setdefault(reference, {"reference": reference, "runs": 0, "last": 0.0, "attributes": []})
             row["runs"] += 1
             row["last"] = max(row["last"], document["ended"])
-            names = dict.fromkeys((*row["attributes"], *(_cut(change["attribute"]) for change in drift["changes"])))
+            names = dict.fromkeys((*row["attributes"], *(_short(change["attribute"]) for change in drift["changes"])))
             row["attributes"] = list(names)[:MOST]
     return sorted(drifted.values(), key=lambda row: -row["runs"])
 
 
-def _slow(documents: Iterable[RunJson]) -> list[SlowCallJson]:
+def _slow_calls(documents: Iterable[RunJson]) -> list[SlowCallJson]:
     """Return the calls that took longest."""
     calls = nlargest(_SLOW, (call for item in documents for call in item["calls"]), key=lambda call: call["seconds"])
     return [
         {
             "method": call["method"],
-            "first": _cut(call["first"]),
+            "first": _short(call["first"]),
             "resources": call["resources"],
             "seconds": call["seconds"],
         }
@@ -168,5 +169,5 @@ def _slow(documents: Iterable[RunJson]) -> list[SlowCallJson]:
     ]
 
 
-def _cut(text: str) -> str:
+def _short(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

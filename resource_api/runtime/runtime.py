@@ -218,6 +218,7 @@ class Runtime(RunEnvironment):
             raise ManifestError([problem._replace(file="") for problem in error.problems]) from error
 
     def _is_valid(self, manifest: Mapping[str, object]) -> bool:
+        """Return whether a manifest can be compiled."""
         try:
             self.compile(manifest)
         except ManifestError:

@@ -158,6 +158,7 @@ def load(path: str) -> PlanJson:
 
 
 def _check_format(saved: Mapping[str, object], path: str) -> None:
+    """Raise ``ManifestError`` for a document that another version of this program saved, or that is no plan."""
     version = saved.get("format_version")
     if version != documents.FORMAT_VERSION or "manifest" not in saved:
         raise _refused(path, f"format_version {version!r} is not a plan that this version saved")
@@ -385,7 +386,7 @@ def _steps(rows: Sequence[PlanStepJson], registry: Registry, *, verbose: bool) -
         definition, name = _definition(registry, row), str(row["reference"])
         fixed = definition is None or "refreshable" not in definition.features
         if documents.acts(row) or (fixed and name in notified):
-            step = _step(row, definition, only_ordered=fixed and name in subscribed)
+            step = _shown_step(row, definition, only_ordered=fixed and name in subscribed)
             yield step._replace(read_after=read_after.get(name, ""))
         elif name in read_after:
             yield StepDocument(name, Action.SAME, read_after=read_after[name])
@@ -403,7 +404,7 @@ def _read_after(rows: Sequence[PlanStepJson]) -> dict[str, str]:
     return {name: cause for name, cause in causes.items() if name != cause}
 
 
-def _step(saved: PlanStepJson, definition: TypeDefinition | None, *, only_ordered: bool) -> StepDocument:
+def _shown_step(saved: PlanStepJson, definition: TypeDefinition | None, *, only_ordered: bool) -> StepDocument:
     """Return a step of a saved plan in the form in which plans are rendered; without ``definition`` as it was saved."""
     reasons, deferred = split_reasons(saved["reasons"])
     action, effects = Action[saved["action"].upper()], saved.get("side_effects", ())

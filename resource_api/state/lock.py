@@ -31,6 +31,7 @@ _held: set[int] = set()
 
 
 def _close_inherited() -> None:
+    """Close the descriptors of the parent's locks in a forked child."""
     for fd in _held:
         with suppress(OSError):
             os.close(fd)
@@ -175,6 +176,7 @@ def start_time(pid: int) -> str:
 
 
 def _read_proc(name: str) -> str:
+    """Return the content of a file below ``/proc``, or an empty text."""
     try:
         with open(f"/proc/{name}", encoding="utf-8", errors="replace") as file:
             return file.read()

@@ -13,20 +13,23 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from resource_api.model.record import StackState
 from resource_api.state.stack_rows import DataKeys
+from resource_api.state.store import check_recorded, check_rename
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Container, Iterator, Sequence
 
     from resource_api.model.record import Commit, Intent
     from resource_api.model.values.errors import StateError
-    from resource_api.state.encryption.envelope import DataKey
     from resource_api.state.encryption.keys import Key
     from resource_api.state.stack_rows import RowWriter, StackRows
     from resource_api.state.store import StackName
 
 
 class StoreSession(Protocol):
-    """The session of one run, which writes."""
+    """The session of one run, which writes. Each change is all or nothing.
+
+    After an error the stack is read again before its next use: the object may differ from the database.
+    """
 
     #: The stacks that were read or written in this session.
     stacks: dict[StackName, StackRows]
@@ -34,10 +37,13 @@ class StoreSession(Protocol):
     failure: StateError | None
 
     def change(self, name: StackName, stack: StackRows, change: Callable[[RowWriter], object]) -> StackState:
-        """Apply ``change`` to a stack and write it, all or nothing; return the state afterwards. Raise ``StateError``.
+        """Apply ``change`` to a stack and write it; return the state afterwards. Raise ``StateError``."""
 
-        After an error the stack is read again before its next use: the object may differ from the database.
-        """
+    def rename(self, name: StackName, new: StackName, stack: StackRows, change: Callable[[RowWriter], object]) -> None:
+        """Apply ``change``, which moves a stack to a free name, and move its runs. Raise ``StateError``."""
+
+    def remove(self, name: StackName) -> None:
+        """Delete the rows of a recorded stack, and its runs. Raise ``StateError``."""
 
 
 S = TypeVar("S", bound=StoreSession)
@@ -60,6 +66,10 @@ class RowStore(ABC, Generic[S]):
     @abstractmethod
     def _open_stack(self, session: S, name: StackName) -> StackRows:
         """Return a stack for its first use in a session: as it is written, or a new one."""
+
+    @abstractmethod
+    def _recorded(self, session: S, *names: StackName) -> Container[StackName]:
+        """Return every stack of which anything is recorded, after ``names`` are claimed for the session."""
 
     def record_intents(self, name: StackName, intents: Sequence[Intent]) -> None:
         """Record the changes about to be made."""
@@ -92,10 +102,20 @@ class RowStore(ABC, Generic[S]):
         data_key = self._data_keys.replace(name, key)
         return session.change(name, stack, lambda tables: stack.overwrite(tables, state, data_key))
 
-    def _moved(self, stack: StackRows, new: StackName) -> tuple[StackState, DataKey | None]:
-        """Return the state and the data key of a stack under another name."""
-        data_key = None if stack.data_key is None else self._data_keys.replace(new, self._data_keys.key)
-        return stack.state._replace(**new._asdict(), serial=stack.state.serial + 1), data_key
+    def rename(self, name: StackName, new: StackName) -> None:
+        """Move a stack with its history to a name that is free."""
+        with self._writing() as session:
+            check_rename(name, new, self._recorded(session, name, new.checked()))
+            stack = self._stack(session, name)
+            state = stack.state._replace(**new._asdict(), serial=stack.state.serial + 1)
+            data_key = None if stack.data_key is None else self._data_keys.replace(new, self._data_keys.key)
+            session.rename(name, new, stack, lambda tables: stack.overwrite(tables, state, data_key))
+
+    def remove(self, name: StackName) -> None:
+        """Forget a stack with its history."""
+        with self._writing() as session:
+            check_recorded(name, self._recorded(session, name))
+            session.remove(name)
 
     def _stack(self, session: S, name: StackName) -> StackRows:
         """Return a stack of the session: as it was used last, or else opened."""

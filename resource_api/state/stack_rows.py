@@ -229,6 +229,7 @@ class StackRows:
         self._reset(data_key)
 
     def _reset(self, data_key: DataKey | None, positions: Mapping[str, int] | None = None) -> None:
+        """Forget all rows and intents; new rows get ``positions``, by table, or begin at 0."""
         self.data_key = data_key
         next_positions = {**dict.fromkeys(TABLES, 0), **(positions or {})}
         self._indexes = {table: RowIndex(table, self.number, data_key, next_positions[table]) for table in TABLES}
@@ -331,12 +332,14 @@ class StackRows:
             self._indexes["resource"].write(database, {record.key: pack(record) for record in batch})
 
     def _write_owed(self, database: RowWriter, keys: set[RecordKey]) -> None:
+        """Write the owed refreshes of ``keys`` as they are in the state, or delete them."""
         owed, index = self.state.owed, self._indexes["owed"]
         index.delete(database, [key for key in keys if key not in owed])
         if changed := {key: (*key, owed[key]) for key in owed if key in keys}:
             index.write(database, changed)
 
     def _add_batch(self, number: int, intents: Iterable[Intent]) -> None:
+        """Keep intents as the batch of a row, without writing it."""
         self._batches[number] = {intent.key: intent for intent in intents}
         self._batch_of |= dict.fromkeys(self._batches[number], number)
 
@@ -596,14 +599,14 @@ def pack(record: Record) -> list[object]:
 def unpack(columns: Sequence[Any]) -> Record:
     """Return the record of a row. Raises ``ValueError`` or ``TypeError`` for columns not of ``pack``."""
     row = RecordRow(*columns)
-    should = _apply(row.inputs, row.should)
+    should = _apply_difference(row.inputs, row.should)
     fields: tuple[Any, ...] = (
         intern(row.type),  # one text in memory for each type
         hashable_name(row.name),
         row.name if row.name == row.title else row.title,  # most titles are names: one text for both
         row.inputs,
         should,
-        None if row.is_ is None else _apply(should, row.is_),
+        None if row.is_ is None else _apply_difference(should, row.is_),
         row.owned,
         row.requires,
     )
@@ -630,12 +633,12 @@ def _difference(values: Mapping[str, object], base: Mapping[str, object]) -> lis
     more = {
         name: value
         for name, value in values.items()
-        if name not in base or (value is not base[name] and not _equal(value, base[name]))
+        if name not in base or (value is not base[name] and not _are_equal_scalars(value, base[name]))
     }
     return [more, *(name for name in base if name not in values)]
 
 
-def _apply(base: Mapping[str, object], difference: list[Any]) -> Mapping[str, object]:
+def _apply_difference(base: Mapping[str, object], difference: list[Any]) -> Mapping[str, object]:
     """Return the values that differ so from ``base``; ``base`` itself without a difference, because neither changes."""
     if len(difference) == 1 and not difference[0]:
         return base
@@ -646,6 +649,6 @@ def _apply(base: Mapping[str, object], difference: list[Any]) -> Mapping[str, ob
     return values
 
 
-def _equal(value: object, base: object) -> bool:
+def _are_equal_scalars(value: object, base: object) -> bool:
     """Whether two values are equal scalars of one type; nested values are not compared."""
     return type(value) is type(base) and type(value) in SCALAR_TYPES and bool(value == base)

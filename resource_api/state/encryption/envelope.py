@@ -112,6 +112,7 @@ class DataKey:
         return _change_state(state, self._bind_secret)._replace(encrypted=True)
 
     def _encrypt_secret(self, sealed: Sealed, path: SecretPlace) -> Sealed:
+        """Return a secret as ciphertext bound to its place; itself if it is that already, or a digest alone."""
         secret = sealed.secret
         if secret is None or (
             isinstance(secret, EncryptedSecret) and secret.place == path and secret.unlock == self.decrypt
@@ -120,6 +121,7 @@ class DataKey:
         return Sealed(sealed.digest, EncryptedSecret(self.encrypt(reveal(secret.reveal()), path), path, self.decrypt))
 
     def _bind_secret(self, sealed: Sealed, path: SecretPlace) -> Sealed:
+        """Return an encrypted secret that can decrypt itself at its place."""
         if not isinstance(sealed.secret, EncryptedSecret):
             return sealed
         return Sealed(sealed.digest, EncryptedSecret(sealed.secret.text, path, self.decrypt))
@@ -137,6 +139,7 @@ def _change_state(state: StackState, change: _Change) -> StackState:
 
 
 def _change_record(name: StackName, record: Record, change: _Change) -> Record:
+    """Return a record with each sealed secret replaced; its place begins with the URN and key of the record."""
     resource = Reference(record.type, record.title)
     prefix = (str(make_urn(name.stack, name.project, record.parent, resource)), *record.key)
     values = {field: value for field in _VALUES if (value := getattr(record, field)) and not _is_plain(value)}
@@ -149,6 +152,7 @@ def _is_plain(value: object) -> bool:
 
 
 def _change_outputs(name: StackName, outputs: Mapping[str, object], change: _Change) -> Values:
+    """Return outputs with each sealed secret replaced; its place begins with the stack."""
     prefix = ("output", name.project, name.stack)
     changed: Values = map_sealed(outputs, lambda sealed, path: change(sealed, (*prefix, *path)))
     return changed

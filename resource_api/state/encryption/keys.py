@@ -123,6 +123,7 @@ class PassphraseKey:
         return self._derive(bytes.fromhex(wrapped["salt"]), cost).decrypt(text, _PURPOSE)
 
     def _derive(self, salt: bytes, cost: Mapping[str, Any]) -> Cipher:
+        """Return the cipher of the key that scrypt derives from the passphrase, once for each salt and cost."""
         parameters = (salt, *cost.values())
         if parameters not in self._ciphers:
             key = scrypt(self._read_passphrase(), salt=salt, **cost, maxmem=2**31 - 1, dklen=KEY_BYTES)

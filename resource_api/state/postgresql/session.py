@@ -106,20 +106,19 @@ class LeasedSession:
             return None
 
     def _take(self, connection: Connection, name: StackName) -> Lease | StateLocked:
+        """Take the lease of a stack, for which the tables are created if needed."""
         if not self._server.has_tables(schema.exists):
             schema.create(connection, self._server.url)
         return leases.take(connection, name, self._holder, self._seconds)
 
     def _lease(self, name: StackName) -> Lease:
+        """Return the lease of a stack, claimed if the run has none."""
         if name not in self._leases:
             self.claim(name, self._timeout)
         return self._leases[name]
 
     def change(self, name: StackName, stack: StackRows, change: Callable[[CollectedRows], object]) -> StackState:
-        """Apply ``change`` to a stack and write it, all or nothing; return the state afterwards. Raise ``StateError``.
-
-        After an error the stack is read again before its next use: the object may differ from the tables.
-        """
+        """Apply ``change`` to a stack and write it; return the state afterwards. Raise ``StateError``."""
         try:
             rows = CollectedRows()
             change(rows)

@@ -22,10 +22,10 @@ from resource_api.state.postgresql.session import LeasedSession
 from resource_api.state.postgresql.tables import FetchedRows, damage
 from resource_api.state.row_store import RowStore
 from resource_api.state.stack_rows import StackRows, describe_stacks
-from resource_api.state.store import StackName, check_recorded, check_rename, not_recorded
+from resource_api.state.store import StackName, not_recorded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
     from resource_api.model.record import RecordKey, StackState
     from resource_api.state.encryption.keys import Key
@@ -185,29 +185,15 @@ class PostgresqlStore(RowStore[LeasedSession]):
                 raise not_recorded(name)
             return self._encrypt(session, name, stack, key)
 
-    def rename(self, name: StackName, new: StackName) -> None:
-        """Move a stack with its history to a name that is free."""
-        with self._writing() as session:
-            for stack_name in (name, new.checked()):
-                session.number(stack_name)
-            check_rename(name, new, self._recorded())
-            stack = self._stack(session, name)
-            state, data_key = self._moved(stack, new)
-            session.rename(name, new, stack, lambda rows: stack.overwrite(rows, state, data_key))
-
-    def remove(self, name: StackName) -> None:
-        """Forget a stack with its history."""
-        with self._writing() as session:
+    def _recorded(self, session: LeasedSession, *names: StackName) -> Container[StackName]:
+        """Return every stack of which anything is recorded, after ``names`` are claimed."""
+        for name in names:
             session.number(name)
-            check_recorded(name, self._recorded())
-            session.remove(name)
-
-    def _recorded(self) -> Sequence[StackName]:
-        """Return every stack of which anything is recorded."""
         query = f"SELECT project, stack FROM {SCHEMA}.stack WHERE body IS NOT NULL"
         return self._names(query)
 
     def _names(self, query: str) -> list[StackName]:
+        """Return the stacks that a query yields; none where no tables exist."""
         nothing: list[tuple[Any, ...]] = []
         return [StackName(*row) for row in self._read(lambda connection: connection.execute(query).fetchall(), nothing)]
 

@@ -55,17 +55,17 @@ def save(opened: OpenState, label: str, stack: StackRows, keys: Sequence[RecordK
     with suppress(OSError):
         make_directory(_directory(path))
         if private_files.is_private_directory(_directory(path)):
-            _write(path, _file_name(label), SavedConclusion(stack.name, _digest_header(header), ids, content))
+            _write_file(path, _file_name(label), SavedConclusion(stack.name, _digest_header(header), ids, content))
             _remove_oldest(path)
 
 
 def load(opened: OpenState, label: str) -> SavedConclusion | None:
     """Return the entry of ``label``, or None if its stack or the database file changed."""
     path = opened.database.path
-    identity = _read(path, _IDENTITY)
+    identity = _read_file(path, _IDENTITY)
     if identity is None or identity != _identity(path):
         return None
-    values = _read(path, _file_name(label))
+    values = _read_file(path, _file_name(label))
     if not isinstance(values, list) or len(values) != len(SavedConclusion._fields):
         return None
     try:
@@ -95,10 +95,11 @@ def validate(path: str) -> None:
     """Make the saved entries valid for the database file as it is now; its last connection must be closed."""
     with suppress(OSError):
         if private_files.is_private_directory(_directory(path)):
-            _write(path, _IDENTITY, _identity(path))
+            _write_file(path, _IDENTITY, _identity(path))
 
 
 def _digest_header(header: Header) -> str:
+    """Return a digest of a stack's header, which changes with every commit."""
     return blake2b(to_bytes(dict(header.content)), digest_size=16).hexdigest()
 
 
@@ -117,6 +118,7 @@ def _file_name(label: str) -> str:
 
 
 def _remove_oldest(path: str) -> None:
+    """Remove all but the newest entries."""
     with os.scandir(_directory(path)) as files:
         entries = [file for file in files if file.name != _IDENTITY]
         entries.sort(key=lambda file: file.stat(follow_symlinks=False).st_mtime_ns)
@@ -124,7 +126,7 @@ def _remove_oldest(path: str) -> None:
         os.unlink(file.path)
 
 
-def _read(path: str, name: str) -> object:
+def _read_file(path: str, name: str) -> object:
     """Return the content of a file, or None if it is missing, damaged, or could be another user's."""
     with suppress(OSError, ValueError, RecursionError):
         if not private_files.is_private_directory(_directory(path)):
@@ -135,7 +137,8 @@ def _read(path: str, name: str) -> object:
     return None
 
 
-def _write(path: str, name: str, content: object) -> None:
+def _write_file(path: str, name: str, content: object) -> None:
+    """Write JSON data after its digest, atomically. Raise ``OSError``."""
     body = json.dumps(content, ensure_ascii=False).encode("utf-8", "surrogatepass")
     new = f"{_directory(path)}/{name}.new"
     with os.fdopen(private_files.create(new), "wb") as file:

@@ -216,6 +216,7 @@ def _losses(before: Marker | None, best: _Intact) -> Iterator[str]:
 
 
 def _verify(path: str, find_data_key: FindDataKey, *, immutable: bool) -> _Intact | None:
+    """Return the states in a database if every row is intact, or None."""
     try:
         with closing(Database(path, immutable=True) if immutable else databases.open_for_reading(path)) as database:
             return _Intact(path, stack_rows.verify(database, find_data_key))
@@ -224,6 +225,7 @@ def _verify(path: str, find_data_key: FindDataKey, *, immutable: bool) -> _Intac
 
 
 def _unused_name(path: str) -> str:
+    """Return a name with the present time for a damaged database that is moved aside."""
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     number, name = 0, f"{path}.damaged-{stamp}"
     while os.path.lexists(name):

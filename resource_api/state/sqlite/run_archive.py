@@ -70,6 +70,7 @@ def remove_unreadable(database: Database) -> int:
 
 
 def _is_readable(database: Database, row_id: int) -> bool:
+    """Return whether a finished run can be shown."""
     try:
         return all(run["project"] and run["stack"] for run in decode_rows(database.read("run", row_id, row_id + 1)))
     except (StateDamaged, ValueError, TypeError, LookupError):
@@ -89,34 +90,35 @@ def write_file(path: str, run: str, content: bytes) -> None:
         os.chmod(directory, 0o700)
     if not private_files.is_private_directory(directory):
         raise PermissionError(errno.EPERM, f"{directory} is no directory of this user alone")
-    private_files.replace(f"{directory}/{_stamp()}-{run}.json", content)
+    private_files.replace(f"{directory}/{_time_stamp()}-{run}.json", content)
     _remove_oldest(directory)
 
 
 def read_file(path: str, run: str) -> bytes | None:
     """Return the content of a run's file, or None without one. Raises ``OSError``."""
     directory = f"{path}.runs"
-    name = next((name for name in _names(directory) if _id(name) == run), None)
+    name = next((name for name in _file_names(directory) if _run_of(name) == run), None)
     return None if name is None else private_files.read(f"{directory}/{name}")
 
 
 def saved_runs(path: str) -> list[str]:
     """Return the ids of the runs with a file, the oldest first. Raises ``OSError``."""
-    return [_id(name) for name in _names(f"{path}.runs")]
+    return [_run_of(name) for name in _file_names(f"{path}.runs")]
 
 
-def _names(directory: str) -> Sequence[str]:
+def _file_names(directory: str) -> Sequence[str]:
+    """Return the names of the files of runs, the oldest first; none in a directory that other users can write to."""
     with suppress(FileNotFoundError):
         if private_files.is_private_directory(directory):
             return sorted(filter(_NAME.fullmatch, os.listdir(directory)))
     return ()
 
 
-def _id(name: str) -> str:
+def _run_of(name: str) -> str:
     return name.partition("-")[2].removesuffix(".json")
 
 
-def _stamp() -> str:
+def _time_stamp() -> str:
     nanoseconds = time.time_ns()
     return time.strftime("%Y%m%dT%H%M%S", time.gmtime(nanoseconds // 10**9)) + f".{nanoseconds // 1000 % 10**6:06d}Z"
 

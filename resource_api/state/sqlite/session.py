@@ -16,7 +16,7 @@ from resource_api.model.values.reference import Reference, child_reference
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.state import stack_rows
 from resource_api.state.sqlite import database as databases
-from resource_api.state.sqlite import recovery
+from resource_api.state.sqlite import recovery, run_archive
 from resource_api.state.sqlite.recovery import Marker, read_marker, write_marker
 from resource_api.state.stack_rows import RecordRow, decode_rows
 
@@ -143,12 +143,18 @@ class WriteSession:
         return state
 
     def rename(self, name: StackName, new: StackName, stack: StackRows, change: Callable[[Database], object]) -> None:
-        """Apply ``change``, which moves ``stack``, in one transaction; before it the marker expects the old name."""
+        """Apply ``change``, which moves ``stack``, and move its runs; until then the marker expects the old name."""
+
+        def move(database: Database) -> None:
+            """Move the stack and its runs in one transaction."""
+            change(database)
+            run_archive.rename_stack(database, name, new)
+
         former = self._versions.pop(name, None)
         self.stacks.pop(name, None)
         self.stacks[new] = stack
         try:
-            self.change(new, stack, change)
+            self.change(new, stack, move)
         except BaseException:
             if former is not None:
                 self._versions[name] = former
@@ -161,11 +167,13 @@ class WriteSession:
             del self._versions[name]
             self.write_marker()
 
-    def remove(self, name: StackName, change: Callable[[Database], object]) -> None:
-        """Apply ``change``, which removes a stack, in one transaction; the marker expects it no longer."""
+    def remove(self, name: StackName) -> None:
+        """Delete the rows of a stack and its runs in one transaction; the marker expects it no longer."""
+        header = self.writable().refreshed().headers[name]
         self.allow_lineage(name, "")
         with self.transaction() as database:
-            change(database)
+            stack_rows.remove_rows(database, header)
+            run_archive.rename_stack(database, name, None)
         self._changed = True
         self._forget(name)
 

@@ -16,15 +16,14 @@ from resource_api.state.row_store import RowStore
 from resource_api.state.sqlite import cache, recovery, run_archive
 from resource_api.state.sqlite import database as databases
 from resource_api.state.sqlite.session import WriteSession, open_state
-from resource_api.state.stack_rows import StackRows, describe_stacks, remove_rows, verify
-from resource_api.state.store import CachedConclusion, check_recorded, check_rename
+from resource_api.state.stack_rows import StackRows, describe_stacks, verify
+from resource_api.state.store import CachedConclusion, check_recorded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.model.record import RecordKey, StackState
     from resource_api.state.encryption.keys import Key
-    from resource_api.state.sqlite.database import Database
     from resource_api.state.sqlite.session import OpenState
     from resource_api.state.store import StackName
 
@@ -145,31 +144,9 @@ class SqliteStore(RowStore[WriteSession]):
                 recovery.remove_generations(self.path)
             return state
 
-    def rename(self, name: StackName, new: StackName) -> None:
-        """Move a stack with its history to a name that is free."""
-        with self._writing() as session:
-            opened = session.writable().refreshed()
-            check_rename(name, new, opened.headers)
-            stack = self._read(opened, name)
-            state, data_key = self._moved(stack, new)
-
-            def move(database: Database) -> None:
-                stack.overwrite(database, state, data_key)
-                run_archive.rename_stack(database, name, new)
-
-            session.rename(name, new, stack, move)
-
-    def remove(self, name: StackName) -> None:
-        """Forget a stack with its history."""
-        with self._writing() as session:
-            opened = session.writable().refreshed()
-            check_recorded(name, opened.headers)
-
-            def remove(database: Database) -> None:
-                remove_rows(database, opened.headers[name])
-                run_archive.rename_stack(database, name, None)
-
-            session.remove(name, remove)
+    def _recorded(self, session: WriteSession, *names: StackName) -> Container[StackName]:  # noqa: ARG002 - one lock
+        """Return every stack with a header."""
+        return session.writable().refreshed().headers
 
     def finish_run(self, name: StackName, run: Mapping[str, object]) -> None:
         """Record a finished run, and write the versions of all stacks to the marker."""
@@ -224,6 +201,7 @@ class SqliteStore(RowStore[WriteSession]):
         return [f"removed from the history: {count} runs that cannot be read"] if count else []
 
     def _close_session(self) -> None:
+        """Close the session; conclusions saved in it become valid if its writes succeeded."""
         with self._guard:
             session, self._session = self._session, None
             if session is not None and session.close():
