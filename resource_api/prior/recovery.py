@@ -46,8 +46,13 @@ def rename(
     Only ``unclaimed`` records are renamed. The values of the namevars are the recorded ones and the defaults; a
     record without one of them, or without its type, keeps its name, and so does one whose present name is taken.
     """
-    present = {key: _renamed(record, functions) for key, record in unclaimed.items() if key in state.records}
-    present = {key: record for key, record in present.items() if record.key not in state.records}
+    present: dict[RecordKey, Record] = {}
+    taken = set(state.records)
+    for key, record in unclaimed.items():
+        renamed = _renamed(record, functions)
+        if key in state.records and renamed.key not in taken:
+            present[key] = renamed
+            taken.add(renamed.key)
     if not present:
         return state, Commit()
     owed = {present[key].key: names for key, names in state.owed.items() if key in present}
@@ -84,7 +89,10 @@ def rename_intents(
         else:
             values = definition.namevars_from_title(intent.title) or {}
             name = definition.name_of(values) if values.keys() >= set(definition.namevars) else name
-        renamed = intents[key[0], name] = intent._replace(name=name)
+        renamed = intent._replace(name=name)
+        if renamed.key != key and (renamed.key in state.intents or renamed.key in intents):
+            renamed = intent  # two names have become one: each intent is recovered by itself
+        intents[renamed.key] = renamed
         if renamed.key != key:
             former[renamed.key] = key
     return state._replace(intents=intents), former

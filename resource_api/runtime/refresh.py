@@ -12,7 +12,7 @@ from resource_api.catalog import targets as selecting
 from resource_api.catalog.provider_config import invoke
 from resource_api.catalog.resource_table import names_entry
 from resource_api.model.change import Difference, exists
-from resource_api.model.record import Commit, Record, RecordedLifecycle
+from resource_api.model.record import Commit, Record
 from resource_api.model.report import Drifted, Summary
 from resource_api.model.sealed_secrets import has_sealed, open_sealed, seal_secrets
 from resource_api.model.values import reference
@@ -24,6 +24,7 @@ from resource_api.model.values.text import escape
 from resource_api.model.values.values import UNKNOWN, is_unknown, same_value
 from resource_api.plan import diff as drifting
 from resource_api.plan import unknowns
+from resource_api.plan.decide import required_references
 from resource_api.plan.diff import Drift
 from resource_api.plan.unknowns import output_changes
 from resource_api.plugins.provider_pool import ProviderPool
@@ -33,7 +34,7 @@ from resource_api.render import run_document
 from resource_api.snapshot.observe import configure_instances
 from resource_api.snapshot.snapshot import Snapshot
 from resource_api.system.gc_pause import gc_paused
-from resource_api.transaction.records import recorded_inputs, recorded_state
+from resource_api.transaction.records import recorded_inputs, recorded_lifecycle, recorded_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -512,7 +513,6 @@ def _imported_record(catalog: Catalog, entry: Entry, row: Mapping[str, object], 
     """Return the record of an imported resource; declared values that differ from ``row`` are not recorded."""
     hidden = {*entry.definition.write_only, *entry.ephemeral}
     declared = {key: value for key, value in entry.should.items() if key not in hidden}
-    lifecycle = entry.meta.lifecycle
     record = Record(
         entry.type,
         entry.name,
@@ -521,13 +521,8 @@ def _imported_record(catalog: Catalog, entry: Entry, row: Mapping[str, object], 
         should=seal_secrets({key: value for key, value in declared.items() if key not in entry.pending}, state.salt),
         is_=seal_secrets(recorded_state(entry.definition, entry.should, row), state.salt),
         owned=True,
-        requires=[str(catalog.entries[index].reference) for index in catalog.requires.get(entry.index, ())],
-        lifecycle=RecordedLifecycle(
-            protect=bool(lifecycle.protect),
-            retain=lifecycle.retain,
-            replace=lifecycle.replace,
-            deleted_with=lifecycle.deleted_with,
-        ),
+        requires=required_references(catalog, entry),
+        lifecycle=recorded_lifecycle(entry, state.records.get(entry.key)),
         provider=entry.provider,
         schema_version=entry.definition.schema_version,
         parent=entry.parent,

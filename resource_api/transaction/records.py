@@ -93,7 +93,7 @@ class Records:
             owned=owned,
             requires=required_references(plan.catalog, entry),
             value_requires=entry.pending and _value_requires(entry),
-            lifecycle=_lifecycle(entry, before),
+            lifecycle=recorded_lifecycle(entry, before),
             provider=entry.provider,
             schema_version=definition.schema_version,
             status=_failed_status(run, before) if failed else "ready",
@@ -208,7 +208,7 @@ def _last_run(run: OperationRun, before: Record | None) -> str:
     return before.last_run if before is not None else ""
 
 
-def _lifecycle(entry: Entry, before: Record | None) -> RecordedLifecycle:
+def recorded_lifecycle(entry: Entry, before: Record | None) -> RecordedLifecycle:
     """Return the lifecycle options to record; an undeclared ``protect`` keeps its recorded value."""
     lifecycle, protect = entry.meta.lifecycle, entry.is_protected(before)
     if entry.meta is NO_META and not protect:

@@ -8,7 +8,8 @@ import pytest
 
 from resource_api import Attribute, BaseProvider, Runtime, TypeDefinition
 from resource_api.model.provider_functions import ProviderFunctions
-from resource_api.model.record import OrphanKind, Record, StackState
+from resource_api.model.record import Intent, OrphanKind, Record, StackState
+from resource_api.prior import recovery
 from resource_api.prior.match import match
 from resource_api.prior.provider_instances import ProviderInstances
 from tests.registries import registry_of
@@ -79,6 +80,20 @@ def test_a_record_gets_the_name_of_the_present_namevars(*, prune: bool, declared
     assert prior.records == ({0: names} if declared == "a" else {})
     assert [record.key for record in prior.undeclared] == ([] if declared == "a" or prune else [names.key])
     assert [entry.key for entry in catalog.entries[1:]] == ([names.key] if prune else [])
+
+
+def test_a_name_that_two_resources_would_get_is_given_to_one() -> None:
+    """Their type has lost a namevar: neither a record nor an intent is lost with it."""
+    records = {record.key: record for record in (RECORD._replace(name=("a", user), title=user) for user in ("x", "y"))}
+    intents = {key: Intent("run", *key, record.title, "create") for key, record in records.items()}
+    state = StackState("project", "stack", records=records, intents=intents)
+    first, second = records.values()
+    present, commit = recovery.rename(state, records, lambda _: ProviderFunctions(TYPE, {}))
+    assert list(present.records.values()) == [first._replace(name="a"), second]
+    assert (commit.put, commit.drop) == ([first._replace(name="a")], [first.key])
+    state, former = recovery.rename_intents(state, {}, lambda _: ProviderFunctions(TYPE, {}))
+    assert list(state.intents) == [RECORD.key, second.key]
+    assert former == {RECORD.key: first.key}
 
 
 def test_an_undeclared_record_is_left_alone_without_prune() -> None:

@@ -9,6 +9,7 @@ import pytest
 from resource_api import Registry, Runtime, Sensitive
 from resource_api.model.values.errors import UsageError
 from resource_api.runtime.refresh import import_resources, refresh
+from resource_api.state.store import StackName
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,6 +62,18 @@ def test_an_import_records_nothing_that_is_not_declared(runtime: Runtime, tmp_pa
     path.write_text(SECRET)
     import_resources(runtime, manifest(path, mode="0600"), [f"File[{path}]"], None, {"pw": "unused"})
     assert SECRET.encode() not in saved_plan(tmp_path)
+
+
+def test_an_import_keeps_a_recorded_protection(runtime: Runtime, tmp_path: Path) -> None:
+    """It outlives its declaration: a resource that was there before us stays protected when it becomes ours."""
+    path = tmp_path / "file"
+    path.touch(0o600)
+    name, inputs = StackName("site", "default"), {"pw": "unused"}
+    runtime.apply(manifest(path, mode="0600", lifecycle={"protect": True}), inputs)
+    for owned in (False, True):
+        (record,) = runtime.store.load(name).records.values()
+        assert (record.owned, record.lifecycle.protect) == (owned, True)
+        import_resources(runtime, manifest(path, mode="0600"), [f"File[{path}]"], None, inputs)
 
 
 def test_a_refresh_detects_drift_of_an_imported_resource(runtime: Runtime, tmp_path: Path) -> None:
