@@ -60,8 +60,6 @@ def decide(
 
     A provider's comparison or plan that fails becomes the error of the decision.
     """
-    if inputs.orphan is OrphanKind.PURGED:
-        return _decide_purged(is_)
     if inputs.orphan is not None:
         return _decide_orphan(entry, is_, inputs)
     if entry.meta.lifecycle.external:
@@ -94,7 +92,11 @@ def reason_to_forget(entry: Entry, inputs: DecisionInputs) -> str:
 
 
 def _decide_orphan(entry: Entry, is_: Resource | None, inputs: DecisionInputs) -> Decision:
-    """Delete an orphan that is ours and may be deleted, forget any other."""
+    """Delete an orphan that is ours and may be deleted, or that is purged; forget any other."""
+    differences = (Difference("ensure", ensure_of(is_), "absent"),)
+    if inputs.orphan is OrphanKind.PURGED:
+        gone = not exists(is_)
+        return _forget("it is gone already") if gone else Decision(Action.DELETE, differences, reasons=("purged",))
     if reason := reason_to_forget(entry, inputs):
         return _forget(reason)
     if not exists(is_) and inputs.in_doubt:
@@ -102,7 +104,6 @@ def _decide_orphan(entry: Entry, is_: Resource | None, inputs: DecisionInputs) -
     if not exists(is_):
         unconfirmed = inputs.record is not None and inputs.record.status == "unconfirmed"
         return _forget("its creation was not confirmed, and it does not exist" if unconfirmed else "it is gone already")
-    differences = (Difference("ensure", ensure_of(is_), "absent"),)
     if error := deletion_refusal(entry, inputs.record, declared=False):
         return Decision(Action.DELETE, differences, error=error)
     if inputs.orphan is OrphanKind.SUPERSEDED:
@@ -117,12 +118,6 @@ def _in_doubt_error(entry: Entry) -> str:
         f" 'resource-api import MANIFEST {entry.reference} ID' takes it over;"
         f" if it was not created, 'resource-api state rm {entry.reference}'"
     )
-
-
-def _decide_purged(is_: Resource | None) -> Decision:
-    if not exists(is_):
-        return _forget("it is gone already")
-    return Decision(Action.DELETE, (Difference("ensure", ensure_of(is_), "absent"),), reasons=("purged",))
 
 
 def _forget(reason: str) -> Decision:

@@ -118,12 +118,6 @@ class RunEnvironment(ResourceReader):
             self._store = open_store(None if self._state is None else str(self._state), self.key)
         return self._store
 
-    def for_stack(self, project: str, stack: str) -> Self:
-        """Return a copy for another project and stack, with the same store."""
-        environment = self.with_store(self.store)
-        environment.project, environment.stack = project, stack
-        return environment
-
     def with_store(self, store: Store) -> Self:
         """Return a copy with another store."""
         environment = copy(self)
@@ -138,8 +132,8 @@ class RunEnvironment(ResourceReader):
         names = self.store.stacks()
         if catalog is not None:
             own_stack = self.name(catalog)
-            read = (whole_stack_name(own_stack.project, stack).split("/") for stack, _ in catalog.scope.stack_outputs)
-            needed = {own_stack, *(StackName(*parts) for parts in read)}
+            read = (stack_name(own_stack.project, stack) for stack, _ in catalog.scope.stack_outputs)
+            needed = {own_stack, *read}
             names = [name for name in names if name in needed]
         with store.lock("copy", 0.0):
             for name in names:
@@ -240,18 +234,18 @@ class RunEnvironment(ResourceReader):
                     show()
 
 
-def whole_stack_name(project: str, stack: str) -> str:
-    """Return ``PROJECT/STACK`` for a stack's name in a manifest of ``project``."""
-    return stack if "/" in stack else f"{project}/{stack}"
+def stack_name(project: str, text: str) -> StackName:
+    """Return the stack that a manifest of ``project`` calls ``text``: one of its own project, or ``PROJECT/STACK``."""
+    return StackName(*text.rsplit("/", 1)) if "/" in text else StackName(project, text)
 
 
 def _recorded_outputs(store: StateStore, own_stack: StackName, name: str) -> Values:
     """Return the recorded outputs of the stack that a manifest of ``own_stack`` calls ``name``.
 
-    ``name`` is a stack of the same project, or ``PROJECT/STACK``. A secret of which only a digest is recorded stays
-    sealed. Raise ``ValueError`` with a message for users, for a stack that is not recorded ``EvaluationError``.
+    A secret of which only a digest is recorded stays sealed. Raise ``ValueError`` with a message for users, for a stack
+    that is not recorded ``EvaluationError``.
     """
-    stack = StackName(*whole_stack_name(own_stack.project, name).rsplit("/", 1))
+    stack = stack_name(own_stack.project, name)
     if stack == own_stack:
         msg = "this is the stack itself; refer to its resources"
         raise ValueError(msg)

@@ -58,18 +58,15 @@ def report_findings(
         for step in plan.steps if log.enabled("debug") else ():
             if step.decision.tolerated:
                 log.write("debug", str(step.reference), f"planned: {'; '.join(step.decision.tolerated)}")
-        speaks = recorded and not isinstance(store, NoStore) and (_may_record(plan) or log.enabled("info"))
-        if speaks and store.stacks():
+        # A run that records nothing, because everything is as recorded, concerns no other stack.
+        may_record = plan.output_changes or len(plan.in_sync) < len(plan.steps) or not state.serial
+        is_heard = recorded and not isinstance(store, NoStore) and (may_record or log.enabled("info"))
+        if is_heard and store.stacks():
             report_other_stacks(plan, store, log)
     if notify is not None:
         for step in plan.steps:
             if step.decision is not SAME or step.refreshed_by:
                 notify(PlannedChange(step))
-
-
-def _may_record(plan: ExecutionPlan) -> bool:
-    """Whether a run may record anything: a resource or an output differs from its record."""
-    return bool(plan.output_changes) or len(plan.in_sync) < len(plan.steps) or not plan.prior.state.serial
 
 
 def _log_changes_without_outcome(plan: ExecutionPlan, log: Log, holder: Callable[[], str]) -> None:

@@ -149,7 +149,9 @@ class Planning:
         instances = configure_instances(catalog, state, providers)
         catalog, prior = matching.match(catalog, instances, prune=options.prune, functions=providers.functions)
         providers.assigned = cache(partial(matching.stated_implementations, catalog, prior))
-        self._begin_private_data(catalog, prior)
+        matched = ((catalog.entries[index], record) for index, record in prior.records.items())
+        private = {(entry.instance, entry.name): record for entry, record in matched}
+        self._environment.begin_private_data(prior.state, private)
         purge = None
         if catalog.purges and not (options.partial or options.destroy):
             purge = purging.Purging(catalog, prior, self.snapshot, self._environment.store)
@@ -168,12 +170,6 @@ class Planning:
         if providers.several:
             plan = plan._replace(in_sync=_recorded_in_sync(plan, providers))
         return self._policies.check_plan(plan) if self._policies else plan
-
-    def _begin_private_data(self, catalog: Catalog, prior: Prior) -> None:
-        """Give providers the recorded private data of their resources, before any is read."""
-        entries = [(catalog.entries[index], record) for index, record in prior.records.items()]
-        matched = {(entry.instance, entry.name): record for entry, record in entries}
-        self._environment.begin_private_data(prior.state, matched)
 
     def _select(self, catalog: Catalog, prior: Prior) -> set[int] | None:
         """Return the indices of the selected entries, or None for all; warn of tags that select nothing."""

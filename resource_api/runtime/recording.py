@@ -10,7 +10,7 @@ from resource_api.model.action import Action
 from resource_api.model.report import Diagnosed, Finished
 from resource_api.render import json as documents
 from resource_api.render import run_document, text
-from resource_api.runtime.environment import whole_stack_name
+from resource_api.runtime.environment import stack_name
 from resource_api.runtime.plan_notices import log_lost_order, readable_states, report_findings
 from resource_api.state.store import NoStore
 from resource_api.transaction.recorder import Recorder
@@ -114,7 +114,7 @@ class Recording:
     def _outputs_read(self) -> Mapping[str, Any]:
         """Return the fields of the history about the outputs of other stacks that the run has read."""
         outputs = self._plan.catalog.scope.stack_outputs
-        read = [[whole_stack_name(self._name.project, stack), name] for stack, name in outputs]
+        read = [["/".join(stack_name(self._name.project, stack)), name] for stack, name in outputs]
         return {"stacks": sorted({stack for stack, _ in read}), "outputs_read": read} if read else {}
 
 

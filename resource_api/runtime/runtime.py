@@ -150,8 +150,9 @@ class Runtime(RunEnvironment):
             if on_plan is not None:
                 on_plan(plan)
 
-        run_options = saved.options._replace(**options)
-        return self.for_stack(saved.project, saved.stack)._apply(  # noqa: SLF001 - of the same class
+        runtime, run_options = self.with_store(self.store), saved.options._replace(**options)
+        runtime.project, runtime.stack = saved.project, saved.stack
+        return runtime._apply(  # noqa: SLF001 - of the same class
             run_options, lambda planning: planning.plan_manifest(saved.manifest, saved.inputs), check
         )
 
