@@ -35,6 +35,11 @@ def encode(value: object) -> str:
     return _encoder().encode(_escaped(value)) if TAG in text else text
 
 
+def to_bytes(value: object) -> bytes:
+    """Return ``encode`` of a value in UTF-8, in which a half of a surrogate pair is encoded too."""
+    return encode(value).encode("utf-8", "surrogatepass")
+
+
 def encode_all(values: Sequence[object]) -> list[str]:
     """Return ``encode`` of each value; small values are encoded together, in half of the time."""
     spaced: list[object] = [_BETWEEN] * (2 * len(values) - 1)

@@ -123,14 +123,9 @@ def read_again(
         state, renaming = rename(instances.state, instances.state.records, providers.functions)
         providers.assigned = partial(_recorded_implementations, state)
         runtime.begin_private_data(state)
-        snapshot = Snapshot(providers)
-        changed_records: list[_ChangedRecord] = []
-        failures: list[str] = []
         selected = _selected_records(list(state.records.values()), targets, excludes, selecting.aliases(catalog))
-        for instance in dict.fromkeys(record.instance for record in selected):
-            records = [record for record in selected if record.instance == instance]
-            with runtime.log.bind(**name._asdict(), phase="observe"):
-                failures += _read_records(snapshot, state, records, changed_records)
+        with runtime.log.bind(**name._asdict(), phase="observe"):
+            changed_records, failures = _read_records(Snapshot(providers), state, selected)
         drift = [Drifted(str(change.record.reference), change.drift) for change in changed_records if change.drift]
         for event in drift:
             runtime.notify(event)
@@ -245,7 +240,19 @@ def _refresh_document(
 
 
 def _read_records(
-    snapshot: Snapshot, state: StackState, records: list[Record], changed_records: list[_ChangedRecord]
+    snapshot: Snapshot, state: StackState, records: Sequence[Record]
+) -> tuple[list[_ChangedRecord], list[str]]:
+    """Read recorded resources again; return the records that changed, and the failures of those that are unreadable."""
+    changed_records: list[_ChangedRecord] = []
+    failures: list[str] = []
+    for instance in dict.fromkeys(record.instance for record in records):
+        of_instance = [record for record in records if record.instance == instance]
+        failures += _read_instance(snapshot, state, of_instance, changed_records)
+    return changed_records, failures
+
+
+def _read_instance(
+    snapshot: Snapshot, state: StackState, records: Sequence[Record], changed_records: list[_ChangedRecord]
 ) -> list[str]:
     """Read the records of one provider instance; append the changed ones and return the failures."""
     try:

@@ -194,7 +194,8 @@ class RowIndex:
                 self._ids[key] = self._base + self.next_position
                 self.next_position += 1
         texts = codec.encode_all(list(values.values()))
-        rows = [make_row(self._ids[key], _encode_text(text)) for key, text in zip(values, texts, strict=True)]
+        bodies = (text.encode("utf-8", "surrogatepass") for text in texts)
+        rows = [make_row(self._ids[key], body) for key, body in zip(values, bodies, strict=True)]
         self._weigh(rows)
         database.write(self._table, rows)
 
@@ -381,7 +382,7 @@ class StackRows:
         else:
             content["sealing"] = self.data_key.wrapped
             content["sealed_salt"] = self.data_key.encrypt(state.salt.hex(), content)
-        database.write("stack", [make_row(self.number, to_bytes(content))])
+        database.write("stack", [make_row(self.number, codec.to_bytes(content))])
 
 
 class DataKeys:
@@ -521,15 +522,6 @@ def decode_rows(rows: Sequence[Row]) -> Iterator[Any]:
         bodies = [body for _, body, _ in rows[start : start + _BATCH]]
         text = (b"[" + b",".join(bodies) + b"]").decode("utf-8", "surrogatepass")
         yield from codec.decode(text) if codec.MARK.decode() in text else json.loads(text)
-
-
-def to_bytes(value: object) -> bytes:
-    """Return the content of a row. Raises ``TypeError`` for an unknown value or a secret in clear."""
-    return _encode_text(codec.encode(value))
-
-
-def _encode_text(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
 
 
 # The content of rows

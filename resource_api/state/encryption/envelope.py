@@ -71,12 +71,12 @@ class DataKey:
 
     def encrypt(self, clear: object, bound: object) -> str:
         """Return JSON data as ciphertext, bound to other JSON data."""
-        return self._cipher.encrypt(_to_bytes(clear), _to_bytes(bound))
+        return self._cipher.encrypt(codec.to_bytes(clear), codec.to_bytes(bound))
 
     def decrypt(self, text: Any, bound: object) -> Any:
         """Return the JSON data given to ``encrypt``. Raises ``StateError`` when text or ``bound`` was altered."""
         try:
-            return codec.decode(self._cipher.decrypt(text, _to_bytes(bound)).decode("utf-8", "surrogatepass"))
+            return codec.decode(self._cipher.decrypt(text, codec.to_bytes(bound)).decode("utf-8", "surrogatepass"))
         except (ValueError, TypeError, AttributeError) as error:
             msg = f"{self._subject} was altered without its key"
             raise StateError(msg) from error
@@ -168,7 +168,3 @@ def _unwrap(key: Key, wrapped: Mapping[str, object]) -> bytes:
         msg = "a data key has another length"
         raise ValueError(msg)
     return data_key
-
-
-def _to_bytes(value: object) -> bytes:
-    return codec.encode(value).encode("utf-8", "surrogatepass")

@@ -14,8 +14,9 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from resource_api.model import codec
 from resource_api.model.values.start_up import NamedTuple, blake2b
-from resource_api.state.stack_rows import decode_rows, to_bytes, unpack, unpack_owed
+from resource_api.state.stack_rows import decode_rows, unpack, unpack_owed
 from resource_api.state.store import StackName
 from resource_api.system.filesystem import private_files
 from resource_api.system.filesystem.directories import make_directory
@@ -100,7 +101,7 @@ def validate(path: str) -> None:
 
 def _digest_header(header: Header) -> str:
     """Return a digest of a stack's header, which changes with every commit."""
-    return blake2b(to_bytes(dict(header.content)), digest_size=16).hexdigest()
+    return blake2b(codec.to_bytes(dict(header.content)), digest_size=16).hexdigest()
 
 
 def _identity(path: str) -> list[int]:

@@ -12,9 +12,10 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from resource_api.model import codec
 from resource_api.model.values.errors import StateDamaged
 from resource_api.model.values.start_up import regex
-from resource_api.state.stack_rows import decode_rows, make_row, to_bytes
+from resource_api.state.stack_rows import decode_rows, make_row
 from resource_api.system.filesystem import private_files
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def add_finished(database: Database, name: StackName, run: Mapping[str, object])
     """Write a finished run and delete the oldest one beyond ``HISTORY``. Call it within a transaction."""
     number = database.last_id("run") + 1
     database.delete_range("run", 0, number - HISTORY + 1)
-    database.write("run", [make_row(number, to_bytes({**run, "project": name.project, "stack": name.stack}))])
+    database.write("run", [make_row(number, codec.to_bytes({**run, "project": name.project, "stack": name.stack}))])
 
 
 def rename_stack(database: Database, name: StackName, new: StackName | None) -> None:
@@ -48,7 +49,7 @@ def rename_stack(database: Database, name: StackName, new: StackName | None) -> 
         database.delete("run", matching)
     else:
         database.write(
-            "run", [make_row(row_id, to_bytes({**run, **new._asdict()})) for row_id, run in matching.items()]
+            "run", [make_row(row_id, codec.to_bytes({**run, **new._asdict()})) for row_id, run in matching.items()]
         )
 
 

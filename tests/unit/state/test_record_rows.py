@@ -9,7 +9,7 @@ from hypothesis import given
 
 from resource_api.model import codec
 from resource_api.model.record import Record
-from resource_api.state.stack_rows import pack, to_bytes, unpack
+from resource_api.state.stack_rows import pack, unpack
 from resource_api.testing import state_compliance
 
 if TYPE_CHECKING:
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 def through(record: Record) -> Record:
     """Return the record that is read from the bytes of a record's row."""
-    return unpack(codec.decode(to_bytes(pack(record)).decode("utf-8", "surrogatepass")))
+    return unpack(codec.decode(codec.to_bytes(pack(record)).decode("utf-8", "surrogatepass")))
 
 
 def plain(value: Any) -> Any:
     """Return a value as JSON, in which types of numbers differ."""
-    return to_bytes(list(value) if isinstance(value, tuple) else value)
+    return codec.to_bytes(list(value) if isinstance(value, tuple) else value)
 
 
 @given(state_compliance.records)
@@ -54,5 +54,5 @@ def test_a_row_repeats_nothing() -> None:
     """A text that is declared, wanted and read is in the row once; default options are not in it."""
     values = {"path": "/etc/motd", "content": "x" * 1000}
     record = Record("file", "/etc/motd", "/etc/motd", values, values, values)
-    assert to_bytes(pack(record)).count(b"x" * 1000) == 1
+    assert codec.to_bytes(pack(record)).count(b"x" * 1000) == 1
     assert pack(record)[3:] == [values, [{}], [{}], False]
