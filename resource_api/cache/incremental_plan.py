@@ -286,7 +286,10 @@ class Conclusion(NamedTuple):
         return descendants(changed, self.dependents)
 
     def rest(self, affected: Collection[int] = ()) -> set[int]:
-        """Return the resources to plan: the affected, those planned in every run, and all that these name."""
+        """Return the resources to plan: the affected, those planned in every run, and all that these name.
+
+        A declaration could not be compiled without the resources that it names.
+        """
         always = (index for index, key in enumerate(self.keys) if not key)
         return descendants({*affected, *always}, self.references)
 

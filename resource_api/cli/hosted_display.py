@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Final, Protocol, Self, cast
 
 from resource_api.fleet import host_names
 from resource_api.fleet.merge import COUNTS, EVENTS, NO_HOST, SUCCEEDED, UNEXPECTED, describe_unexpected
-from resource_api.model.values.errors import ManifestError, ResourceAPIError
+from resource_api.model.values.errors import ManifestError
 from resource_api.model.values.version import __version__
 from resource_api.render import fleet as text
 from resource_api.render import json as documents
 from resource_api.render import plan as plan_text
 from resource_api.render import table
 from resource_api.runtime import saved_plan
-from resource_api.system.filesystem import files
 from resource_api.system.process import interactive
 
 if TYPE_CHECKING:
@@ -118,7 +117,7 @@ class Display:
         if self._tracing is not None:
             self._tracing.host_event(host, document)
         if kind == "result" and self._out is not None:
-            self._save(host, document.get("document"))
+            saved_plan.write_document(f"{self._out}/{host}.json", document.get("document"))
         if kind == "result" and self._on_result is not None:
             self._on_result(host, document.get("document"))
         if self._json and kind in EVENTS:
@@ -335,15 +334,6 @@ class Display:
 
     def _emit(self, kind: str, body: Mapping[str, object]) -> None:
         self._session.output.emit(documents.line(kind, body))
-
-    def _save(self, host: str, plan: object) -> None:
-        """Write the saved plan of a host. Raise ``ResourceAPIError``."""
-        path = f"{self._out}/{host}.json"
-        try:
-            files.write_output(path, f"{json.dumps(plan, indent=2, ensure_ascii=False)}\n".encode())
-        except OSError as error:
-            msg = f"cannot save the plan to {path}: {error.strerror}"
-            raise ResourceAPIError(msg) from error
 
 
 def answer_lines(session: Session, work: Work, answer: Mapping[str, object]) -> list[str]:

@@ -98,7 +98,10 @@ def _hide_secret(difference: Difference, recorded: object) -> Difference:
 
 
 def equal_indexes(pairs: Sequence[tuple[Entry, Resource]], functions: ProviderFunctions) -> Iterator[int]:
-    """Yield the indexes of the pairs of one type that certainly do not differ; the others must be compared."""
+    """Yield the indexes of the pairs of one type that certainly do not differ; the others must be compared.
+
+    This spares nearly every resource of a large manifest its own ``compare``: the provider is called once for all.
+    """
     attributes = _compared_attributes([entry.should for entry, _ in pairs], functions.definition.compared)
     if functions.insync is not None:
         attributes = _not_in_sync(pairs, list(attributes), functions.insync)
@@ -385,7 +388,10 @@ def find_drift(prior: Prior, observation: Callable[[Entry], Observation], entrie
 def drifted_attributes(
     definition: TypeDefinition, record: Record, row: Resource | None, salt: bytes
 ) -> list[Difference]:
-    """Return the differences of a row from its record: in existence, else in managed or imported attributes."""
+    """Return the differences of a row from its record: in existence, else in managed or imported attributes.
+
+    Values that were recorded sealed are compared sealed, and shown so.
+    """
     if record.status == "unconfirmed":
         return []  # it was never read: there is nothing that it can have drifted from
     if exists(record.is_) != exists(row):

@@ -141,7 +141,7 @@ def _fixed_reason(difference: Difference) -> str:
 
 
 def _refusal(entry: Entry, reasons: Iterable[str]) -> str:
-    """Return the error of a resource that would have to be replaced, with the option that allows it."""
+    """Return the error of a resource that would have to be replaced, with the option that would allow it."""
     never = entry.meta.lifecycle.replace == "never"
     return f"{'; '.join(reasons)}; lifecycle.replace{' is never' if never else ': delete_first would replace it'}"
 
@@ -259,7 +259,7 @@ def _replace(
 def _implied_replacement(
     replacing: _ReplacingAttributes, inputs: DecisionInputs, lost: Sequence[str]
 ) -> Replacement | None:
-    """Return the reason that the differences alone do not show."""
+    """Return the reason for a replacement that the differences alone do not show, or None: they show it."""
     if lost:
         return Replacement(ReplacementReason.SOURCE_REPLACED, (lost[0], inputs.lost_sources[lost[0]]))
     if replacing.provided:

@@ -196,7 +196,7 @@ class _Matcher:
         return complete
 
     def result(self) -> ProviderInstances:
-        """Return the instances that were matched."""
+        """Return the instances that were matched, the state without their records, and the commit of the changes."""
         state = self._state._replace(records=self._resources)
         commit = Commit(list(self._put.values()), list(self._drop))
         return ProviderInstances(
@@ -214,7 +214,10 @@ class _Matcher:
         self._replaced[older] = cause
 
     def _restore_older(self, after: Record) -> None:
-        """Reassign the resources of an older instance if its configuration is declared again."""
+        """Reassign the resources of an older instance if its configuration is declared again.
+
+        Not if a resource of the same name exists under the present configuration: both would have one key.
+        """
         names = {record.name for record in self._resources.values() if record.instance == after.name}
         for name, record in list(self.recorded.items()):
             if name == after.name or current_name(name) != after.name or record.should != after.should:

@@ -126,7 +126,7 @@ def _evaluated(policy: Policy, check: Callable[[Any], Any], value: object) -> It
 
 
 def _of_steps(policy: Policy, policy_plan: PolicyPlan, problems: Iterator[Problem]) -> Iterator[Problem]:
-    """Yield the problems; one about a missing step becomes a problem of the whole plan."""
+    """Yield the problems; one about a missing step is about the whole plan, or its error would fail no step."""
     references = {step.reference for step in policy_plan.steps}
     for problem in problems:
         if problem.reference and problem.reference not in references:

@@ -266,7 +266,7 @@ def planned(
 
 
 def _recorded_in_sync(plan: planner.ExecutionPlan, providers: ProviderPool) -> frozenset[int]:
-    """Return the in-sync entries, except those whose recorded provider differs from the current one."""
+    """Return the in-sync entries, except those whose recorded provider differs from the current one: it is recorded."""
     indices = set()
     for index in plan.in_sync:
         entry, record = plan.catalog.entries[index], plan.prior.records.get(index)

@@ -233,7 +233,7 @@ def values_of_change(
 def manifest_of(
     reference: Reference, declared: Mapping[str, object], selected: SelectedProvider | None
 ) -> dict[str, object]:
-    """Return the manifest of one resource and its configured provider."""
+    """Return the manifest of one resource and its configured provider; ``${`` in a value is text, no expression."""
     body = literal(dict(declared))
     if selected is None:
         return {"resources": {str(reference): body}}

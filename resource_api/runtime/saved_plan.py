@@ -26,6 +26,7 @@ from resource_api.model.step import split_reasons
 from resource_api.model.values import reference
 from resource_api.model.values.assets import spell_contents
 from resource_api.model.values.errors import DefinitionError, ManifestError, Problem, ResourceAPIError, UsageError
+from resource_api.model.values.text import escape_json
 from resource_api.model.values.values import UNKNOWN, Sensitive, is_secret, is_unknown, reveal
 from resource_api.plan.diff import Drift
 from resource_api.render import json as documents
@@ -71,9 +72,14 @@ _COMPARED: Final = (
 
 def write(plan: Plan, path: str, key: Key | None = None) -> None:
     """Save a plan. Raise ``ResourceAPIError`` as ``document`` does, and where the file cannot be written."""
-    text = f"{json.dumps(document(plan, key, os.getcwd()), indent=2, ensure_ascii=False)}\n".encode()
+    write_document(path, document(plan, key, os.getcwd()))
+
+
+def write_document(path: str, document: object) -> None:
+    """Write the document of a saved plan. Raise ``ResourceAPIError`` where the file cannot be written."""
+    text = escape_json(json.dumps(document, indent=2, ensure_ascii=False))  # a name of a file may be no text
     try:
-        files.write_output(path, text)
+        files.write_output(path, f"{text}\n".encode())
     except OSError as error:
         msg = f"cannot save the plan to {path}: {error.strerror}"
         raise ResourceAPIError(msg) from error
@@ -132,7 +138,10 @@ def _encrypted(plan: Plan, saved: Mapping[str, object], embedded: Mapping[str, o
 
 
 def _secret_digests(plan: Plan, salt: bytes) -> list[list[str]]:
-    """Return [URN, reference, digest] of each step with secrets in its two states, which the document masks."""
+    """Return [URN, reference, digest] of each step with secrets in its two states.
+
+    The document masks them: only these digests show, when the plan is applied, that a secret has changed.
+    """
     digests = []
     for step in plan.steps:
         should = {name: value for name, value in step.should.items() if not is_unknown(value)}

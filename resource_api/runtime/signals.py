@@ -98,7 +98,10 @@ class Interrupts:
 
 
 def exit_despite_threads(code: int) -> None:
-    """End the process with ``code`` after some seconds, even if a thread that a provider has left still runs."""
+    """End the process with ``code`` after some seconds, even if a thread that a provider has left still runs.
+
+    Python would wait for such a thread without limit. If it ends before, the timer ends with the process.
+    """
     if all(t.daemon or t is threading.main_thread() for t in threading.enumerate()):
         return
     timer = threading.Timer(_PATIENCE, os._exit, (code,))

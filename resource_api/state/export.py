@@ -53,7 +53,7 @@ def to_document(state: StackState, key: keys.Key | None = None) -> dict[str, obj
         document["sealing"] = data_key.wrapped
         document["sealed_salt"] = data_key.encrypt(state.salt.hex(), document)
     plain: dict[str, object] = json.loads(codec.encode(document))
-    return {key: plain[key] for key in document}
+    return {key: plain[key] for key in document}  # the encoder sorts the keys
 
 
 def record_document(state: StackState, record: Record) -> dict[str, object]:

@@ -171,7 +171,7 @@ class RowIndex:
         return [len(self._ids), self._total, self.next_position]
 
     def load(self, keys: Iterable[Hashable], rows: Sequence[Row]) -> None:
-        """Register rows that were read."""
+        """Register rows that were read, and the key of each."""
         ids = [row_id for row_id, _, _ in rows]
         self._ids = dict(zip(keys, ids, strict=True))
         self._weigh(rows)
@@ -208,7 +208,10 @@ class RowIndex:
             database.delete(self._table, ids)
 
     def _weigh(self, rows: Sequence[Row]) -> None:
-        """Take account of rows that were read or will be written."""
+        """Add the weights of rows that were read or will be written to the total, in place of the former ones.
+
+        A weight is the checksum of the row and, with a data key, its authentication code above that.
+        """
         for row in rows:
             row_id, _, weight = row
             if self._data_key is not None:
@@ -413,7 +416,10 @@ class DataKeys:
         return self.for_rekey(header) if self.key is not None else None
 
     def for_rekey(self, header: Header) -> DataKey | None:
-        """Return the data key of a stack, or None if it is not encrypted. Raises ``UsageError`` without its key."""
+        """Return the data key of a stack as it is written, or None if it is not encrypted.
+
+        Raises ``UsageError`` without its key, ``StateDamaged`` for a key that does not open it.
+        """
         if header.sealing is None:
             return None
         identity = repr((header.name, header.sealing))
@@ -631,7 +637,7 @@ def _difference(values: Mapping[str, object], base: Mapping[str, object]) -> lis
 
 
 def _apply_difference(base: Mapping[str, object], difference: list[Any]) -> Mapping[str, object]:
-    """Return the values that differ so from ``base``; ``base`` itself without a difference, because neither changes."""
+    """Return ``base`` with a difference of ``_difference`` applied; ``base`` itself where it is empty."""
     if len(difference) == 1 and not difference[0]:
         return base
     changed, *missing = difference

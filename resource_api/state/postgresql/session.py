@@ -33,6 +33,8 @@ PAUSE: Final = 2.0
 #: Renewals in the time of a lease.
 _RENEWALS: Final = 3
 
+#: The part ``mine`` of every write: it renews the lease and yields the row of the stack, or nothing if the lease was
+#: lost or this write is done already. The other parts depend on its rows, so that they do nothing then.
 _MINE: Final = f"""
 WITH mine AS (
     UPDATE {SCHEMA}.stack SET write = %(write)s, expires = clock_timestamp() + make_interval(secs => %(seconds)s)
@@ -172,8 +174,9 @@ class LeasedSession:
         header: str = "",
         preceding: Sequence[_Statement] = (),
     ) -> None:
-        """Execute the ``parts`` of a statement that has a part ``mine``, if the lease of the stack is still held.
+        """Execute the ``parts`` of a statement that follow its part ``mine``, if the lease of the stack is still held.
 
+        ``values`` are the values of their parameters; ``header`` sets further columns of the row of the stack;
         ``preceding``: statements and values that are executed before, in the same transaction. Where the connection is
         lost, the server is tried for the time of a lease. Raise ``StateLost``, ``StateError``.
         """

@@ -167,7 +167,7 @@ class PostgresqlStore(RowStore[LeasedSession]):
             session.finished[str(run.get("run"))] = name
 
     def save_run(self, run: str, content: bytes) -> None:
-        """Save the document of a run that has just finished beside its entry in the history."""
+        """Save the document of a run beside its entry in the history; of a run without one here it is not kept."""
         with _as_system_error(), self._writing() as session:
             if run in session.finished and len(content) <= runs.LARGEST:
                 report = runs.to_json(json.loads(content))

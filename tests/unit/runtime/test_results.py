@@ -96,3 +96,14 @@ def test_what_a_callback_receives_has_the_same_forms(runtime: Runtime, tmp_path:
         runtime.apply(manifest(tmp_path, 1), on_plan=refuse)
     assert len(observed) == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_plan_with_a_name_that_is_no_text_is_saved_and_applied(runtime: Runtime, tmp_path: Path) -> None:
+    """Such as that of a file that a link leads to, which may be any bytes."""
+    link, plan = tmp_path / "link", tmp_path / "plan.json"
+    link.symlink_to("/\udcff")
+    source = {"project": "site", "resources": {f"File[{link}]": {"ensure": "link", "target": "/there"}}}
+    runtime.plan(source, out=plan)
+    assert json.loads(plan.read_text(encoding="utf-8"))["steps"][0]["is"]["target"] == "/\udcff"
+    assert runtime.apply(str(plan)).summary.updated == 1
+    assert str(link.readlink()) == "/there"
