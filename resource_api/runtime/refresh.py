@@ -302,9 +302,10 @@ class Imported(NamedTuple):
     error: str = ""
 
 
-class KnownResource(NamedTuple):
-    """The record of another tool about a resource that is imported."""
+class ForeignRecord(NamedTuple):
+    """The record of another tool, such as Terraform, about a resource that is imported."""
 
+    #: The private data with which its provider reads the resource.
     private: object
     status: str = "ready"
 
@@ -335,15 +336,14 @@ def import_resources(
     name: str | None,
     inputs: Mapping[str, object] | None = None,
     *,
-    known: Mapping[str, KnownResource] = MappingProxyType({}),
+    foreign_records: Mapping[str, ForeignRecord] = MappingProxyType({}),
 ) -> list[Imported]:
     """Record the existing resources that the manifest declares as ``targets`` as ours (contract §10.11).
 
-    ``known``: reference → private data with which a resource is read, and the status that is recorded.
-
     A target is a reference or URN, or has wildcards as ``--target`` has. ``name``, unless None, must be the name that
     is declared for the only one, in any spelling; a second target that is not declared is ``name``. A missing resource
-    is an error only where a target names it. Raise ``UsageError`` when a target is not declared.
+    is an error only where a target names it. ``foreign_records``: by reference, the records of another tool, whose
+    private data and status are taken over. Raise ``UsageError`` when a target is not declared.
     """
     providers = ProviderPool(runtime.registry, runtime.run)
     bound = runtime.log.bind(stack=runtime.stack, phase="observe")
@@ -359,16 +359,17 @@ def import_resources(
         instances = configure_instances(catalog, runtime.store.load(stack), providers)
         new = [entry for entry in entries if not _is_ours(entry, instances.state)]
         runtime.begin_private_data(instances.state)
-        for entry in new if known else ():
-            if (recorded := known.get(str(entry.reference))) is not None:
-                runtime.run.private.store((entry.instance, entry.name), recorded.private)
+        foreign = {entry.index: foreign_records.get(str(entry.reference)) for entry in new}
+        for entry in new:
+            if (foreign_record := foreign[entry.index]) is not None:
+                runtime.run.private.store((entry.instance, entry.name), foreign_record.private)
         ids = {} if name is None else {(entry.instance, entry.name): name for entry in new if _has_ids(entry)}
         rows = _read_entries(new, providers, ids)
         records = [
             _imported_record(catalog, entry, row, instances.state)._replace(
                 implementation=providers.implementation(entry.instance, entry.name),
                 private=seal_secrets(runtime.run.private.get((entry.instance, entry.name)), instances.state.salt),
-                status=known[str(entry.reference)].status if str(entry.reference) in known else "ready",
+                status=foreign_record.status if (foreign_record := foreign[entry.index]) else "ready",
             )
             for entry in new
             if (row := rows[entry.index][0]) is not None

@@ -10,7 +10,7 @@ from resource_api.manifest.read import read_file
 from resource_api.model.values.errors import DefinitionError, ManifestError, ResourceAPIError, UsageError
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.values import is_secret
-from resource_api.runtime.refresh import Imported, KnownResource, import_resources, log_import
+from resource_api.runtime.refresh import ForeignRecord, Imported, import_resources, log_import
 from resource_api.system.filesystem import files
 from resource_api.terraform import cty, state_file
 from resource_api.terraform.schema import declared_values, fields_of_resource
@@ -54,7 +54,7 @@ def take_over(runtime: Runtime, path: str, state: StateFile, inputs: Mapping[str
     declarations, records = _declarations(runtime, resources, declared, failed)
     if declarations:
         _write(path, declarations)
-    imported = import_resources(runtime, path, list(records), None, inputs, known=records) if records else []
+    imported = import_resources(runtime, path, list(records), None, inputs, foreign_records=records) if records else []
     for outcome in failed:
         log_import(runtime, outcome)
     return [*imported, *failed]
@@ -92,10 +92,10 @@ def _family(runtime: Runtime, manifest: Manifest, resource: StateResource) -> Fa
 
 def _declarations(
     runtime: Runtime, resources: Sequence[_Read], declared: set[str], failed: list[Imported]
-) -> tuple[list[list[str]], dict[str, KnownResource]]:
+) -> tuple[list[list[str]], dict[str, ForeignRecord]]:
     """Return the lines of the missing declarations, and by reference the records of all resources."""
     computed = _made_values(resources)
-    declarations, records = [], dict[str, KnownResource]()
+    declarations, records = [], dict[str, ForeignRecord]()
     for resource, reference, fields, values in resources:
         body = declared_values(fields, values)
         secrets = [name for name, value in body.items() if is_secret(value)]
@@ -120,7 +120,7 @@ def _declarations(
             "state": dict(resource.attributes),
             "private": resource.private,
         }
-        records[reference] = KnownResource(raw, "tainted" if resource.tainted else "ready")
+        records[reference] = ForeignRecord(raw, "tainted" if resource.tainted else "ready")
     return declarations, records
 
 
