@@ -371,7 +371,10 @@ class Drift(NamedTuple):
 
 
 def find_drift(prior: Prior, observation: Callable[[Entry], Observation], entries: Iterable[Entry]) -> list[Drift]:
-    """Return the drift of those ``entries`` that are recorded."""
+    """Return the drift of those ``entries`` that are recorded.
+
+    An imperative resource cannot be read back, and the record of a renamed one is about another name.
+    """
     drift = []
     for entry in entries if prior.records else ():
         record = prior.records.get(entry.index)

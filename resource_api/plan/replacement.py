@@ -270,11 +270,13 @@ def _implied_replacement(
 
 
 def trigger_entries(catalog: Catalog, entry: Entry) -> Iterator[Entry]:
-    """Return the entries in ``replace_triggered_by``; for a component, all its members."""
+    """Yield the entries in ``replace_triggered_by``; for a component, all its members."""
     for text in entry.meta.lifecycle.replace_triggered_by:
         trigger = reference.parse(text)
-        component, target = catalog.components.get(trigger), catalog.find(trigger)
-        yield from component.members if component is not None else [] if target is None else [target]
+        if (component := catalog.components.get(trigger)) is not None:
+            yield from component.members
+        elif (target := catalog.find(trigger)) is not None:
+            yield target
 
 
 def host_of(catalog: Catalog, entry: Entry) -> Entry | None:

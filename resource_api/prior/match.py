@@ -106,7 +106,7 @@ def match(
     state, recovery = instances.state, Commit()
     if catalog.left_out.all and catalog.manifest.moved:
         state, recovery = former_names.carry_out_moves(catalog, state)
-    if not recovery.empty:
+    if not recovery.empty:  # the moved records are matched under their new names
         catalog, prior = match(catalog, instances._replace(state=state), prune=prune, functions=functions)
         return catalog, prior._replace(recovery=recovering.join(recovery, prior.recovery))
     if catalog.missing:

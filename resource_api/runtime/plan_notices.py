@@ -210,11 +210,11 @@ def _comparable(config: Mapping[str, object]) -> Any:
 
 def _log_readers(gone: Sequence[str], own_stack: StackName, runs: Sequence[Mapping[str, Any]], log: Log) -> None:
     """Log the stacks that have read an output which is no longer declared."""
-    names = {f"{own_stack.project}/{own_stack.stack}": set(gone)}
+    own_name = "/".join(own_stack)
     readers: dict[str, dict[StackName, None]] = {name: {} for name in gone}
     for run in runs:
         for stack, output in run.get("outputs_read", ()):
-            if output in names.get(stack, ()):
+            if stack == own_name and output in readers:
                 readers[output][StackName(run["project"], run["stack"])] = None
     for output, stacks in readers.items():
         for reader in stacks:
