@@ -102,6 +102,7 @@ def equal_indexes(pairs: Sequence[tuple[Entry, Resource]], functions: ProviderFu
 
     This spares nearly every resource of a large manifest its own ``compare``: the provider is called once for all.
     """
+    attributes: Iterator[Sequence[str] | None]
     attributes = _compared_attributes([entry.should for entry, _ in pairs], functions.definition.compared)
     if functions.insync is not None:
         attributes = _not_in_sync(pairs, list(attributes), functions.insync)
@@ -147,7 +148,7 @@ def _not_in_sync(
             yield remaining
 
 
-def _compared_attributes(resources: Sequence[Resource], compared: Sequence[str]) -> Iterator[Sequence[str] | None]:
+def _compared_attributes(resources: Sequence[Resource], compared: Sequence[str]) -> Iterator[Sequence[str]]:
     """Yield the attributes to compare of each resource; resources with the same attributes share a list."""
     shared: dict[tuple[str, ...], list[str]] = {}
     for shape in map(tuple, resources):

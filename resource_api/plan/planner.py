@@ -332,7 +332,7 @@ class _Planner:
         return self._make(entry, row, should, decision, noop or self._needs_noop(entry, unknown), unknown=unknown)
 
     def _unread_orphan(self, entry: Entry, *, noop: bool) -> Step | None:
-        """Plan an orphan whose state does not matter: it is only forgotten, or its type cannot be loaded."""
+        """Plan an orphan that is only forgotten, or whose type cannot be loaded; return None if it has to be read."""
         inputs = self.collector.inputs(entry, self.steps)
         if inputs.orphan is not OrphanKind.PURGED and (reason := reason_to_forget(entry, inputs)):
             row = self.queries.observation(entry).row
@@ -583,7 +583,7 @@ class InputCollector:
         return (intent is not None and intent.makes) or (record is not None and record.status == "unconfirmed")
 
     def _own_reason(self, entry: Entry) -> Replacement | None:
-        """Return the reason for a replacement that does not depend on other resources."""
+        """Return the reason for a replacement that does not depend on other resources, or None."""
         record = self._prior.records.get(entry.index)
         if record is not None and record.status == "tainted":
             return Replacement(ReplacementReason.TAINTED)
@@ -595,7 +595,7 @@ class InputCollector:
         return None
 
     def _reason_elsewhere(self, entry: Entry, steps: Mapping[int, Step]) -> tuple[Replacement | None, bool]:
-        """Return the replacement for the sake of another resource, and whether it is conditional."""
+        """Return the replacement for the sake of another resource, or None, and whether it is conditional."""
         indexes = (trigger.index for trigger in trigger_entries(self._catalog, entry))
         planned = (steps[index] for index in indexes if index in steps)
         carried_out = (step for step in planned if not (step.decision.error or step.is_noop(noop_run=self._noop)))
@@ -606,7 +606,10 @@ class InputCollector:
         return self._replacement_with_host(entry)
 
     def _replacement_with_host(self, entry: Entry) -> tuple[Replacement | None, bool]:
-        """Return the replacement of a resource that goes with its host, in this run or for an interrupted one."""
+        """Return the replacement of a resource that goes with its host, or None, and whether it is conditional.
+
+        The host is replaced in this run, or was in an interrupted one.
+        """
         name = entry.meta.lifecycle.deleted_with
         if not name or not (self._replaced or self._superseded) or not entry.definition.ensurable:
             return None, False

@@ -280,7 +280,7 @@ def trigger_entries(catalog: Catalog, entry: Entry) -> Iterator[Entry]:
 
 
 def host_of(catalog: Catalog, entry: Entry) -> Entry | None:
-    """Return the entry in ``deleted_with``."""
+    """Return the entry in ``deleted_with``, or None if none is declared or the catalog has none of that name."""
     name = entry.meta.lifecycle.deleted_with
     return catalog.find(reference.parse(name)) if name else None
 

@@ -143,11 +143,11 @@ class ProviderSelector:
         return SelectedProvider(instance, config, selected.version, selected.implementation, declared)
 
     def _find(self, provider: str) -> Manifest | None:
-        """Return the first ``providers.yaml`` on the module path that has a provider of that name."""
+        """Return the first ``providers.yaml`` on the module path that has a provider of that name, or None."""
         return next((manifest for manifest in self._declared() if provider in manifest.providers), None)
 
     def _declared(self) -> Iterator[Manifest]:
-        """Yield the manifests in ``providers.yaml`` of the module path's directories."""
+        """Return the manifests in ``providers.yaml`` of the module path's directories."""
         return map(reading.read_providers, self._registry.data_files(PROVIDERS))
 
     def _unknown_message(self, provider: str) -> str:

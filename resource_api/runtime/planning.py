@@ -191,7 +191,7 @@ class Planning:
     def _observe(
         self, catalog: Catalog, prior: Prior, selected: set[int] | None
     ) -> tuple[PlannerQueries, set[int] | None]:
-        """Read the selected resources; return the answers for the planner, and the remaining selection.
+        """Read the selected resources; return the answers for the planner, and the remaining selection (None: all).
 
         Resources that need an excluded resource which does not exist leave the selection, and a warning names them.
         """

@@ -114,7 +114,7 @@ class Header(NamedTuple):
 
     @property
     def sealing(self) -> Mapping[str, object] | None:
-        """The wrapped data key of an encrypted stack."""
+        """The wrapped data key of an encrypted stack; None: it is not encrypted."""
         return self.content.get("sealing")
 
     @property
@@ -402,7 +402,7 @@ class DataKeys:
         self._opened: dict[str, DataKey] = {}
 
     def for_use(self, header: Header) -> DataKey | None:
-        """Return the data key of a stack to be used. Raises ``UsageError`` when its key is missing or superfluous."""
+        """Return the data key of a stack to be used, or None; raise ``UsageError`` for a missing or superfluous key."""
         if header.sealing is None and self.key is not None:
             msg = (
                 f"the state of {header.name} is not encrypted, and a key is named; 'resource-api state rekey' encrypts"

@@ -58,7 +58,7 @@ class SqliteStore(RowStore[WriteSession]):
             return run_archive.read_history(opened.database, name) if opened else []
 
     def load_conclusion(self, label: str) -> CachedConclusion | None:
-        """Return the conclusion saved under ``label`` if its stack is unchanged and not encrypted."""
+        """Return the conclusion saved under ``label`` if its stack is unchanged and not encrypted, or None."""
         if self._data_keys.key is not None:
             return None
         with self._guard, self._reading() as opened:
