@@ -35,7 +35,7 @@ from resource_api.provider.context import current
 from resource_api.system.filesystem.files import describe_error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
     from socket import socket
     from urllib.parse import SplitResult
 
@@ -324,33 +324,6 @@ class Paging(NamedTuple):
     key: str = "id"
 
 
-def _paged_items(ask: Callable[[str], Response], path: str, paging: Paging) -> Iterator[dict[str, object]]:
-    """Yield the objects of all pages; ``ask`` returns the answer for the path or URL of a page, also a 404.
-
-    Raise ``ResourceError`` for pages that never end.
-    """
-    count, before, urls = 0, None, set[str]()
-    url = _with_parameter(path, paging.page, paging.first) if paging.page else path
-    for number in range(1, _MOST + 1):
-        response = ask(url)
-        if number > 1 and response.status == _NOT_FOUND and paging.page:
-            return  # there are services that answer so behind the last page
-        entries = _entries(response, paging)
-        if entries and entries == before:
-            return  # the service does not know the parameter, and sends the first page again
-        yield from entries
-        urls.add(url)
-        count, before = count + len(entries), entries
-        url = _following(response, entries, paging, path, paging.first + number if paging.page else count)
-        if not url:
-            return
-        if url in urls:
-            msg = f"{response.request}: the page after it is one that was read before"
-            raise ResourceError(msg)
-    msg = f"the list at {path} has more than {_MOST} pages"
-    raise ResourceError(msg)
-
-
 def _entries(response: Response, paging: Paging) -> list[dict[str, object]]:
     """Return the objects of one page. Raise ``ResourceError`` for an answer that is no list of objects."""
     entries = field_at(response.body, paging.items)
@@ -495,12 +468,32 @@ class Client:
         raise self._error(response, max(status, 0))
 
     def items(self, path: str, paging: Paging | None = None) -> Iterator[dict[str, object]]:
-        """Yield the objects of a list, page by page, as they are needed."""
+        """Yield the objects of a list, page by page, as they are needed.
 
-        def ask(page: str) -> Response:
-            return self.request("GET", page, allow=() if page == path else (404,))
-
-        yield from _paged_items(ask, path, paging or Paging())
+        Raise ``ResourceError`` for an answer that is no list of objects, and for pages that never end.
+        """
+        paging = paging or Paging()
+        count, before, urls = 0, None, set[str]()
+        url = _with_parameter(path, paging.page, paging.first) if paging.page else path
+        for number in range(1, _MOST + 1):
+            # Some services answer so behind the last page, but none before it.
+            response = self.request("GET", url, allow=(_NOT_FOUND,) if paging.page and number > 1 else ())
+            if response.status == _NOT_FOUND:
+                return
+            entries = _entries(response, paging)
+            if entries and entries == before:
+                return  # the service does not know the parameter, and sends the first page again
+            yield from entries
+            urls.add(url)
+            count, before = count + len(entries), entries
+            url = _following(response, entries, paging, path, paging.first + number if paging.page else count)
+            if not url:
+                return
+            if url in urls:
+                msg = f"{response.request}: the page after it is one that was read before"
+                raise ResourceError(msg)
+        msg = f"the list at {path} has more than {_MOST} pages"
+        raise ResourceError(msg)
 
     def finish(self, response: Response, job: Job | None = None) -> Response:
         """Wait for the job that an answer has started, if it has, and return the last answer about it.

@@ -306,6 +306,19 @@ def test_a_service_without_pages_is_read_once_more_and_not_for_ever() -> None:
         list(http.Client(server.url).items("/x"))
 
 
+@pytest.mark.parametrize("paging", [http.Paging(), http.Paging(page="page"), http.Paging(offset="start")])
+def test_a_list_that_is_missing_is_refused_with_the_answer(paging: http.Paging) -> None:
+    """A 404 is the end of a list only behind a page of it, and only where pages are numbered."""
+    with api(replies(Reply(404, {"message": "no such project"}))) as server:
+        with pytest.raises(http.RequestError, match="404 no such project") as caught:
+            list(http.Client(server.url).items("/x", paging))
+        assert caught.value.status == 404
+    if not paging.page:
+        second = Reply(200, [{"id": 1}], {"Link": '</x?start=1>; rel="next"'}), Reply(404, {"message": "gone"})
+        with api(replies(*second)) as server, pytest.raises(http.RequestError, match="404 gone"):
+            list(http.Client(server.url).items("/x", paging))
+
+
 @pytest.mark.parametrize("body", [{"a": 1}, [1], None, "text"])
 def test_what_is_no_list_of_objects_is_named(body: Any) -> None:
     """With the request and the field."""
