@@ -28,29 +28,14 @@ KINDS: Final = ("namevar", "init_only", "read_only", "parameter")
 RELATIONSHIPS: Final = frozenset({"require", "before", "notify", "subscribe", "on_failure"})
 #: The metaparameters that decide how many resources a declaration makes.
 CARDINALITY: Final = frozenset({"for_each", "when"})
-#: The keys of a resource that are not attributes.
-METAPARAMETERS: Final = frozenset(
-    {
-        *RELATIONSHIPS,
-        *CARDINALITY,
-        "noop",
-        "tag",
-        "loglevel",
-        "alias",
-        "provider",
-        "implementation",
-        "timeout",
-        "retry",
-        "lifecycle",
-    }
-)
-#: Those whose values may be made from inputs, values, facts and the host (contract §2, "Metaparameters").
+#: The metaparameters whose values may be made from inputs, values, facts and the host (contract §2, "Metaparameters").
 EVALUATED: Final = frozenset({"noop", "tag", "loglevel", "timeout", "retry", "lifecycle"})
+#: The keys of a resource that are not attributes.
+METAPARAMETERS: Final = RELATIONSHIPS | CARDINALITY | EVALUATED | {"alias", "provider", "implementation"}
 #: The operations that can have a time limit of their own.
 OPERATIONS: Final = ("create", "update", "delete")
 #: The names that inputs of components must not have.
 RESERVED: Final = METAPARAMETERS | {"title"}
-KEYWORDS: Final = ("type", "docs", "kind", "default", "write_only", "derived_from", "must_be", "stable", "merged")
 _RENAMED: Final = {"desc": "docs", "behaviour": "kind", "behavior": "kind"}
 
 
@@ -196,8 +181,10 @@ class AttributeSet:
         return frozenset(name for name, attribute in self.attributes.items() if attribute.datatype.holds_contents)
 
 
-def keyword_problems(unknown: Mapping[str, object], keywords: Iterable[str]) -> list[str]:
-    """Return a problem for each keyword argument that a declaration does not have."""
+def keyword_problems(declaration: type, unknown: Iterable[str]) -> list[str]:
+    """Return a problem for each ``unknown`` keyword argument, with the nearest one that the ``declaration`` takes."""
+    code = declaration.__init__.__code__  # type: ignore[misc] # of the class itself
+    keywords = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
     return [
         f"'{word}' is not a keyword here, write '{_RENAMED[word]}'"
         if word in _RENAMED
@@ -210,7 +197,7 @@ def attribute_problems(name: object, attribute: object, reserved: Collection[str
     """Return the problems of the attribute ``name``; parse its data type. ``reserved``: the names it must not have."""
     if not isinstance(attribute, Attribute):
         return [f"must be an Attribute(...), not {type(attribute).__name__}"]
-    problems = keyword_problems(attribute.unknown, KEYWORDS)
+    problems = keyword_problems(Attribute, attribute.unknown)
     if not isinstance(name, str) or not TYPE_NAME.match(name):
         problems.append("the name must be lower case letters, digits and underscores")
     if name in reserved:

@@ -41,37 +41,34 @@ _OF_PUPPET: Final = {
     "supports_noop": "; it is 'noop_handler' here",
     "remote_resource": "; a type with 'config' is one that manages something elsewhere",
 }
+#: Feature of a type → the method that its provider must have.
+FEATURE_METHODS: Final[Mapping[str, str]] = {
+    "canonicalize": "canonicalize",
+    "custom_insync": "insync",
+    "refreshable": "refresh",
+    "imperative": "due",
+    "validate": "validate",
+    "plan": "plan",
+    "upgrade": "upgrade",
+    "preflight": "preflight",
+    "side_effects": "side_effects",
+    "import": "import_",
+}
 FEATURES: Final = frozenset(
     {
-        "canonicalize",
+        *FEATURE_METHODS,
         "simple_get_filter",
         "noop_handler",
-        "custom_insync",
-        "refreshable",
-        "imperative",
-        "validate",
-        "plan",
-        "upgrade",
         "parallel",
-        "preflight",
         "preflight_of_removals",
-        "side_effects",
         "side_effects_of_removals",
         "moved_from_types",
         "not_rehearsable",
         "private_secrets",
-        "import",
     }
 )
 #: The most seconds that a change may take to become visible.
 MAX_SETTLE: Final = 3600
-
-_FUNCTION_KEYWORDS: Final = ("docs", "inputs", "output", "pure", "keeps_secrets")
-_KEYWORDS: Final = (
-    *("name", "docs", "attributes", "features", "title_patterns", "schema_version", "isolation", "timeout"),
-    *("version", "config", "functions", "verbs", "settle"),
-    *("autorequires", "autobefore", "autosubscribe", "autonotify", "brought_by", "identity"),
-)
 
 
 class Function:
@@ -207,7 +204,7 @@ class TypeDefinition(AttributeSet):
         self.identity = identity
         self.warnings: tuple[str, ...] = tuple(_feature_warnings(name, self.features))
         invalid = (features and not names) or not all(isinstance(name, str) for name in names)
-        self._check(keyword_problems(unknown, _KEYWORDS), features if invalid else None)
+        self._check(keyword_problems(TypeDefinition, unknown), features if invalid else None)
 
     def _check(self, problems: Iterable[str], invalid_features: object) -> None:
         """Raise ``DefinitionError`` with ``problems`` and all others of the definition."""
@@ -471,7 +468,7 @@ def _function_problems(name: object, function: object) -> list[str]:
     """Check a function; parse the data type of its result."""
     if not isinstance(function, Function):
         return [f"must be a Function(...), not {type(function).__name__}"]
-    problems = keyword_problems(function.unknown, _FUNCTION_KEYWORDS)
+    problems = keyword_problems(Function, function.unknown)
     if not isinstance(name, str) or not name.isidentifier() or name.startswith("_"):
         problems.append("the name must be that of a method, without a leading underscore")
     problems += input_problems(function.inputs.attributes, "input")
@@ -597,9 +594,6 @@ def template(pattern: re.Pattern[str]) -> str:
     return titles
 
 
-_COMPONENT_KEYWORDS: Final = ("name", "docs", "inputs", "outputs")
-
-
 class ComponentDefinition:
     """A group of resources that is declared like one resource.
 
@@ -621,7 +615,7 @@ class ComponentDefinition:
         self.docs = docs
         self.attributes: Mapping[str, Attribute] = {} if inputs is None else inputs
         self.outputs: Mapping[str, str] = {} if outputs is None else outputs
-        if problems := [*keyword_problems(unknown, _COMPONENT_KEYWORDS), *_component_problems(self)]:
+        if problems := [*keyword_problems(ComponentDefinition, unknown), *_component_problems(self)]:
             raise DefinitionError("\n".join(f"component '{name}': {problem}" for problem in problems))
 
     def __repr__(self) -> str:

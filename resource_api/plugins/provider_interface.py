@@ -9,7 +9,8 @@ import inspect
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.provider.base import CONFIG_METHODS, FEATURE_METHODS, BaseProvider, SimpleProvider, takes, variadic
+from resource_api.model.type_definition import FEATURE_METHODS
+from resource_api.provider.base import CONFIG_METHODS, BaseProvider, SimpleProvider, takes, variadic
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -18,20 +18,6 @@ if TYPE_CHECKING:
     from resource_api.model.type_definition import Name, Resource, TypeDefinition
     from resource_api.provider.context import Context
 
-#: Feature of a type → the method that its provider must have.
-FEATURE_METHODS: Final[Mapping[str, str]] = {
-    "canonicalize": "canonicalize",
-    "custom_insync": "insync",
-    "refreshable": "refresh",
-    "imperative": "due",
-    "validate": "validate",
-    "plan": "plan",
-    "upgrade": "upgrade",
-    "preflight": "preflight",
-    "side_effects": "side_effects",
-    "import": "import_",
-}
-
 #: The methods for the configuration of a type with ``config``; ``configure`` is required, the rest optional.
 CONFIG_METHODS: Final = ("configure", "check_config", "diff_config")
 #: Rows that one ``get`` may return: a limit for providers that never end.
@@ -101,7 +87,7 @@ class BaseProvider:
     '1 created'
 
     Its attributes are gone after the transaction. Features of the type require further methods, see
-    ``FEATURE_METHODS``; a method whose name starts with an underscore is a helper.
+    ``model.type_definition.FEATURE_METHODS``; a method whose name starts with an underscore is a helper.
 
     The provider of a type with ``config`` is made once for each configured instance, and has further methods:
 
