@@ -1,4 +1,4 @@
-"""The actions of steps: their words, their symbols in a plan, their participles in progress messages.
+"""The actions of steps: their words, symbols, participles and outcomes.
 
 Why a step has an action is for the planner.
 """
@@ -12,29 +12,31 @@ from typing import Final, Self
 class Action(StrEnum):
     """The action of a step; the value is the word in JSON, ``symbol`` the mark in a plan's text.
 
-    ``participle`` is for progress messages; a type can have words of its own, see ``TypeDefinition.verbs``.
+    ``participle`` is for progress messages; a type can have words of its own, see ``TypeDefinition.verbs``. ``outcome``
+    is the field of ``Summary`` that counts it, or "".
     """
 
     symbol: str
     participle: str
+    outcome: str
 
-    CREATE = "create", "+", "creating"
-    UPDATE = "update", "~", "updating"
-    REPLACE = "replace", "-/+", "replacing"
-    DELETE = "delete", "-", "deleting"
-    READ = "read", "<=", "reading"
-    IMPORT = "import", ">", "importing"
-    FORGET = "forget", ".", "forgetting"
-    REFRESH = "refresh", "!", "refreshing"
-    RUN = "run", "~", "running"
-    SAME = "same", " ", ""
+    CREATE = "create", "+", "creating", "created"
+    UPDATE = "update", "~", "updating", "updated"
+    REPLACE = "replace", "-/+", "replacing", "replaced"
+    DELETE = "delete", "-", "deleting", "deleted"
+    READ = "read", "<=", "reading", ""
+    IMPORT = "import", ">", "importing", "imported"
+    FORGET = "forget", ".", "forgetting", "forgotten"
+    REFRESH = "refresh", "!", "refreshing", "refreshed"
+    RUN = "run", "~", "running", "ran"
+    SAME = "same", " ", "", ""
 
-    def __new__(cls, word: str, symbol: str, participle: str) -> Self:
-        """Make a member from its word, its symbol and its participle."""
+    def __new__(cls, word: str, symbol: str, participle: str, outcome: str) -> Self:
+        """Make a member from its word and its fields."""
         member = str.__new__(cls, word)
         member._value_ = word
         member.symbol = symbol
-        member.participle = participle
+        member.participle, member.outcome = participle, outcome
         return member
 
     # The hash of str: Enum's is a Python function, called for each look-up in a set.

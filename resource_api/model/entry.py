@@ -264,4 +264,4 @@ class ComponentInstance:
 
     def __repr__(self) -> str:
         """Show the reference."""
-        return f"Group({self.reference})"
+        return f"ComponentInstance({self.reference})"

@@ -134,16 +134,7 @@ class StepReport(NamedTuple):
 
 
 #: The field of ``Summary`` that counts an action; under noop, one that would be done.
-SUMMARY_FIELDS: Final[Mapping[Action, str]] = {
-    Action.CREATE: "created",
-    Action.UPDATE: "updated",
-    Action.REPLACE: "replaced",
-    Action.DELETE: "deleted",
-    Action.IMPORT: "imported",
-    Action.FORGET: "forgotten",
-    Action.REFRESH: "refreshed",
-    Action.RUN: "ran",
-}
+SUMMARY_FIELDS: Final[Mapping[Action, str]] = {action: action.outcome for action in Action if action.outcome}
 #: Count → its word after a run, where that is not its name.
 DONE: Final[Mapping[str, str]] = {"ran": "run", "outputs_changed": "outputs changed"}
 
