@@ -21,7 +21,7 @@ from resource_api.model.values import expression
 from resource_api.model.values.errors import DefinitionError, Problem, hint, nearest
 from resource_api.model.values.expression import Expression, ExpressionPath, parse
 from resource_api.model.values.reference import Reference, capitalize_type
-from resource_api.model.values.values import UNKNOWN, Sensitive, batches, is_unknown, place_text
+from resource_api.model.values.values import UNKNOWN, Sensitive, attribute_of, batches, is_unknown, place_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -419,7 +419,7 @@ class Evaluator:
             raise ValueError(msg)
         if target is None or path.keys[0] not in target.should:
             return UNKNOWN
-        if target.meta.lifecycle.external or path.keys[0] in target.meta.lifecycle.ignored_attributes:
+        if target.meta.lifecycle.external or path.keys[0] in map(attribute_of, target.meta.lifecycle.ignore_changes):
             # The declared value is not applied: only reading yields the value.
             return UNKNOWN
         if target.instance in self._table.missing:

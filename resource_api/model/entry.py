@@ -12,10 +12,9 @@ from resource_api.model.attribute import RELATIONSHIPS
 from resource_api.model.change import exists
 from resource_api.model.values.reference import Reference, capitalize_type, child_reference, split_instance
 from resource_api.model.values.start_up import NamedTuple
-from resource_api.model.values.values import attribute_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from resource_api.model.declaration import Declaration
     from resource_api.model.record import Record
@@ -39,21 +38,6 @@ class Lifecycle(NamedTuple):
     aliases: Sequence[str] = ()
     import_: str | None = None
     external: bool = False
-
-    @property
-    def ignored_attributes(self) -> Collection[str]:
-        """The attributes of which ``ignore_changes`` names the whole or a part."""
-        return _attributes_of(self.ignore_changes)
-
-    @property
-    def replacing_attributes(self) -> Collection[str]:
-        """The attributes of which ``replace_on_changes`` names the whole or a part."""
-        return _attributes_of(self.replace_on_changes)
-
-
-def _attributes_of(paths: Sequence[str]) -> Collection[str]:
-    """Return the attributes at the beginning of key paths such as ``labels.*``."""
-    return set(map(attribute_of, paths)) if paths else ()
 
 
 class RetryPolicy(NamedTuple):

@@ -293,7 +293,9 @@ def cannot_outlive_source(entry: Entry, attribute: str) -> bool:
     lifecycle = entry.meta.lifecycle
     if lifecycle.external or not entry.definition.ensurable:
         return False
-    fixed = entry.definition.attributes[attribute].kind == "init_only" or attribute in lifecycle.replacing_attributes
+    fixed = entry.definition.attributes[attribute].kind == "init_only" or attribute in map(
+        attribute_of, lifecycle.replace_on_changes
+    )
     return fixed and attribute not in lifecycle.ignore_changes
 
 
