@@ -102,4 +102,4 @@ def _location(manifest: Manifest, name: str, located: Mapping[str, LocatedValue]
         return str(located[name])
     declared = manifest.inputs[name]
     default = declared.origin.place("default")
-    return "" if declared.default is MISSING else f"{default.file}:{default.line} (default)"
+    return "" if declared.default is MISSING else f"{default.line_text or default.file} (default)"

@@ -12,6 +12,7 @@ from resource_api.catalog import targets as selecting
 from resource_api.catalog.provider_config import invoke
 from resource_api.catalog.resource_table import names_entry
 from resource_api.model.change import Difference, exists
+from resource_api.model.declaration import FilePosition
 from resource_api.model.record import Commit, Record
 from resource_api.model.report import Drifted, Summary
 from resource_api.model.sealed_secrets import has_sealed, open_sealed, seal_secrets
@@ -181,7 +182,7 @@ def _refreshed_outputs(
     }
     narrowed = catalog._replace(manifest=catalog.manifest._replace(outputs=affected))
     values, problems = unknowns.outputs(narrowed, catalog.scope.resolver(value_of, call))
-    failures = [f"{problem.message} ({problem.file}:{problem.line})" for problem in problems]
+    failures = [FilePosition(problem.file, problem.line).after(problem.message) for problem in problems]
     return {} if failures else {name: value for name, value in values.items() if not is_unknown(value)}, failures
 
 

@@ -242,9 +242,9 @@ class SideEffectRule:
         way_out = f"to leave {step.reference} as it is, take its declaration away and list it under 'removed:'"
         for entry in entries:
             if entry.index not in orphans and self._contradicts(step, entry, effect):
+                value = "as present" if effect.removes else "otherwise"
                 position = self._plan.catalog.manifest.place(entry.declaration)
-                location = f" ({position.file}:{position.line})" if position.file else ""
-                declared = f"{entry.reference} declares {'as present' if effect.removes else 'otherwise'}{location}"
+                declared = position.after(f"{entry.reference} declares {value}")
                 if effect.asked:
                     return f"would {effect.action} {effect}, which {declared}"
                 return f"would also {effect.action} {effect}, which {declared}; {way_out}"

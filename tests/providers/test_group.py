@@ -226,7 +226,7 @@ def test_members_and_groups_that_contradict_each_other_are_refused(
     errors = [str(step.error) for step in report.steps if step.error]
     assert bool(errors) == refused, errors
     for error in errors:
-        assert re.match(rf"would update (Group\[{NAME}\]|User\[ra-test-b\]), which \1 declares otherwise", error)
+        assert re.fullmatch(rf"would update (Group\[{NAME}\]|User\[ra-test-b\]), which \1 declares otherwise", error)
     if not refused:
         assert Runtime(REGISTRY).apply({"resources": declared}).summary.unchanged == len(declared)
 
