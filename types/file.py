@@ -118,14 +118,13 @@ change their owner yourself. New ones do, and a file with declared content is re
     },
     autorequires={"file": files, "user": "$owner", "group": "$group"},
     features={
-        *(
-            "canonicalize",
-            "custom_insync",
-            "preflight",
-            "preflight_of_removals",
-            "side_effects",
-            "side_effects_of_removals",
-        ),
-        *("simple_get_filter", "validate"),
+        "canonicalize",
+        "custom_insync",
+        "preflight",
+        "preflight_of_removals",
+        "side_effects",
+        "side_effects_of_removals",
+        "simple_get_filter",
+        "validate",
     },
 )

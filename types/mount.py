@@ -67,7 +67,13 @@ file, `credentials=/etc/smb.secret`. Swap is not managed.
     },
     autorequires={"file": ["$name", "$device"], "mount": directories_above},
     features={
-        *("canonicalize", "custom_insync", "not_rehearsable", "preflight", "refreshable", "side_effects"),
-        *("side_effects_of_removals", "simple_get_filter"),
+        "canonicalize",
+        "custom_insync",
+        "not_rehearsable",
+        "preflight",
+        "refreshable",
+        "side_effects",
+        "side_effects_of_removals",
+        "simple_get_filter",
     },
 )

@@ -66,14 +66,12 @@ absent` removes the whole directory.
         "package": ["python3-venv", "python3"],
     },
     features={
-        *(
-            "custom_insync",
-            "parallel",
-            "preflight",
-            "preflight_of_removals",
-            "side_effects",
-            "side_effects_of_removals",
-            "simple_get_filter",
-        ),
+        "custom_insync",
+        "parallel",
+        "preflight",
+        "preflight_of_removals",
+        "side_effects",
+        "side_effects_of_removals",
+        "simple_get_filter",
     },
 )

@@ -68,15 +68,13 @@ to it.
     autorequires={"package": packages},
     autobefore={"service": services},
     features={
-        *(
-            "canonicalize",
-            "custom_insync",
-            "not_rehearsable",
-            "preflight",
-            "preflight_of_removals",
-            "side_effects",
-            "side_effects_of_removals",
-        ),
+        "canonicalize",
+        "custom_insync",
+        "not_rehearsable",
+        "preflight",
+        "preflight_of_removals",
+        "side_effects",
+        "side_effects_of_removals",
         "simple_get_filter",
     },
 )

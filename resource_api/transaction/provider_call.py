@@ -23,6 +23,7 @@ from resource_api.provider.context import Context
 from resource_api.provider.outcomes import Subject
 from resource_api.system import process_guard
 from resource_api.transaction.operation_run import NO_RESULT, CallResult, RetriedRun
+from resource_api.transaction.side_effects import SideEffectCheck
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -30,13 +31,9 @@ if TYPE_CHECKING:
     from resource_api.model.change import Change
     from resource_api.model.type_definition import Name, TypeDefinition
     from resource_api.plan.planner import ExecutionPlan
-    from resource_api.plugins.provider_pool import ProviderPool
     from resource_api.system.log import Log
     from resource_api.transaction.operation_run import OperationRun
-
-    #: Returns the changes of a ``set`` that may be made, after the operations of the rest have failed.
-    Check = Callable[[Sequence[OperationRun], Mapping[Name, Change]], Mapping[Name, Change]]
-
+    from resource_api.transaction.transaction_context import TransactionContext
 
 #: The number of names of a call that are shown.
 _MOST_NAMES: Final = 5
@@ -55,23 +52,18 @@ class ProviderCaller:
     """Calls the provider instance of one type."""
 
     def __init__(
-        self,
-        definition: TypeDefinition,
-        providers: ProviderPool,
-        positions: StepPositions,
-        calls: list[ProviderCall],
-        check: Check | None,
+        self, transaction: TransactionContext, definition: TypeDefinition, left_out: Callable[[Name, Context], bool]
     ) -> None:
         """Prepare to call; the provider is created at the first call.
 
-        ``positions`` are shown while a call runs. Each call is appended to ``calls``. ``check`` checks the side
-        effects of a ``set``; it is None for a type without any.
+        ``left_out`` returns whether a name must be left out; it is called when the provider reaches that name.
         """
-        self._check = check
+        self._check = SideEffectCheck(transaction).allowed if "side_effects" in definition.features else None
         self._definition = definition
-        self._providers = providers
-        self._positions = positions
-        self._calls = calls
+        self._left_out = left_out
+        self._providers = transaction.snapshot.providers
+        self._positions = transaction.positions
+        self._calls = transaction.results.calls
         #: The names that a ``set`` of this caller has reached; nothing has begun for any other name.
         self.begun: set[Name] = set()
         #: Whether ``retry`` is declared for any name of its calls.
@@ -91,16 +83,11 @@ class ProviderCaller:
         self._held.clear()
 
     def set(
-        self,
-        runs: Sequence[OperationRun],
-        changes: Mapping[Name, Change],
-        left_out: Callable[[Name, Context], bool],
-        *,
-        noop: bool,
+        self, runs: Sequence[OperationRun], changes: Mapping[Name, Change], *, noop: bool = False
     ) -> Exception | None:
         """Call ``set`` with ``changes`` and return the exception that it raised, or None. Raises ``CallStopped``.
 
-        ``left_out`` returns whether a name must be left out; it is called when the provider reaches that name.
+        Operations whose side effects are forbidden have failed then, and were not called.
         """
         if self._check is not None and not noop:
             try:
@@ -120,7 +107,7 @@ class ProviderCaller:
             self.retries = True
             context.outcomes.repeated = {run.name for run in retried if run.tries_left > 1}
         extra = {"noop": noop} if "noop_handler" in self._definition.features else {}
-        offered = Changes(changes, lambda name: left_out(name, context), lambda: context.cancelled)
+        offered = Changes(changes, lambda name: self._left_out(name, context), lambda: context.cancelled)
         try:
             running = RunningCall(runs, context, offered, self._positions)
             return self._call(running, context, "set", lambda provider: provider.set(context, offered, **extra))

@@ -90,7 +90,7 @@ class Retry:
     def _set(self, run: OperationRun) -> None:
         """Call ``set`` for one operation, and keep its error."""
         changes = {run.name: self._change_from_now(run)}
-        error = self._caller.set([run], changes, self._prerequisites.left_out, noop=False)
+        error = self._caller.set([run], changes)
         self._transaction.snapshot.changed()
         if error is not None and run.result.reported is None:
             set_error(run, error)
@@ -189,7 +189,7 @@ class Retry:
     def _call_freed(self, runs: Sequence[OperationRun]) -> None:
         """Make the first call for operations whose prerequisite has succeeded at last."""
         changes = {run.name: self._change_from_now(run) for run in runs}
-        error = self._caller.set(runs, changes, self._prerequisites.left_out, noop=False)
+        error = self._caller.set(runs, changes)
         self._transaction.snapshot.changed()
         if error is not None:
             self.one_by_one(runs, error)

@@ -18,7 +18,6 @@ from resource_api.transaction.operation_run import RetriedRun
 from resource_api.transaction.provider_call import CallStopped, Prerequisites, ProviderCaller
 from resource_api.transaction.results import HALTED, INTERRUPTED
 from resource_api.transaction.retry import Retry, set_error
-from resource_api.transaction.side_effects import SideEffectCheck
 from resource_api.transaction.verify import Verification, describe_tolerated, not_converged
 
 if TYPE_CHECKING:
@@ -43,12 +42,10 @@ class SegmentRun:
         self._runs = runs
         self._results = transaction.results
         self._events = transaction.events
-        check = SideEffectCheck(transaction).allowed if "side_effects" in self._definition.features else None
-        providers, calls = transaction.snapshot.providers, transaction.results.calls
-        self._caller = ProviderCaller(self._definition, providers, transaction.positions, calls, check)
         failures, options = transaction.results.failures, transaction.plan.options
         fail_fast = options.fail_fast and not runs[0].step.entry.meta.on_failure
         self._prerequisites = Prerequisites(runs, transaction.plan.waits, failures, fail_fast=fail_fast)
+        self._caller = ProviderCaller(transaction, self._definition, self._prerequisites.left_out)
         self._verification = Verification(transaction.snapshot, self._definition)
 
     def carry_out(self) -> None:
@@ -90,7 +87,7 @@ class SegmentRun:
     def _set(self, runs: Sequence[OperationRun]) -> None:
         """Call ``set``; if it raises, repeat it for each resource that is not as declared."""
         changes = {run.name: run.change() for run in runs}
-        error = self._caller.set(runs, changes, self._prerequisites.left_out, noop=False)
+        error = self._caller.set(runs, changes)
         self._transaction.snapshot.changed()
         if error is not None:
             self._retry.one_by_one(runs, error)
@@ -134,7 +131,7 @@ class SegmentRun:
             return
         changes = {run.name: run.change() for run in called}
         try:
-            error = self._caller.set(called, changes, self._prerequisites.left_out, noop=True)
+            error = self._caller.set(called, changes, noop=True)
         except CallStopped as stopped:
             self._fail_noop(called, stopped.cause)
             raise

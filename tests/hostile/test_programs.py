@@ -113,6 +113,27 @@ def test_a_close_that_fails_is_a_warning(box: Box) -> None:
     assert "Warning: thing: close of its provider failed: the lock is gone" in result.stderr
 
 
+def test_a_program_that_does_not_know_the_protocol_is_refused(box: Box) -> None:
+    """cat(1) answers ``hello`` with ``hello``."""
+    program = box.program()
+    program.write_text("#!/bin/sh\nexec cat\n")
+    result = box.apply()
+    assert result.returncode == 65
+    message = "the worker of 'thing' sent 'hello' instead of 'ready' while it loaded the type and its provider"
+    assert message in result.stderr
+
+
+def test_reports_before_ready_count(box: Box) -> None:
+    """A line of the log is shown, and a secret in it is masked."""
+    program = box.program()
+    reports = "send('conceal', value='hunter22'); send('log', level='notice', text='begins with hunter22')"
+    program.write_text(program.read_text().replace('send("ready"', f'{reports}; send("ready"'))
+    result = box.apply()
+    assert result.returncode == 0
+    assert "Notice: thing: begins with <sensitive>" in result.stderr
+    assert "hunter22" not in result.stdout + result.stderr
+
+
 LOST = {
     "os._exit(3)": "the worker of 'thing' ended with exit code 3 while in set",
     "os.kill(os.getpid(), 9)": "the worker of 'thing' was killed by SIGKILL while in set, perhaps for want of memory",

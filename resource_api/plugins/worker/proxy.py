@@ -43,6 +43,8 @@ CLOSE_TIMEOUT: Final = 2.0
 
 #: Methods whose arguments and answer are sent as they are.
 _PASSED_ON: Final = frozenset({"get", "refresh", "canonicalize"})
+#: The reports that a worker may send before its first call and after its last one.
+_REPORTS_OUTSIDE_CALLS: Final = frozenset({"log", "conceal"})
 #: The log level of a worker's lines on standard output and error.
 _LEVELS: Final = {1: "notice", 2: "warning"}
 
@@ -253,7 +255,7 @@ class WorkerPool:
         self.begin_close()
         while self._closing:
             for frame in self._closing.pop().end(CLOSE_TIMEOUT):
-                if frame.kind in {"log", "conceal"}:
+                if frame.kind in _REPORTS_OUTSIDE_CALLS:
                     apply_report(self._run, self.no_call, frame)
                 elif frame.kind == "raised":
                     text = f"close of its provider failed: {reason(protocol.decode_error(frame.body))}"
@@ -291,9 +293,7 @@ class WorkerPool:
             instance = self._definition.instance
             terms = {"implementation": self._implementation, "level": self._run.log.lowest_level(name)}
             worker.send("hello", protocol=protocol.VERSION, instance=instance, **terms)
-            answer = worker.receive()
-            while answer.kind not in {"ready", "raised"}:
-                answer = worker.receive()
+            answer = self._await_ready(worker)
         except BaseException as error:
             worker.kill()
             if not isinstance(error, WorkerLost):
@@ -307,6 +307,19 @@ class WorkerPool:
         self._seen_changes[worker] = self._changes
         self.ready = answer.body
         return worker
+
+    def _await_ready(self, worker: WorkerProcess) -> Frame:
+        """Return the answer to ``hello``, after the log lines and secrets that come first. Raise ``WorkerLost``."""
+        while (frame := worker.receive()).kind in _REPORTS_OUTSIDE_CALLS:
+            try:
+                apply_report(self._run, self.no_call, frame)
+            except (ValueError, LookupError, TypeError) as error:
+                lost = WorkerLost("sent an invalid frame", f": {error}")
+                raise lost from error
+        if frame.kind not in {"ready", "raised"}:
+            how = f"sent '{frame.kind:.40}' instead of 'ready'"
+            raise WorkerLost(how)
+        return frame
 
     def _problem(self, answer: Frame) -> BaseException | None:
         """Return why a worker that has answered ``hello`` cannot be used."""
