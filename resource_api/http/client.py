@@ -17,6 +17,7 @@ import weakref
 from collections import deque
 from email.utils import parsedate_to_datetime
 from functools import partial
+from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from io import BufferedReader, RawIOBase
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -41,8 +42,9 @@ if TYPE_CHECKING:
 
 
 #: Longest answer in bytes.
-_LARGEST: Final = 64 << 20
-_PART: Final = 1 << 16
+_MAX_ANSWER: Final = 64 << 20
+#: Bytes that are read at once.
+_CHUNK: Final = 1 << 16
 
 
 class ServiceUnreachable(Exception):  # noqa: N818 - internal, never shown as an error class
@@ -87,7 +89,7 @@ class ConnectionPool:
         try:
             connection = self._connection()
         except (OSError, HTTPException) as error:
-            raise ServiceUnreachable(_words(error), sent=False) from error
+            raise ServiceUnreachable(_failure_text(error), sent=False) from error
         try:
             if self._proxy is not None and self._origin.scheme == "http":
                 target, headers = f"http://{self._origin.netloc}{target}", {**headers, **self._proxy_headers()}
@@ -95,13 +97,13 @@ class ConnectionPool:
             connection.request(method, target, data, dict(headers))
             connection.response_class = cast("type[HTTPResponse]", partial(_TimedResponse, end=end))
             response = connection.getresponse()
-            content = _content(response)
+            content = _read_content(response)
             response_headers = {
                 name.lower(): ", ".join(response.headers.get_all(name, ())) for name in response.headers
             }
         except (OSError, HTTPException) as error:
             connection.close()
-            raise ServiceUnreachable(_words(error), sent=True) from error
+            raise ServiceUnreachable(_failure_text(error), sent=True) from error
         except BaseException:
             connection.close()
             raise
@@ -121,11 +123,11 @@ class ConnectionPool:
             if _is_quiet(connection):
                 return connection
             connection.close()
-        connection = self._new()
+        connection = self._unopened()
         connection.connect()
         return connection
 
-    def _new(self) -> HTTPConnection:
+    def _unopened(self) -> HTTPConnection:
         """Return an unopened connection to the service, through the proxy where one is set."""
         address = self._proxy or self._origin
         host, timeout = address.hostname or "", self._timeout
@@ -189,14 +191,14 @@ class _TimedResponse(HTTPResponse):
         self.fp = BufferedReader(_TimedStream(self.fp.detach(), sock, end))
 
 
-def _content(response: HTTPResponse) -> bytes:
+def _read_content(response: HTTPResponse) -> bytes:
     """Read an answer of limited size."""
     parts, size = [], 0
-    while part := response.read1(_PART):
+    while part := response.read1(_CHUNK):
         parts.append(part)
         size += len(part)
-        if size > _LARGEST:
-            msg = f"the answer is larger than {show_size(_LARGEST)}"
+        if size > _MAX_ANSWER:
+            msg = f"the answer is larger than {show_size(_MAX_ANSWER)}"
             raise ResourceError(msg)
     if response.length:
         msg = f"the answer broke off, {response.length} bytes before its end"
@@ -205,28 +207,28 @@ def _content(response: HTTPResponse) -> bytes:
     return b"".join(parts)
 
 
-def _words(error: OSError | HTTPException) -> str:
+def _failure_text(error: OSError | HTTPException) -> str:
     """Return the reason of a failed exchange in words."""
     text = describe_error(error, "") if isinstance(error, OSError) else str(error)
     return text or type(error).__name__
 
 
 #: Methods that may be repeated after any outcome of the first request (RFC 9110, 9.2.2).
-_IDEMPOTENT: Final = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE"})
-_READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_IDEMPOTENT_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE"})
+#: Methods that change nothing.
+_SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 #: Answers after which a request may be repeated; after the first one always, as the service has not accepted it.
-_TOO_MANY: Final = 429
-_AGAIN: Final = frozenset({_TOO_MANY, 502, 503, 504})
-_MISSING: Final = (404, 410)
-_SEE_OTHER: Final = 303
+_REPEATABLE_STATUSES: Final = frozenset({HTTPStatus.TOO_MANY_REQUESTS, 502, 503, 504})
+#: Answers about an object that does not exist.
+_GONE: Final = (HTTPStatus.NOT_FOUND, HTTPStatus.GONE)
 #: Seconds before the first repetition and between two questions about a job, and the longest pauses.
 _FIRST_PAUSE, _LONGEST_JOB_PAUSE = 0.2, 5.0
 #: The most seconds that a service may ask to wait for.
 _LONGEST_PAUSE: Final = 300.0
 #: The characters that stand in URLs as they are, beside letters and digits (RFC 3986), and the sign of quoting.
-_OF_URLS: Final = "%/:?#[]@!$&'()*+,;=~"
+_URL_CHARACTERS: Final = "%/:?#[]@!$&'()*+,;=~"
 #: Characters of an answer in a message.
-_SHOWN: Final = 300
+_MAX_WORDS: Final = 300
 
 
 class RequestError(ResourceError):
@@ -258,7 +260,6 @@ def basic_authorization(user: str, password: str | Sensitive[str]) -> Sensitive[
     return Sensitive(f"Basic {base64.b64encode(f'{user}:{reveal(password)}'.encode()).decode()}")
 
 
-_ACCEPTED: Final = 202
 _DONE: Final = ("succeeded", "success", "successful", "completed", "complete", "done", "finished", "ok", "ready")
 _FAILED: Final = ("failed", "failure", "error", "errored", "canceled", "cancelled", "aborted", "rejected", "timedout")
 
@@ -286,7 +287,7 @@ class Job(NamedTuple):
 
     def outcome(self, response: Response) -> bool | None:
         """Return whether a job has succeeded, from the answer about it; None: it is not over."""
-        if response.status == _ACCEPTED:
+        if response.status == HTTPStatus.ACCEPTED:
             return None
         body = response.body
         word = field_at(body, self.status)
@@ -300,8 +301,7 @@ class Job(NamedTuple):
 
 
 #: Most pages of a list.
-_MOST: Final = 10_000
-_NOT_FOUND: Final = 404
+_MAX_PAGES: Final = 10_000
 
 
 class Paging(NamedTuple):
@@ -405,8 +405,8 @@ class Client:
 
     def find(self, path: str, query: Mapping[str, object] | None = None) -> Response | None:
         """Read an object that may not exist: return None after 404 and 410."""
-        response = self.request("GET", path, query=query, allow=_MISSING)
-        return None if response.status in _MISSING else response
+        response = self.request("GET", path, query=query, allow=_GONE)
+        return None if response.status in _GONE else response
 
     def post(self, path: str, body: object = None) -> Response:
         """Send a POST, which is never repeated where the service may have got it."""
@@ -425,7 +425,7 @@ class Client:
 
     def delete(self, path: str, *, etag: str = "") -> Response:
         """Delete an object; one that is gone is no error."""
-        return self.request("DELETE", path, headers=_if_match(etag), allow=_MISSING)
+        return self.request("DELETE", path, headers=_if_match(etag), allow=_GONE)
 
     def request(
         self,
@@ -448,20 +448,20 @@ class Client:
         url = self._absolute(path, query)
         if context is not None:
             context.mask.add(self._secrets)
-            if context.noop and not context.reading and method not in _READING:
+            if context.noop and not context.reading and method not in _SAFE_METHODS:
                 context.note("notice", f"Skipping '{method} {url}' (noop)")
                 return Response(204, {}, "", f"{method} {url}")
         self._mask.add(body)
         sent = {**self._headers, **({} if body is None else {"Content-Type": "application/json"}), **(headers or {})}
         data = body if body is None or isinstance(body, bytes) else json.dumps(reveal(body)).encode()
-        pause = _FIRST_PAUSE
+        pause, repeatable = _FIRST_PAUSE, repeat or method in _IDEMPOTENT_METHODS
         for remaining in reversed(range(self._retries + 1)):
-            response, status = self._once(method, url, sent, data)
-            if 200 <= status < 300 or status in allow:  # noqa: PLR2004 - the successes of HTTP
+            response, status = self._send(method, url, sent, data)
+            if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES or status in allow:
                 return response
             # A request that the service has not accepted is repeated whatever it would change.
-            again = status in {_TOO_MANY, -1} or (status in _AGAIN | {0} and (repeat or method in _IDEMPOTENT))
-            if not remaining or not again:
+            refused = status in {HTTPStatus.TOO_MANY_REQUESTS, -1}
+            if not remaining or not (refused or (repeatable and status in {0, *_REPEATABLE_STATUSES})):
                 break
             self._wait(_pause(response, pause), url, response)
             pause *= 2
@@ -475,10 +475,10 @@ class Client:
         paging = paging or Paging()
         count, before, urls = 0, None, set[str]()
         url = _with_parameter(path, paging.page, paging.first) if paging.page else path
-        for number in range(1, _MOST + 1):
+        for number in range(1, _MAX_PAGES + 1):
             # Some services answer so behind the last page, but none before it.
-            response = self.request("GET", url, allow=(_NOT_FOUND,) if paging.page and number > 1 else ())
-            if response.status == _NOT_FOUND:
+            response = self.request("GET", url, allow=(HTTPStatus.NOT_FOUND,) if paging.page and number > 1 else ())
+            if response.status == HTTPStatus.NOT_FOUND:
                 return
             entries = _entries(response, paging)
             if entries and entries == before:
@@ -492,7 +492,7 @@ class Client:
             if url in urls:
                 msg = f"{response.request}: the page after it is one that was read before"
                 raise ResourceError(msg)
-        msg = f"the list at {path} has more than {_MOST} pages"
+        msg = f"the list at {path} has more than {_MAX_PAGES} pages"
         raise ResourceError(msg)
 
     def finish(self, response: Response, job: Job | None = None) -> Response:
@@ -505,13 +505,13 @@ class Client:
         if not location:
             return response
         end, pause = time.monotonic() + job.timeout, _FIRST_PAUSE
-        gone = _MISSING if response.request.startswith("DELETE ") else ()
+        gone = _GONE if response.request.startswith("DELETE ") else ()
         answer, url = response, urljoin(response.url, location)
         while time.monotonic() < end:
             self._wait(_pause(answer, pause), url, answer)
             pause = min(pause * 2, _LONGEST_JOB_PAUSE)
-            answer = self.request("GET", url, allow=(_SEE_OTHER, *gone))
-            if answer.status == _SEE_OTHER:
+            answer = self.request("GET", url, allow=(HTTPStatus.SEE_OTHER, *gone))
+            if answer.status == HTTPStatus.SEE_OTHER:
                 return self.request("GET", urljoin(url, answer.header("Location")), allow=gone)
             if answer.status in gone or (over := job.outcome(answer)) is True:
                 return answer
@@ -538,12 +538,12 @@ class Client:
             raise RequestError(msg)
         return f"{url}{'&' if parts.query else '?'}{urlencode(query, doseq=True)}" if query else url
 
-    def _once(self, method: str, url: str, headers: Mapping[str, str], data: bytes | None) -> tuple[Response, int]:
+    def _send(self, method: str, url: str, headers: Mapping[str, str], data: bytes | None) -> tuple[Response, int]:
         """Return one answer and its status: 0 without an answer, -1 if the service cannot have got the request."""
         if self._connections is None:
             self._connections = ConnectionPool(self.url, self._timeout, self._ca_file)
         parts, context, began = urlsplit(url), current.get(), time.monotonic()
-        target = quote(f"{parts.path or '/'}{'?' * bool(parts.query)}{parts.query}", safe=_OF_URLS)
+        target = quote(f"{parts.path or '/'}{'?' * bool(parts.query)}{parts.query}", safe=_URL_CHARACTERS)
         request = f"{method} {self._mask(url)}"
         try:
             status, response_headers, content = self._connections.exchange(method, target, headers, data)
@@ -561,7 +561,7 @@ class Client:
 
     def _error(self, response: Response, status: int) -> RequestError:
         """Return the error for an answer with this status, 0 for none, with the service's words without secrets."""
-        words = " ".join(self._mask(response.words).split())[:_SHOWN]
+        words = " ".join(self._mask(response.words).split())[:_MAX_WORDS]
         return RequestError(f"{response.request}: {f'{status} {words}'.strip() if status else words}", status)
 
     def _wait(self, seconds: float, url: str, response: Response) -> None:

@@ -213,8 +213,9 @@ def _invalid(name: str, expected: str, value: object, advice: str = "") -> Usage
 def execution_options(
     planned: Options, inputs: Mapping[str, object] | None, arguments: Mapping[str, object]
 ) -> Options:
-    """Return a plan's options, replaced by ``arguments``, which say how it is applied; without ``noop`` it is changed.
+    """Return the options with which a plan is applied: its own, replaced by ``arguments``.
 
+    It is applied for real unless these have ``noop``, even if it was planned under noop.
     Raise as ``to_options`` does, and ``UsageError`` for ``inputs`` and for an option that decides a plan's content.
     """
     options = to_options(arguments)

@@ -167,11 +167,13 @@ def mark_secrets(definition: TypeDefinition, row: Mapping[str, object], *should:
     """
     if not definition.secret and all(map(is_flat, should)) and is_flat(row):
         return row
+    # The attributes that are secret in any state, or by their type, ...
     secret = {name for state in (*should, row) for name, value in state.items() if holds_secret(value)}
     secret |= definition.sensitive & row.keys()
     secret.update(*(definition.write_only & state.keys() for state in should))
     if not secret:
         return row
+    # ... and those that would tell their values.
     hidden = secret | {name for name, source in definition.derived_from.items() if source in secret}
     secrets = [value for state in (*should, row) for name, value in state.items() if name in hidden]
     candidates = [name for name in row if name in definition.read_only and name not in hidden]

@@ -381,7 +381,7 @@ def _text(value: object) -> str | None:
 
 
 def _feature_warnings(name: str, features: Iterable[str]) -> Iterator[str]:
-    """Yield a warning for each feature that there is not."""
+    """Yield a warning for each unknown feature."""
     for feature in sorted(set(features) - FEATURES):
         suggestion = _OF_PUPPET.get(feature) or hint(feature, FEATURES)
         yield f"type '{name}': unknown feature '{feature}' is ignored{suggestion}"

@@ -6,7 +6,6 @@ attributes before the status, one status for each resource. The methods that aut
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.change import difference_fields, large_change
@@ -154,7 +153,12 @@ class CallOutcomes(dict["Name", Outcome]):
             status_field = "noop" if self._suffix else "success"
             self.log_change(names, text, status=status if status == "unchanged" else status_field)
         else:
-            self.held.append(partial(self._log_success, names, f"{text}"))
+            line = f"{text}"
+
+            def log_success(confirmed: Collection[Name]) -> None:
+                self.log_change([name for name in names if name in confirmed], line, status="success")
+
+            self.held.append(log_success)
 
     def _with_path(self, names: Sequence[Name], reason: object) -> str:
         """Return the reason of a failure; for a single resource with its path, if the title does not contain it."""
@@ -169,11 +173,6 @@ class CallOutcomes(dict["Name", Outcome]):
         texts = [declaration.place().line_text for declaration in declarations]
         positions = list(dict.fromkeys(filter(None, texts)))
         return f" ({', '.join(positions[:_PLACES])}{', …' if len(positions) > _PLACES else ''})" if positions else ""
-
-    def _log_success(self, names: Sequence[Name], text: str, confirmed: Collection[Name]) -> None:
-        """Write a line of success about those of ``names`` that are confirmed."""
-        if listed := [name for name in names if name in confirmed]:
-            self.log_change(listed, text, status="success")
 
     def set_status(self, names: list[Name], status: str, reason: object = "", *, tainted: bool = False) -> None:
         """Set the status of names. Raise ``ProviderError`` where one is set already.
@@ -212,7 +211,10 @@ class CallOutcomes(dict["Name", Outcome]):
         return [name for name in names if self.mention(name).status is None]
 
     def open_context(self, names: list[Name], enclosing: set[Name]) -> None:
-        """Mention names for which a logging context opens; it comes first unless one of ``enclosing`` is around it."""
+        """Mention the names of a logging context that opens.
+
+        Raise ``ProviderError`` for one that was mentioned before, unless a context of the names ``enclosing`` is open.
+        """
         for name in names:
             outcome = self.get(name)
             if outcome and outcome.mentioned and name not in enclosing:

@@ -148,7 +148,7 @@ def misfits(kinds: Kinds, written: Any, kinds_of: KindsOf, path: tuple[object, .
 def kinds_as_written(written: object, kinds_of: KindsOf) -> Kinds:
     """Return the data types of a reference, or of text around references; empty for any other value.
 
-    That it yields nothing is left out: nothing is refused for a value that may be missing.
+    ``Undef`` is left out: a value that may be missing is never refused for that.
     """
     parsed = parse(written) if type(written) is str and "${" in written else written
     if not isinstance(parsed, Expression):

@@ -61,7 +61,7 @@ class Problem(NamedTuple):
     brought_by: tuple[str, ...] = ()
 
     def checked(self) -> Problem:
-        """Return itself, made by code of a user. Raise ``ProviderError`` for a severity that there is not."""
+        """Return this problem, which code of a user made. Raise ``ProviderError`` for an unknown severity."""
         if self.severity not in SEVERITIES:
             msg = f"a problem is an 'error' or a 'warning', not {self.severity!s:.80}: {self.message}"
             raise ProviderError(msg)
