@@ -113,7 +113,7 @@ class Provider(SimpleProvider):
                 continue
             if (number := self._created.get(name)) is not None or self._paths.read_by_name:
                 if (object_ := self._detail(values, number)) is not None:
-                    yield self._row(name, object_)
+                    yield self._row(context, name, object_)
                     continue
                 if self._paths.read_by_name:
                     continue
@@ -122,8 +122,9 @@ class Provider(SimpleProvider):
         for parents, group in groups.items():
             yield from self._listed(context, dict(zip(self._paths.parents, parents, strict=True)), group)
 
-    def create(self, _context: Context, name: str, should: Mapping[str, Any]) -> None:
+    def create(self, context: Context, name: str, should: Mapping[str, Any]) -> None:
         """Create an object with the declared fields, and keep the identifier that the service gives it."""
+        _store_secret_fields(context, name, should)
         method, path = self._paths.create
         values = self._paths.values(name)
         name_field = {} if self._paths.names(path) else http.with_field({}, self._config["name"], values["name"])
@@ -139,6 +140,7 @@ class Provider(SimpleProvider):
 
     def update(self, context: Context, name: str, should: Mapping[str, Any]) -> None:
         """Send the declared fields that differ, with PUT in the whole object."""
+        _store_secret_fields(context, name, should)
         self._change(context, name, lambda present: self._send_update(name, present, should))
 
     def delete(self, context: Context, name: str) -> None:
@@ -225,7 +227,7 @@ class Provider(SimpleProvider):
                 detail = self._detail(self._paths.values(name), http.field_at(entry, self._config["id"]))
                 object_ = None if detail is None else Object({**entry, **detail.fields}, detail.etag)
             if object_ is not None:
-                yield self._row(name, object_, keep=names is not None)
+                yield self._row(context, name, object_, keep=names is not None)
 
     def _entries(self, path: str, *, nested: bool) -> Iterator[dict[str, Any]]:
         """Yield the entries of a list; one beneath an object that does not exist yet is empty."""
@@ -249,13 +251,13 @@ class Provider(SimpleProvider):
             return None
         return entries[0] if len(entries) == 1 else entries[numbers.index(created)]
 
-    def _row(self, name: str, object_: Object, *, keep: bool = True) -> Resource:
-        """Return an object without the fields of its identity, and with those that the service makes apart."""
+    def _row(self, context: Context, name: str, object_: Object, *, keep: bool = True) -> Resource:
+        """Return an object without its identity and secrets, and with the fields that the service makes apart."""
         if keep:
             self._read[name] = object_
         fields = body = object_.fields
         service_fields = {field: http.field_at(fields, field) for field in self._made_fields()}
-        for field in (self._config["name"], *service_fields):
+        for field in (self._config["name"], *service_fields, *(context.private(name) or ())):
             body = http.without_field(body, field)
         output: dict[str, Any] = {}
         for field, value in service_fields.items():
@@ -296,6 +298,13 @@ def _headers(config: Mapping[str, Any]) -> dict[str, str | Sensitive[str]]:
         header, _, before = config["token_header"].partition(":")
         headers[header] = Sensitive(before.lstrip(" ") + config["token"].reveal())
     return headers
+
+
+def _store_secret_fields(context: Context, name: str, should: Mapping[str, Any]) -> None:
+    """Record which fields are secret: there are services that show them, and a reading must not."""
+    fields = sorted(_fields(should.get("secrets")))
+    if fields != (context.private(name) or []):
+        context.store_private(name, fields)
 
 
 def _if_match(present: Object) -> dict[str, str]:

@@ -34,11 +34,15 @@ class Response(NamedTuple):
 
     @property
     def body(self) -> object:
-        """The JSON in it; None if it is empty. Raise ``ResourceError`` for a text that is no JSON."""
-        if not self.text.strip():
+        """The JSON in it; None if it is empty. Raise ``ResourceError`` for a text that is no JSON.
+
+        A byte order mark is ignored (RFC 8259).
+        """
+        text = self.text.removeprefix("\ufeff")
+        if not text.strip():
             return None
         try:
-            return json.loads(self.text, parse_constant=_refuse)
+            return json.loads(text, parse_constant=_refuse)
         except (ValueError, RecursionError) as error:
             msg = f"{self.request}: the answer is not JSON: {_fault(error)}"
             raise ResourceError(msg) from None

@@ -149,6 +149,22 @@ def test_secrets_are_sent_in_every_form_and_never_shown(
     assert not any(word in text for word in ("barley", "sesame"))
 
 
+def test_a_secret_that_the_service_shows_is_not_recorded(server: Api, store: Store, tmp_path: Path) -> None:
+    """Neither after a creation or an adoption nor by a refresh, which knows no declaration."""
+    store.objects["7"] = {"id": "7", "name": "old", "password": "open-barley", "role": "web"}
+    secrets = {"secrets": {"password": "open-barley"}}
+    site, state = tmp_path / "site.json", ("--state", "sqlite:state.db")
+    site.write_text(json.dumps(manifest(server, {"new": secrets, "old": secrets})))
+    for command_ in ("apply", "refresh", "apply"):
+        result = command(command_, str(site), *state, cwd=tmp_path)
+        assert (result.returncode, "barley" in result.stdout + result.stderr) == (0, False), result.stderr
+    shown = command("state", "show", "Http_resource[new]", *state, "--project", "p", cwd=tmp_path).stdout
+    assert ("changes" in shown, "barley" in shown) == (True, False)
+    files = [path for path in tmp_path.rglob("*") if path.is_file() and path != site]
+    assert files
+    assert not any(b"barley" in path.read_bytes() for path in files)
+
+
 def test_an_object_can_be_wrapped_and_have_its_name_within() -> None:
     """As in OpenStack and in Kubernetes; the list has a field of its own."""
     objects: dict[str, dict[str, Any]] = {}

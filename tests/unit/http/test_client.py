@@ -225,11 +225,16 @@ def test_an_answer_that_is_no_json_is_named() -> None:
             _ = response.body
 
 
+def test_a_byte_order_mark_before_an_answer_is_ignored() -> None:
+    """There are services that send one."""
+    assert http.Response(200, text='\ufeff{"a": 1}').body == {"a": 1}
+    assert http.Response(200, text="\ufeff").body is None
+
+
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
         ('{"a": 1,\n}', "a fault in line 2, column 1"),
-        ("\ufeff{}", "a fault in line 1, column 1"),
         ("[" * 100_000, "it is nested too deep"),
         ("9" * 5000, "a number in it has too many digits"),
         ("[NaN]", "NaN is no number"),
