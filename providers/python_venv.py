@@ -148,8 +148,7 @@ def _works(path: str, version: str) -> bool:
 
 def _begin(path: str, is_: Mapping[str, Any] | None, owner: str | None) -> None:
     """Prepare a directory with the mark: a new one, or an environment without the files of an interrupted making."""
-    account = pwd.getpwnam(owner) if owner else None
-    ids = {"uid": account.pw_uid, "gid": account.pw_gid} if account else {}
+    ids = {"uid": files.user_id(owner), "gid": pwd.getpwnam(owner).pw_gid} if owner else {}
     with files.Batch() as batch:
         if owner is None and batch.can_others_replace(f"{path}/{CONFIG}" if os.path.isdir(path) else path):  # noqa: PTH112 - text in, text out
             msg = "other users can write to a directory on the path; declare the 'owner'"

@@ -95,6 +95,11 @@ def test_an_empty_directory_is_used_or_removed(home: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make the environment of another user")
+def test_an_owner_without_an_account_is_named(home: Path) -> None:
+    """In the words of the other types."""
+    assert apply(home / "venv", owner="nosuch").steps[0].error == "there is no user 'nosuch'"
+
+
 def test_an_environment_where_others_can_write_is_made_by_its_owner(home: Path) -> None:
     """As root it would be made wherever they put a link to."""
     directory = directory_of_nobody(home)

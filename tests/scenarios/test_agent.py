@@ -430,7 +430,7 @@ def test_a_bundle_is_fetched_over_https(https: Site) -> None:
     """From a server whose certificate is trusted; without its signature nothing is applied."""
     trusted = https.bench.environment.pop("SSL_CERT_FILE")
     unknown = https.once()
-    assert (unknown.code, https.size, "certificate verify failed" in unknown.err) == (1, None, True)
+    assert (unknown.code, https.size, "certificate is not valid: " in unknown.err) == (1, None, True)
     assert https.report["agent"]["trust"] == "unreachable"
     https.bench.environment["SSL_CERT_FILE"] = trusted
     assert (https.once().code, https.size) == (0, 1)
@@ -503,7 +503,7 @@ def test_a_bundle_that_cannot_be_read_is_named_once(site: Site) -> None:
     os.mkfifo(bundle)
     assert site.once("--from", str(bundle)).err == f"Error: {bundle}: not a regular file\n"
     url = "https://127.0.0.1:1/site.bundle"
-    assert site.once("--from", url).err == f"Error: {url} cannot be fetched: [Errno 111] Connection refused\n"
+    assert site.once("--from", url).err == f"Error: {url} cannot be fetched: connection refused\n"
 
 
 def test_monitoring_is_told_where_a_manifest_is_wrong(site: Site) -> None:

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from resource_api.model.values.errors import ResourceError
 from resource_api.model.values.text import show_size
 from resource_api.system.filesystem.directories import write_all
+from resource_api.system.filesystem.files import describe_error
 
 if TYPE_CHECKING:
     from urllib.request import OpenerDirector
@@ -54,7 +55,8 @@ def fetch(url: str, digest: str = "", *, largest: int = LARGEST, timeout: float 
     except (OSError, HTTPException) as error:
         file.close()
         reason = None if isinstance(error, HTTPError) else getattr(error, "reason", None)
-        msg = f"{url} cannot be fetched: {reason or str(error) or type(error).__name__}"
+        words = reason if isinstance(reason, str) else describe_error(reason or error, "")
+        msg = f"{url} cannot be fetched: {words or type(error).__name__}"
         missing = isinstance(error, HTTPError) and error.code == _NOT_FOUND
         raise (Missing if missing else ResourceError)(msg) from error
     except BaseException:

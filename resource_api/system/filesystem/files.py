@@ -209,12 +209,23 @@ def describe_error(error: Exception, path: str) -> str:
     """Return the message of a failed operation on ``path``, without error number, with a path only if it differs."""
     if not isinstance(error, OSError) or not error.strerror:
         return str(error)
+    if (fault := _encryption_fault(error)) is not None:
+        return fault
     text = error.strerror[:1].lower() + error.strerror[1:]
     name = error.filename
     whole = isinstance(name, str) and name.startswith("/")
     if error.errno == errno.EPERM and (locked := in_place.locked_path(name if whole else path, removed=True)):
         return f"'{locked}' is immutable, by an attribute of chattr(1)"
     return f"{text}: {name}" if whole and name != path else text
+
+
+def _encryption_fault(error: OSError) -> str | None:
+    """Return the fault of an encrypted connection, without the words of its library; None for other errors."""
+    if message := getattr(error, "verify_message", ""):
+        return f"its certificate is not valid: {message}"
+    if isinstance(reason := getattr(error, "reason", None), str) and hasattr(error, "library"):
+        return f"TLS failed: {reason.lower().replace('_', ' ')}"
+    return None
 
 
 def replace(
