@@ -60,6 +60,7 @@ class PackageProvider(BaseProvider):
         for arguments, names in self._transactions(context, changes):
             effects = list(self._simulated(arguments))
             self._check_virtual({name: changes[name] for name in names}, effects)
+            yield from _in_other_spellings(effects, names)
             effects = [effect for effect in effects if names.isdisjoint((effect.name, *effect.aliases))]
             joint = {name: changes[name] for name in changes if name in names} if len(names) > 1 and effects else {}
             consequences = closure(self._links(context, joint, effects)) if joint else {}
@@ -92,6 +93,15 @@ class PackageProvider(BaseProvider):
     ) -> Iterable[tuple[str, str]]:
         """Return pairs of packages of one transaction: a change or a side effect, and its consequence."""
         raise NotImplementedError
+
+
+def _in_other_spellings(effects: Sequence[SideEffect], names: AbstractSet[str]) -> Iterator[tuple[str, SideEffect]]:
+    """Yield the changes of declared packages under their other names, as `nginx:amd64`: these may be declared too."""
+    for effect in effects:
+        spellings = (effect.name, *effect.aliases)
+        if declared := names & set(spellings):
+            asked = [effect._replace(name=name, aliases=(), asked=True) for name in spellings if name not in names]
+            yield from ((name, other) for name in sorted(declared) for other in asked)
 
 
 def virtual(name: str, providers: Sequence[str]) -> str:

@@ -9,12 +9,12 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from lib import packages
-from resource_api import Command, CommandError, Problem, ResourceError, SideEffect
+from resource_api import Command, Problem, ResourceError, SideEffect
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from resource_api import Change, Context, Resource
+    from resource_api import Change, CommandResult, Context, Resource
 
 DATABASE = "/var/lib/dpkg/status"
 JOURNAL = "/var/lib/dpkg/updates"
@@ -40,6 +40,13 @@ SIMULATED = ("--simulate", "-o", "Dir::Log::Planner=/dev/null")
 WARNING = re.compile(r"\b[EW]: |warn|fail|error", re.IGNORECASE)
 #: A line of an error about a name that is in no list.
 UNKNOWN = re.compile(r"^E: Unable to locate package ", re.MULTILINE)
+#: The heading above the relations that cannot be met, each in a line; a second one stands below the name of the first.
+UNMET = "The following packages have unmet dependencies:"
+#: An error of dpkg about one package, and a line with which it begins a new step, after which a script may write.
+DPKG_ERROR = "dpkg: error processing "
+DPKG_STEP = re.compile(r"(?:Setting up|Preparing to unpack|Unpacking|Removing|Purging|Selecting|Processing|\(Reading) ?")
+#: The most lines of a package's script in a message.
+SCRIPT_LINES = 5
 #: A line of a simulation: to be installed, with the version now and the new one, or removed.
 STEP = re.compile(r"(Inst|Remv|Purg) (\S+)(?: \[(\S+)\])?(?: \((\S+))?")
 #: Relations of packages that cannot be installed together.
@@ -75,7 +82,7 @@ class Provider(packages.PackageProvider):
         if latest:
             candidates = self._candidates([row["name"] for row in latest])
             for row in latest:
-                row["candidate"] = candidates.get(row["name"].removesuffix(f":{native}"))
+                row["candidate"] = candidates.get(_plain(row["name"], native))
         return rows
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
@@ -83,7 +90,7 @@ class Provider(packages.PackageProvider):
         native = self._records()[0]
         versions_by_name = self._versions(list(changes))
         for name, should in changes.items():
-            versions, ensure = versions_by_name.get(name.removesuffix(f":{native}")), should["ensure"]
+            versions, ensure = versions_by_name.get(_plain(name, native)), should["ensure"]
             if not versions and ensure != "absent" and (providers := self._providers(name)):
                 yield name, Problem(None, packages.virtual(name, providers), needs=f"Package[{providers[0]}]")
             elif versions is None:
@@ -129,10 +136,10 @@ class Provider(packages.PackageProvider):
 
     def _simulated(self, arguments: Sequence[str]) -> Iterator[SideEffect]:
         """Yield the effects of apt-get. Raise as ``_apt`` does."""
-        try:
-            lines = self.simulation(*OPTIONS, *SIMULATED, *arguments, log="debug").stdout.splitlines()
-        except CommandError as error:
-            raise _explained(error) from error
+        result = self.simulation.attempt(*OPTIONS, *SIMULATED, *arguments, log="debug")
+        if result.exit_code:
+            raise _failure(result)
+        lines = result.stdout.splitlines()
         below = takewhile(lambda line: line.startswith(" "), _below(DOWNGRADED, lines))
         native, older = self._records()[0], {name for line in below for name in line.split()}
         for verb, name, before, version in (match.groups() for match in map(STEP.match, lines) if match):
@@ -192,7 +199,7 @@ class Provider(packages.PackageProvider):
         for name in filter(self._damaged().__contains__, names):
             try:
                 self._apt(context, "install", "--reinstall", "--", self._argument(name, "present"))
-            except CommandError:
+            except ResourceError:
                 verb = "--purge" if declared[name].get("purge") else "--remove"
                 self.dpkg("--force-remove-reinstreq", verb, "--", name)
                 removed.add(name)
@@ -214,14 +221,16 @@ class Provider(packages.PackageProvider):
         return f"{name}={ensure}+" if ensure.endswith("+") else f"{name}={ensure}"
 
     def _apt(self, context: Context, *arguments: str) -> None:
-        """Run apt-get; when a killed dpkg has left packages unconfigured, configure them and try again."""
-        try:
-            result = self.apt_get(*OPTIONS, *arguments, log="debug")
-        except CommandError as error:
-            if "dpkg --configure -a" not in error.stderr:
-                raise _explained(error) from error
+        """Run apt-get; when a killed dpkg has left packages unconfigured, configure them and try again.
+
+        Raise ``ResourceError`` with the reason of a failure.
+        """
+        result = self.apt_get.attempt(*OPTIONS, *arguments, log="debug")
+        if result.exit_code and "dpkg --configure -a" in result.stderr:
             self.dpkg.attempt(*KEEP_FILES, "--configure", "-a")  # fails for packages that apt has to unpack again
-            result = self.apt_get(*OPTIONS, *arguments, log="debug")
+            result = self.apt_get.attempt(*OPTIONS, *arguments, log="debug")
+        if result.exit_code:
+            raise _failure(result)
         for line in result.stderr.splitlines():
             (context.warning if WARNING.search(line) else context.info)(line)
 
@@ -276,13 +285,30 @@ def _below(heading: str, lines: Sequence[str]) -> Sequence[str]:
     return list(takewhile(bool, lines[lines.index(heading) + 1 :])) if heading in lines else []
 
 
-def _explained(error: CommandError) -> Exception:
-    """Return the error of apt-get; for unknown packages without its long command, with advice where it has no lists."""
-    if not UNKNOWN.search(error.stderr):
-        return error
-    reasons = [line.removeprefix("E: ") for line in error.stderr.splitlines() if line.startswith("E: ")]
-    advice = "" if _lists() else "; it has no lists of packages, run 'apt-get update'"
+def _failure(result: CommandResult) -> ResourceError:
+    """Return the reason of a failed apt-get: relations that cannot be met, errors of dpkg, or apt's own errors."""
+    lines = result.stdout.splitlines()
+    unmet = [" ".join(line.split()) for line in takewhile(lambda line: line.startswith(" "), _below(UNMET, lines))]
+    own = [line.removeprefix("E: ") for line in result.stderr.splitlines() if line.startswith("E: ")]
+    reasons = unmet or list(_dpkg_errors(lines)) or own or [f"apt-get ended with {result.exit_code}"]
+    unknown = UNKNOWN.search(result.stderr)
+    advice = "" if _lists() or not unknown else "; it has no lists of packages, run 'apt-get update'"
     return ResourceError(f"apt: {'; '.join(reasons)}{advice}")
+
+
+def _dpkg_errors(lines: Sequence[str]) -> Iterator[str]:
+    """Yield the errors of dpkg about packages, each after the last lines of the package's script."""
+    script: list[str] = []
+    following = iter(lines)
+    for line in following:
+        if line.startswith(DPKG_ERROR):
+            yield from script[-SCRIPT_LINES:]
+            yield f"{line} {next(following, '').strip()}"
+            script = []
+        elif DPKG_STEP.match(line):
+            script = []
+        elif line.strip():
+            script.append(line.strip())
 
 
 def _lists() -> list[str]:
@@ -344,6 +370,11 @@ def _title(record: Mapping[str, str], native: str) -> str:
     """Return the name of a package, with its architecture unless that is the machine's."""
     name, architecture = record["Package"], record.get("Architecture") or native
     return name if architecture in {native, "all"} else f"{name}:{architecture}"
+
+
+def _plain(name: str, native: str) -> str:
+    """Return a package's name as apt shows it: without the architecture of the machine, and without ``all``."""
+    return name.removesuffix(f":{native}").removesuffix(":all")
 
 
 def _names(record: Mapping[str, str], native: str) -> set[str]:

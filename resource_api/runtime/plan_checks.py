@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from resource_api.plan.planner import ExecutionPlan
     from resource_api.plugins.provider_pool import ProviderPool
     from resource_api.prior.match import Prior
+    from resource_api.transaction.side_effects import Refusal
 
 
 class PolicyEvaluator:
@@ -179,8 +180,7 @@ _CHECKED: Final = CREATING | {Action.UPDATE, Action.RUN}
 
 def preflight_warnings(plan: ExecutionPlan, providers: ProviderPool) -> list[Problem]:
     """Return the missing prerequisites of a plan's steps, as warnings with the positions of the declarations."""
-    noop, manifest = plan.options.noop, plan.catalog.manifest
-    acting = {step.entry.index: step for step in plan.steps if would_change(step) and not step.is_noop(noop_run=noop)}
+    manifest, acting = plan.catalog.manifest, _acting(plan)
     by_instance: dict[str, dict[Name, Step]] = {}
     for step in acting.values():
         if _is_checked(step):
@@ -193,6 +193,33 @@ def preflight_warnings(plan: ExecutionPlan, providers: ProviderPool) -> list[Pro
         if problem.severity == "warning" or not earlier.provides(step, problem)
     ]
     return sorted(findings, key=lambda problem: (problem.file, problem.line, problem.column))
+
+
+def refusal_warnings(
+    plan: ExecutionPlan, refusals: Sequence[Refusal], warnings: Sequence[Problem]
+) -> Iterator[Problem]:
+    """Yield the changes that their programs refuse as things are, without those that earlier steps may make possible.
+
+    Steps with other ``warnings`` are passed over: these tell the missing thing already.
+    """
+    earlier = _EarlierSteps(plan, _acting(plan))
+    warned = {problem.reference for problem in warnings}
+    for refusal in refusals:
+        first, *others = refusal.steps
+        problem = Problem(None, f"would fail now: {refusal.reason}")
+        if others:
+            names = ", ".join(str(step.reference) for step in others)
+            problem = Problem(None, f"would fail now together with {names}: {refusal.reason}")
+        is_told = any(str(step.reference) in warned for step in refusal.steps)
+        if not is_told and not earlier.provides(refusal.first, problem):
+            placed = _at_declaration(problem, first.entry, plan.catalog.manifest)
+            yield placed._replace(severity="warning", code="preflight")
+
+
+def _acting(plan: ExecutionPlan) -> dict[int, Step]:
+    """Return the steps that would change something, by the index of their entry."""
+    noop = plan.options.noop
+    return {step.entry.index: step for step in plan.steps if would_change(step) and not step.is_noop(noop_run=noop)}
 
 
 def _is_checked(step: Step) -> bool:

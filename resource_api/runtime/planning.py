@@ -30,7 +30,7 @@ from resource_api.system.gc_pause import gc_paused
 from resource_api.transaction import side_effects
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.json_documents import PlanJson
@@ -214,14 +214,22 @@ class Planning:
     def complete(self, plan: planner.ExecutionPlan) -> Plan:
         """Return a plan with its side effects and the warnings of ``preflight``, as far as its options need them."""
         is_shown = self.options.shown or self.options.noop
+        refusals: Sequence[side_effects.Refusal] = ()
         if (is_shown or self.options.bound) and any(_acts(step) and step.asks_side_effects for step in plan.steps):
-            plan = side_effects.with_side_effects(plan, self._providers)
+            plan, refusals = side_effects.with_side_effects(plan, self._providers)
         plan = Plan(*plan)
         self._check_key(plan)
-        if is_shown and any(_acts(step) and "preflight" in step.definition.features for step in plan.steps):
-            for warning in plan_checks.preflight_warnings(plan, self._providers):
-                self._environment.notify(Diagnosed(warning))
+        if is_shown:
+            self._warn_of_changes(plan, refusals)
         return plan
+
+    def _warn_of_changes(self, plan: Plan, refusals: Sequence[side_effects.Refusal]) -> None:
+        """Warn of missing prerequisites and of refused changes."""
+        warnings: list[Problem] = []
+        if any(_acts(step) and "preflight" in step.definition.features for step in plan.steps):
+            warnings = plan_checks.preflight_warnings(plan, self._providers)
+        for warning in (*warnings, *(plan_checks.refusal_warnings(plan, refusals, warnings) if refusals else ())):
+            self._environment.notify(Diagnosed(warning))
 
     def _check_key(self, plan: Plan) -> None:
         """Raise ``UsageError`` if the state would lose the secrets of a provider, which has then changed nothing."""

@@ -8,11 +8,11 @@ An operation with a forbidden side effect fails before anything is touched; a sa
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from resource_api.model.action import CREATING, Action
 from resource_api.model.change import SideEffect, describe_side_effects, exists
-from resource_api.model.values.errors import ProviderError, ResourceAPIError, reason
+from resource_api.model.values.errors import ProviderError, ResourceAPIError, ResourceError, reason
 from resource_api.model.values.reference import split_instance
 from resource_api.model.values.values import is_unknown
 from resource_api.plan.diff import ComparisonError, compare
@@ -135,26 +135,37 @@ class SideEffectCheck:
         return f"would also {effect.action} {effect}, which was not planned; plan again"
 
 
-def with_side_effects(plan: ExecutionPlan, providers: ProviderPool) -> ExecutionPlan:
-    """Return a plan whose steps have their side effects; steps with forbidden ones have failed.
+class Refusal(NamedTuple):
+    """A reason for which a provider cannot tell the side effects of steps: their change would fail as things are."""
+
+    steps: Sequence[Step]
+    #: The first step of the call: an earlier one may make the change possible.
+    first: Step
+    reason: str
+
+
+def with_side_effects(plan: ExecutionPlan, providers: ProviderPool) -> tuple[ExecutionPlan, Sequence[Refusal]]:
+    """Return a plan whose steps have their side effects, and refusals; steps with forbidden effects have failed.
 
     The provider is asked about each call of the run as a whole. Effects that only the turn of a step shows are None.
     """
     rule, blocked = SideEffectRule(plan, providers.functions), plan.blocked
     steps: dict[int, Step] = {}
     gone: set[RecordKey] = set()
+    refusals: list[Refusal] = []
     for operations in in_order(plan):
         acting = [op for op in operations if _acts(plan, op) and op.step.entry.index not in blocked]
         effective = [run for run in map(OperationRun, acting) if run.asks_side_effects]
         runs = [run for run in effective if not _has_late_values(run.step)]
-        effects_by_name = _effects(runs, providers) if runs else {}
+        effects_by_name, refused = _effects(runs, providers) if runs else ({}, [])
+        refusals += refused
         for run in effective:
             step = steps.get(run.step.entry.index, run.step)
             if (effects := effects_by_name.get(run.name)) is not None:
                 effects = [effect for effect in effects if not (effect.removes and rule.keys(run.step, effect) & gone)]
             steps[run.step.entry.index] = _with_effects(step, effects, rule)
         gone.update(run.key for run in map(OperationRun, acting) if run.requested().get("ensure") == "absent")
-    return plan.with_steps(steps) if steps else plan
+    return plan.with_steps(steps) if steps else plan, refusals
 
 
 def _unasked(effects: Sequence[SideEffect]) -> list[SideEffect]:
@@ -180,12 +191,15 @@ def _has_late_values(step: Step) -> bool:
     return bool(step.deferred or step.decision.conditional) or any(map(is_unknown, step.should.values()))
 
 
-def _effects(runs: Sequence[OperationRun], providers: ProviderPool) -> Mapping[Name, Sequence[SideEffect]]:
-    """Return the side effects of one call by name, without names for which its provider cannot tell them yet.
+def _effects(
+    runs: Sequence[OperationRun], providers: ProviderPool
+) -> tuple[Mapping[Name, Sequence[SideEffect]], Sequence[Refusal]]:
+    """Return the side effects of one call by name, without names for which its provider cannot tell them yet, and why.
 
     After a failed question its halves are asked about, as the run would try its resources one by one.
     """
     effects: dict[Name, Sequence[SideEffect]] = {}
+    refusals: list[Refusal] = []
     waiting, questions = [runs], 0
     while waiting:
         batch, questions = waiting.pop(0), questions + 1
@@ -197,7 +211,17 @@ def _effects(runs: Sequence[OperationRun], providers: ProviderPool) -> Mapping[N
                 waiting += [batch[:middle], batch[middle:]]
             else:
                 _log_unknown(batch, error, providers)
-    return effects
+            if isinstance(error, ResourceError):
+                refusals.append(Refusal([run.step for run in batch], runs[0].step, reason(error)))
+    return effects, _smallest(refusals)
+
+
+def _smallest(refusals: Sequence[Refusal]) -> Sequence[Refusal]:
+    """Return the refusals without those of calls of which a part is refused too."""
+    indices = [{step.entry.index for step in refusal.steps} for refusal in refusals]
+    return [
+        refusal for refusal, whole in zip(refusals, indices, strict=True) if not any(part < whole for part in indices)
+    ]
 
 
 def _log_unknown(runs: Sequence[OperationRun], error: Exception, providers: ProviderPool) -> None:

@@ -21,6 +21,7 @@ from resource_api.testing import ProviderCompliance
 from tests import bundled
 from tests.namespaces import private_mounts
 from tests.programs import traced
+from tests.providers.applied import warned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -115,6 +116,9 @@ def _repository() -> Iterator[None]:
         index += [build("ra-test-rival", "1.0", control="Conflicts: ra-test-base\n")]
         index += [build("ra-test-either", "1.0", control="Provides: ra-test-several\n")]
         index += [build("ra-test-or", "1.0", control="Provides: ra-test-several\n")]
+        index += [build("ra-test-lame", "1.0", control="Depends: ra-test-nowhere\n"), build("ra-test-left", "1.0")]
+        index += [build("ra-test-right", "1.0", control="Conflicts: ra-test-left\n")]
+        index += [build("ra-test-grim", "1.0", postinst="echo 'no room for the data' >&2; exit 3")]
         (REPOSITORY / "Packages").write_text("\n".join(index))
         run("apt-get", "update")
         yield
@@ -302,6 +306,40 @@ def test_a_name_is_no_pattern() -> None:
     """A full stop matches no other character; plain apt-get would install every matching package."""
     assert actions(apply({"ra-test-n.0": "present"})) == "failed:1"
     assert state("ra-test-n00") == ""
+
+
+def test_the_reason_of_apt_is_told_in_the_plan_and_at_the_turn() -> None:
+    """The relation that cannot be met, not only that there is one; also of two packages that exclude each other."""
+    lame = "apt: ra-test-lame : Depends: ra-test-nowhere but it is not installable"
+    resources = {"Package[ra-test-n00]": {}, "Package[ra-test-lame]": {}}
+    assert warned(resources) == [f"would fail now: {lame}"]
+    report = apply({"ra-test-n00": "present", "ra-test-lame": "present"})
+    assert [step.error for step in report.steps] == ["", lame]
+    (warning,) = warned({"Package[ra-test-left]": {}, "Package[ra-test-right]": {}})
+    conflict = "ra-test-right : Conflicts: ra-test-left but 1.0 is to be installed"
+    assert warning == f"would fail now together with Package[ra-test-right]: apt: {conflict}"
+    # An earlier step may bring what is missing.
+    assert warned({"Group[ra-test]": {}, **resources}) == []
+
+
+def test_the_output_of_a_failing_script_is_the_reason() -> None:
+    """As it stands in the log of apt, with the error of dpkg."""
+    (step,) = apply({"ra-test-grim": "present"}).steps
+    assert step.error.startswith("apt: no room for the data; dpkg: error processing package ra-test-grim (--configure): ")
+    assert step.error.endswith("post-installation script subprocess returned error exit status 3")
+
+
+def test_a_package_under_two_names_is_refused_where_they_disagree() -> None:
+    """Otherwise each run would undo the former one."""
+    architecture = run("dpkg", "--print-architecture").strip()
+    name = f"ra-test-n00:{architecture}"
+    plan = planned({name: "absent", "ra-test-n00": "present"})
+    assert plan["ra-test-n00"][0].startswith(f"would install {name}, which Package[{name}] declares otherwise")
+    install("ra-test-n00")
+    plan = planned({name: "absent", "ra-test-n00": "present"})
+    assert plan[name][0].startswith("would remove ra-test-n00, which Package[ra-test-n00] declares as present")
+    assert planned({name: "present", "ra-test-n00": "present"})[name][0] == ""
+    assert warned({"Package[ra-test-n01:all]": {}}) == []
 
 
 def test_a_virtual_package_fails() -> None:

@@ -317,6 +317,14 @@ def test_what_cannot_be_told_of_one_is_told_of_the_others(packages: Bench) -> No
     assert len(packages.calls("probe", "side_effects")) <= 16
 
 
+def test_a_refused_change_is_a_warning_of_the_plan(packages: Bench) -> None:
+    """With the reason, unless an earlier step may make the change possible."""
+    manifest = "resources:\n  Probe[a]: {colour: broken}\n  Probe[b]: {}\n"
+    refused = "Warning: Probe[a]: would fail now: no list of packages"
+    assert refused in packages.plan(manifest).err
+    assert "would fail" not in packages.plan(manifest.replace("Probe[a]", "Widget[w]: {}\n  Probe[a]")).err
+
+
 def test_a_plan_asks_once_a_call_and_not_about_what_is_not_known(packages: Bench) -> None:
     """Each call that the run would make is asked about as a whole; an unknown value is known at its turn."""
     manifest = """
