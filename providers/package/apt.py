@@ -44,7 +44,9 @@ UNKNOWN = re.compile(r"^E: Unable to locate package ", re.MULTILINE)
 UNMET = "The following packages have unmet dependencies:"
 #: An error of dpkg about one package, and a line with which it begins a new step, after which a script may write.
 DPKG_ERROR = "dpkg: error processing "
-DPKG_STEP = re.compile(r"(?:Setting up|Preparing to unpack|Unpacking|Removing|Purging|Selecting|Processing|\(Reading) ?")
+DPKG_STEP = re.compile(
+    r"(?:Setting up|Preparing to unpack|Unpacking|Removing|Purging|Selecting|Processing|\(Reading) ?"
+)
 #: The most lines of a package's script in a message.
 SCRIPT_LINES = 5
 #: A line of a simulation: to be installed, with the version now and the new one, or removed.

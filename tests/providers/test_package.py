@@ -325,7 +325,9 @@ def test_the_reason_of_apt_is_told_in_the_plan_and_at_the_turn() -> None:
 def test_the_output_of_a_failing_script_is_the_reason() -> None:
     """As it stands in the log of apt, with the error of dpkg."""
     (step,) = apply({"ra-test-grim": "present"}).steps
-    assert step.error.startswith("apt: no room for the data; dpkg: error processing package ra-test-grim (--configure): ")
+    assert step.error.startswith(
+        "apt: no room for the data; dpkg: error processing package ra-test-grim (--configure): "
+    )
     assert step.error.endswith("post-installation script subprocess returned error exit status 3")
 
 

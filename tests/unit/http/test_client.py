@@ -143,7 +143,7 @@ def test_a_certificate_is_verified(tmp_path: Path) -> None:
     encryption = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     encryption.load_cert_chain(tmp_path / "pem", tmp_path / "key")
     with api(replies(Reply(200, {})), encryption) as server:
-        with pytest.raises(http.RequestError, match="its certificate is not valid: self-signed certificate$"):
+        with pytest.raises(http.RequestError, match=r"its certificate is not valid: self-signed certificate$"):
             http.Client(server.url, retries=0).get("/x")
         assert http.Client(server.url, ca_file=str(tmp_path / "pem")).get("/x").status == 200
 
