@@ -210,8 +210,8 @@ def refusal_warnings(
         if others:
             names = ", ".join(str(step.reference) for step in others)
             problem = Problem(None, f"would fail now together with {names}: {refusal.reason}")
-        is_told = any(str(step.reference) in warned for step in refusal.steps)
-        if not is_told and not earlier.provides(refusal.first, problem):
+        is_reported = any(str(step.reference) in warned for step in refusal.steps)
+        if not is_reported and not earlier.provides(refusal.first, problem):
             placed = _at_declaration(problem, first.entry, plan.catalog.manifest)
             yield placed._replace(severity="warning", code="preflight")
 
