@@ -508,15 +508,14 @@ class NameEvaluator:
         """Return the evaluated value of a metaparameter, or None for an invalid one, which is reported."""
         before = len(self._diagnostics.problems)
         value = self._part(declared, (key,), written)
-        known = value is not None and value is not _INVALID
-        reported = len(self._diagnostics.problems) > before
-        for violation in metaparameters.violations(key, value) if known else ():
-            if reported and violation.path == (key,):
-                continue  # it lacks a part that is invalid
+        lacks_part = len(self._diagnostics.problems) > before
+        for violation in metaparameters.violations(key, value) if value not in (None, _INVALID) else ():
+            if lacks_part and violation.path == (key,):
+                continue  # the whole is wrong only because an invalid part is left out
             source, part = (value_at(side, violation.path[1:]) for side in (written, value))
-            silent = part is source or violation.code == "unknown_key" or _takes_text(violation.path)
-            is_ = "" if silent else f"; {source} is {expression.kind_of(part)}"
-            self._report(declared, violation.path, f"{violation.message}{is_}", violation.hint)
+            is_literal = part is source or violation.code == "unknown_key" or _takes_text(violation.path)
+            origin = "" if is_literal else f"; {source} is {expression.kind_of(part)}"
+            self._report(declared, violation.path, f"{violation.message}{origin}", violation.hint)
         return value if value is not _INVALID and len(self._diagnostics.problems) == before else None
 
     def _part(self, declared: Declaration, path: tuple[str | int, ...], written: object) -> Any:
@@ -546,10 +545,8 @@ class NameEvaluator:
 
     def _report(self, declared: Declaration, path: tuple[str | int, ...], message: str, hint: str = "") -> None:
         """Report a problem of a metaparameter at its position, which may be in ``defaults``; a repeated one once."""
-        assert declared.document is not None
-        manifest, attribute = self._diagnostics.manifest, str(path[0])
-        inherited = attribute not in (declared.document.data["resources"][declared.key] or {})
-        position = manifest.defaults_place(declared.file, declared.type, *path) if inherited else declared.place(*path)
+        attribute = str(path[0])
+        position = self._diagnostics.manifest.place(declared, attribute, *path[1:])
         if (position, message) not in self._reported:
             self._reported.add((position, message))
             subject = str(declared.reference)

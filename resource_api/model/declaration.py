@@ -353,12 +353,16 @@ class Manifest(NamedTuple):
         return self.defaults.get(declared.file, {}).get(declared.type, {})
 
     def inherits(self, declared: Declaration, attribute: str) -> bool:
-        """Return whether a declaration has an attribute, or a place in one, from its file's ``defaults`` alone."""
+        """Return whether a declaration has an attribute, or a place in one, from its file's ``defaults`` alone.
+
+        Or a metaparameter, which a component's resources may have from the component instead.
+        """
+        if attribute in declared.meta:
+            return not (declared.parent or declared.states(attribute))
         of_type = self.defaults_of(declared)
         if attribute not in of_type:
             attribute = attribute_of(attribute)
-        is_declared = attribute in declared.attributes or attribute in declared.meta
-        return not is_declared and attribute in of_type
+        return attribute in of_type and attribute not in declared.attributes and attribute not in declared.meta
 
     def defaults_place(self, file: str, type_name: str, *inner: str | int) -> FilePosition:
         """Return the position of a type's defaults in a file that has some, or of a key below them."""

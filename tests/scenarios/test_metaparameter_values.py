@@ -111,3 +111,12 @@ def test_defaults_and_components_take_values_from_outside(bench: Bench) -> None:
     assert refused.code == 65
     assert refused.err.count("noop must be true or false") == 1
     assert f"{manifest}:2:21: Widget[a]: noop must be true or false; ${{inputs.word}} is a text" in refused.err
+
+
+def test_a_mistake_about_the_type_in_defaults_is_shown_once_at_its_line(bench: Bench) -> None:
+    """It is found with the resources, all of which inherit it."""
+    defaults = "defaults:\n  Widget:\n    lifecycle: {ignore_changes: [colur]}\n"
+    manifest = bench.write("site.yaml", f"{defaults}resources: {{'Widget[a]': {{}}, 'Widget[b]': {{}}}}\n")
+    refused = bench.run("plan", manifest)
+    assert refused.err.count("unknown attribute 'colur'") == 1
+    assert f"{manifest}:3:5: Widget[a]: lifecycle.ignore_changes: unknown attribute 'colur'" in refused.err, refused.err
