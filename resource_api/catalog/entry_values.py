@@ -101,9 +101,10 @@ def _item(written: Any, key: str) -> Any:
 
 def _key_problem(path: ExpressionPath, attribute: Attribute) -> str:
     """Return the error of a path to a key that no value of an attribute can have, or an empty string."""
-    if expression.has_choices(path) or not (
-        missing := referred_values.missing_key(attribute.datatype.leaves, path.keys[1:])
-    ):
+    if expression.has_choices(path):
+        return ""
+    missing = referred_values.missing_key(attribute.datatype.leaves, path.keys[1:])
+    if not missing:
         return ""
     key, kinds = missing
     near = hint(key, [member for kind in kinds if kind.kind == "Struct" for member in kind.members])
@@ -190,14 +191,17 @@ class Evaluator:
     def recheck_named_values(self) -> None:
         """Report named values that components make invalid, at their own position only."""
         if self._table.components:
-            check_named_values(self._diagnostics, self.scope, self.scope.once(self._resolve))
+            check_named_values(self._diagnostics, self.scope, self.scope.resolver(self._of_resource, once=True))
 
     def check_components(self) -> None:
         """Report inputs and outputs of components that are invalid whatever resources have, where they are set.
 
         Uses of an invalid one are not reported too: it becomes unknown, and users come after their sources.
         """
-        components, resolve = list(dict.fromkeys(self._table.components.values())), self.scope.once(self._resolve)
+        components, resolve = (
+            list(dict.fromkeys(self._table.components.values())),
+            self.scope.resolver(self._of_resource, once=True),
+        )
         for component in components:
             for name, value in component.declaration.attributes.items():
                 if (message := self._invalid(value, resolve)) and message not in self._of_inputs:
@@ -224,7 +228,7 @@ class Evaluator:
 
     def check_unused_values(self) -> None:
         """Report invalid named values without uses."""
-        resolve = self.scope.once(self._resolve)
+        resolve = self.scope.resolver(self._of_resource, once=True)
         for name in self._diagnostics.manifest.values:
             if name not in self._used and (message := self._invalid(named_value(name), resolve)):
                 self._diagnostics.value_error(name, (), message, "expression")

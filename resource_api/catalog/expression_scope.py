@@ -119,28 +119,26 @@ class Scope:
         call: Callable[[FunctionCall, Mapping[str, Any]], Any] = lambda _call, _given: UNKNOWN,
         *,
         expand_components: bool = True,
-    ) -> partial[Any]:
+        once: bool = False,
+    ) -> Callable[[ExpressionPath], Any]:
         """Return the function that resolves a path for ``expression.evaluate``.
 
         ``of_resource`` returns the value of a path into a resource, and into a component unless ``expand_components``;
-        ``call`` calls a function with known inputs; by default results are ``UNKNOWN``. The returned function raises
-        ``ValueError`` with a message for users.
+        ``call`` calls a function with known inputs; by default results are ``UNKNOWN``. ``once``: each named value is
+        evaluated once, and the texts of all paths are bounded together. The returned function raises ``ValueError``
+        with a message for users.
         """
-        return partial(self._resolve, _Lookup(of_resource, call, expand_components))
-
-    def once(self, resolve: partial[Any]) -> Callable[[ExpressionPath], Any]:
-        """Return a function like ``resolve``, a result of ``resolver``, that evaluates each named value once.
-
-        The texts of all paths that are resolved with it are bounded together.
-        """
+        lookup = _Lookup(of_resource, call, expand_components)
+        if not once:
+            return partial(self._resolve, lookup)
         expansion = _Expansion()
-        lookup = resolve.args[0]._replace(expansion=expansion)
+        lookup = lookup._replace(expansion=expansion)
 
-        def resolve_once(path: ExpressionPath) -> Any:
+        def resolve(path: ExpressionPath) -> Any:
             expansion.lookups = 0
             return self._resolve(lookup, path)
 
-        return resolve_once
+        return resolve
 
     def resolve_name(
         self, written: Reference, inside: tuple[str, ...] = (), expansion: _Expansion | None = None

@@ -53,10 +53,9 @@ def read(path: str) -> Any:
     """Return the data of one file. Raise ``ManifestError`` with a position, also if it cannot be read."""
     try:
         text, _ = read_file(path)
-    except OSError as error:
-        raise document.manifest_error(path, (0, 0), "unreadable", f"cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise document.manifest_error(path, (0, 0), "unreadable", f"cannot be read: {error}") from error
+    except (OSError, ValueError) as error:
+        message = f"cannot be read: {getattr(error, 'strerror', None) or error}"
+        raise document.manifest_error(path, (0, 0), "unreadable", message) from error
     if text.startswith(VAULT_HEADER):
         return Vault()
     return parse(text, path)

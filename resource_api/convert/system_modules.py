@@ -33,10 +33,8 @@ _OPTION: Final = re.compile(r'(?:[^",]|"(?:\\.|[^"\\])*")+')
 
 def package(task: ModuleTask) -> None:
     """Convert `apt`, `dnf`, `yum` and `package`."""
-    state = _STATES.get(task.word("state", default="present"), "")
+    state = _STATES[task.word("state", default="present", among=tuple(_STATES))]
     names = task.items("name", "pkg", "package")
-    if not state:
-        no_counterpart(f"'state: {task.take('state')}'")
     task.ignore("force_apt_get", "update_cache_retries", "update_cache_retry_max_delay", "use", "lock_timeout")
     task.ignore("install_weak_deps", "allowerasing")
     _update_lists(task)
@@ -101,7 +99,7 @@ def pip(task: ModuleTask) -> None:
     environment, names = task.take("virtualenv"), task.items("name")
     if environment is None or names is None:
         no_counterpart("pip without 'virtualenv' or 'name'")
-    state = {**_STATES, "forcereinstall": ""}[task.word("state", default="present", among=tuple(_STATES))]
+    state = _STATES[task.word("state", default="present", among=tuple(_STATES))]
     python = task.take("virtualenv_python")
     task.ignore("virtualenv_command", "virtualenv_site_packages")
     options = str(task.take("extra_args", default="")).split() or None
@@ -259,8 +257,7 @@ def sysctl(task: ModuleTask) -> None:
 
 def mount(task: ModuleTask) -> None:
     """Convert `mount`."""
-    states = {"mounted": "mounted", "present": "present", "unmounted": "unmounted", "absent": "absent"}
-    state = states[task.word("state", among=tuple(states))]
+    state = task.word("state", among=("mounted", "present", "unmounted", "absent"))
     attributes = {"ensure": state, "device": task.take("src"), "fstype": task.take("fstype")}
     attributes |= {
         "options": task.take("opts"),

@@ -67,6 +67,7 @@ def _references(path: Path, value: object) -> Iterator[Violation]:
 
 
 def _reference_list(path: Path, value: object) -> Iterator[Violation]:
+    """Check a list of references; a single one is refused."""
     if type(value) is list:
         yield from _references(path, value)
     else:
@@ -115,16 +116,21 @@ def _string_or_list(path: Path, value: object) -> Iterator[Violation]:
     return (_strings if type(value) is list else _string)(path, value)
 
 
-def _tag(path: Path, value: object) -> Iterator[Violation]:
-    wrong = list(_string_or_list(path, value))
-    yield from wrong
-    for number, item in enumerate([] if wrong else value if type(value) is list else [value]):
+def _tag(path: Path, value: Any) -> Iterator[Violation]:
+    """Check a tag, or a list of tags."""
+    if violations_of_text := list(_string_or_list(path, value)):
+        yield from violations_of_text
+        return
+    items = {(*path, number): item for number, item in enumerate(value)} if type(value) is list else {path: value}
+    for item_path, item in items.items():
         if not _TAG.match(item.lower()):
             message = "a tag consists of letters, digits and _ : . -, and begins with none of the last three"
-            yield Violation((*path, number) if type(value) is list else path, message)
+            yield Violation(item_path, message)
 
 
 def _one_of(words: tuple[str, ...]) -> Check:
+    """Return the check of a value that must be one of ``words``."""
+
     def check(path: Path, value: object) -> Iterator[Violation]:
         if value not in words:
             hint = nearest(value, words, "value") if type(value) is str else ""

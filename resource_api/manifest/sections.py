@@ -200,17 +200,18 @@ class ManifestBuilder:
         self._add_purges(data.get("purge"))
 
     def _report(self, violation: Violation, subject: str = "", code: str = "invalid", *, value: bool = False) -> None:
-        """Add a problem; decide whether names are missing for it that the rest of the manifest may use.
+        """Add a problem; note whether names may be missing for it that the rest of the manifest uses.
 
-        ``subject`` is the resource, ``value``: the position is the value's, not the key's.
+        ``subject`` is the resource; ``value``: the position is the value's, not the key's.
         """
         self.problems.append(self._problem(violation, subject, code, value=value))
         path = violation.path
-        # A duplicate's first declaration remains, and the name of an invalid input; nothing refers to a move, a removal
-        # or an unknown section.
-        if not path or (path[0] in _NAMING and code != "duplicate"):
-            names_input = path[:1] == ("inputs",) and len(path) > 2  # noqa: PLR2004 - a section and a name
-            self.lacks_names |= len(path) < 2 or not (path[0] in _DECLARATIONS or names_input)  # noqa: PLR2004
+        if not path:
+            self.lacks_names = True
+        elif path[0] in _NAMING and code != "duplicate":  # of a duplicate the first declaration remains
+            is_left_out_alone = len(path) > 1 and path[0] in _DECLARATIONS
+            keeps_its_name = len(path) > 2 and path[0] == "inputs"  # noqa: PLR2004 - a section and a name
+            self.lacks_names |= not (is_left_out_alone or keeps_its_name)
 
     def _problem(
         self, violation: Violation, subject: str = "", code: str = "invalid", *, value: bool = False
@@ -433,11 +434,11 @@ class ManifestBuilder:
                 invalid.append(key)
         if "alias" in invalid and isinstance(subject, Reference):
             self.incomplete.add(subject.type)
-        if not CARDINALITY.isdisjoint(invalid):
-            # It is not known which resources there are: nothing more is said about them.
+        is_uncertain = not CARDINALITY.isdisjoint(invalid)
+        if is_uncertain:  # it is not known which resources there are: nothing more is said about them
             invalid += CARDINALITY
-            return {"when": False} | {key: value for key, value in meta.items() if key not in invalid}
-        return {key: value for key, value in meta.items() if key not in invalid} if invalid else meta
+        valid = {key: value for key, value in meta.items() if key not in invalid} if invalid else meta
+        return {"when": False, **valid} if is_uncertain else valid
 
     def _add_resource(self, key: str, body: Any, meta_defaults: dict[str, dict[str, Any]]) -> None:
         """Add the declaration of one resource, or report its problem.
