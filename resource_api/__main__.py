@@ -9,7 +9,7 @@ from typing import Final
 
 #: How many more objects than before cause a collection.
 _YOUNG: Final = 300_000
-#: Bytes that are free where a shared library could not be loaded for another reason than memory.
+#: Bytes that are free where a module could not be loaded for another reason than memory.
 _FREE: Final = 8 << 20
 
 
@@ -22,9 +22,9 @@ def main() -> None:
         from resource_api.cli.main import run
 
         code = run()
-    except (MemoryError, SystemError, ImportError) as error:
-        # The import of a module reports an allocation that failed as any of these.
-        if isinstance(error, ImportError) and _has_memory():
+    except (MemoryError, SystemError, ImportError, OSError) as error:
+        # The import of a module reports an allocation that failed as any of these: its directory cannot be listed.
+        if isinstance(error, (ImportError, OSError)) and _has_memory():
             raise
         os.write(2, b"Error: out of memory; give this command more, then run it again\n")
         code = 1
