@@ -321,7 +321,7 @@ class Repository:
         return _git().attempt(*words, log="debug").exit_code == 0
 
     def _words(self, settings: Sequence[str] = ()) -> list[str]:
-        """Return the first arguments of git: the repository, and our settings before any of the machine."""
+        """Return the options of every git command: the repository, and settings that override the machine's."""
         return ["-C", self._path, *(word for setting in (*_SETTINGS, *settings) for word in ("-c", setting))]
 
     def _run(self, *arguments: str) -> str:
@@ -334,7 +334,7 @@ class Repository:
 
 
 def _reason(error: CommandError) -> str:
-    """Return the error message of git, or that of ssh."""
+    """Return the reason in the messages of git; where it only says that ssh failed, the line before that."""
     lines = [line.strip() for line in error.stderr.splitlines() if line.strip()]
     fatal = next((line for line in lines if line.startswith(("fatal: ", "error: "))), (lines or [str(error)])[-1])
     preceding = lines[: lines.index(fatal)] if fatal in lines else []

@@ -108,7 +108,10 @@ class Relationships:
         self._untried = [bits & ~related for bits, related in zip(self._untried, self._after(), strict=True)]
 
     def _after(self) -> list[int]:
-        """Return index → the later indexes that depend on it, directly or not, as bits."""
+        """Return index → the later indexes that depend on it, directly or not, as bits.
+
+        Edges lead from lower to higher indexes, so those of ``then`` are complete before they are added to ``first``.
+        """
         after = [0] * self.count
         for first, then, *_ in sorted(self._edges, reverse=True):
             after[first] |= after[then] | 1 << then

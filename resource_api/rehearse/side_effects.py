@@ -37,6 +37,8 @@ _ACCOUNTS: Final = frozenset(
 )
 #: The number of files of one directory from which they are counted, not listed.
 _FOLDED: Final = 4
+#: The most titles in the subject of a line, as in the log.
+_MOST_TITLES: Final = 5
 
 
 class PathChange(NamedTuple):
@@ -227,8 +229,8 @@ def subject(references: Sequence[str]) -> str:
         return references[0]
     kind = references[0].partition("[")[0]
     titles = [reference.partition("[")[2].removesuffix("]") for reference in references]
-    more = f" and {len(titles) - 5} more" if len(titles) > 5 else ""  # noqa: PLR2004 - as in the log
-    return f"{kind}[{', '.join(titles[:5])}]{more}"
+    more = f" and {len(titles) - _MOST_TITLES} more" if len(titles) > _MOST_TITLES else ""
+    return f"{kind}[{', '.join(titles[:_MOST_TITLES])}]{more}"
 
 
 def _verb(change: PathChange, verbs: Mapping[str, Verb]) -> Verb | None:

@@ -19,7 +19,7 @@ from resource_api.model.step import SAME
 from resource_api.model.values.errors import StateError, UsageError, nearest
 from resource_api.model.values.values import is_secret
 from resource_api.state.store import NoStore, StackName
-from resource_api.system.machine import machine_id
+from resource_api.system.facts import machine_id
 from resource_api.transaction import parallel
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Read facts about this machine, under Facter's names, when a manifest refers to them.
+"""Read facts about this machine, under Facter's names, when a manifest refers to them; and its identity.
 
 The sources are the standard library and the kernel's files: no fact starts a program, none changes during a run.
 """
@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 import pwd
 import sys
+from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
+from resource_api.model.values.start_up import blake2b
 from resource_api.system import kernel_facts
 
 if TYPE_CHECKING:
@@ -108,3 +110,18 @@ class Facts:
     def names(self) -> list[str]:
         """Return the names of all facts, sorted."""
         return sorted((*_FACTS, *_KERNEL_FACTS))
+
+
+@cache
+def machine_id() -> str:
+    """Return a digest of the machine id, or of the host name without one.
+
+    machine-id(5): the id itself is confidential, and state may be in a database of many machines.
+    """
+    for path in ("/etc/machine-id", "/var/lib/dbus/machine-id"):
+        with suppress(OSError), open(path, encoding="ascii", errors="replace") as file:
+            if identifier := file.read(64).strip():
+                break
+    else:
+        identifier = os.uname().nodename
+    return blake2b(identifier.encode(), key=b"resource-api", digest_size=16).hexdigest()

@@ -138,7 +138,7 @@ class ThreadPool:
         self._results.put(None)
 
     def _wait(self) -> _Result:
-        """Return the next result; give up the calls that are over their time."""
+        """Return the next result; None among them begins the grace period. Raise ``Abandoned`` at its end."""
         while True:
             try:
                 result = self._results.get(timeout=self._seconds_left())

@@ -18,7 +18,7 @@ from resource_api.plan.replacement import replacement_dependents
 from resource_api.plan.unknowns import output_changes
 from resource_api.prior import former_names
 from resource_api.prior.provider_instances import unused_instances
-from resource_api.system.machine import machine_id
+from resource_api.system.facts import machine_id
 from resource_api.transaction.operation_run import OperationRun, Status
 from resource_api.transaction.records import Records, are_plain
 

@@ -11,7 +11,7 @@ import pytest
 from resource_api.model.record import Commit
 from resource_api.state.open_store import open_store
 from resource_api.state.store import StackName
-from resource_api.system.machine import machine_id
+from resource_api.system.facts import machine_id
 from tests import command
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from resource_api.model.values.text import escape, rough_duration
 from resource_api.render import fleet
 from resource_api.runtime import agent_status
 from resource_api.state.open_store import default_path
-from resource_api.system.machine import machine_id
+from resource_api.system.facts import machine_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -87,7 +87,7 @@ class _Bounded:
 
 @contextmanager
 def _parsed() -> Iterator[None]:
-    """Raise ``ResourceError`` for each error of the parsing libraries."""
+    """Raise ``ResourceError`` for each error of the parsing libraries; malformed archives cause many kinds."""
     try:
         yield
     except (

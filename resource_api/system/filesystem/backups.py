@@ -238,6 +238,7 @@ def within_bounds(backups: Sequence[Backup], time_now: float) -> list[Backup]:
 
 
 def _encoded(backups: Iterable[Backup]) -> bytes:
+    """Return the lines of an index, one JSON list for each backup."""
     return b"".join(json.dumps(list(backup)).encode() + b"\n" for backup in backups)
 
 

@@ -42,16 +42,16 @@ class CodeTrust:
     def __init__(
         self,
         exempt: Iterable[str | os.PathLike[str]] = (),
-        ways: Mapping[str, str] | None = None,
+        aliases: Mapping[str, str] | None = None,
         users: Iterable[int] | None = None,
     ) -> None:
         """Accept all files beneath the ``exempt`` directories.
 
-        ``ways``: a directory without links in its path → the path with links by which it was named. ``users`` are the
-        trusted users, None: those who are trusted with code.
+        ``aliases``: a directory without links in its path → the path, perhaps with links, by which it was named.
+        ``users`` are the trusted users, None: those who are trusted with code.
         """
         self._exempt = frozenset(os.path.realpath(directory).rstrip("/") + "/" for directory in exempt)
-        self._ways = dict(ways or {})
+        self._aliases = dict(aliases or {})
         self._users = {*ROOT, os.geteuid(), *_sudo_user()} if users is None else set(users)
         #: Path of a directory or link → its status.
         self._statuses: dict[str, os.stat_result] = {}
@@ -69,7 +69,7 @@ class CodeTrust:
         reason = "it cannot be checked"
         try:
             status = os.fstat(descriptor)
-            reason = target.reason or self._check(target.path, status) or self._check_way(target.path)
+            reason = target.reason or self._check(target.path, status) or self._check_alias(target.path)
         finally:
             if reason:
                 os.close(descriptor)
@@ -153,17 +153,17 @@ class CodeTrust:
             todo += _names(target)
         return _Target(here, "" if self._is_exempt(here) else reason)
 
-    def _check_way(self, path: str) -> str:
-        """Check the path by which the module directory above ``path`` was named."""
-        for directory, way in list(self._ways.items()):
+    def _check_alias(self, path: str) -> str:
+        """Check, once for each directory, that the alias of one above ``path`` still leads there and nowhere else."""
+        for directory, alias in list(self._aliases.items()):
             if not path.startswith(f"{directory}/"):
                 continue
-            target = self._follow(way)
+            target = self._follow(alias)
             if directory not in {target.path, target.path.rpartition("/")[0]}:
-                return f"'{way}' led to '{directory}', and now leads to '{target.path}'"
+                return f"'{alias}' led to '{directory}', and now leads to '{target.path}'"
             if target.reason:
                 return target.reason
-            del self._ways[directory]
+            del self._aliases[directory]
         return ""
 
     def _is_exempt(self, path: str) -> bool:

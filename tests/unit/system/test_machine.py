@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 
-from resource_api.system.machine import machine_id
+from resource_api.system.facts import machine_id
 
 
 def test_the_identity_of_a_machine_shows_neither_its_id_nor_its_name() -> None:
