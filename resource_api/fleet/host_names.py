@@ -83,7 +83,7 @@ def _too_many(pattern: str) -> str:
 
 
 def _values(text: str, pattern: str) -> Iterator[str]:
-    """Yield the values of a range."""
+    """Yield the values of ``text``, which ``pattern`` has in brackets. Raise ``ValueError``."""
     for item in text.split(","):
         match = _ENDS.fullmatch(item)
         if match is None:
@@ -171,6 +171,7 @@ def _ranges(values: Iterable[str]) -> str:
 
 
 def _following(value: str, width: int) -> str:
+    """Return the letter after one, or the number after one with at least ``width`` digits."""
     return str(int(value) + 1).zfill(width) if value.isdigit() else chr(ord(value) + 1)
 
 

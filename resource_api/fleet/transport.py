@@ -113,10 +113,10 @@ class JumpPace:
 
     async def wait(self, via: str) -> None:
         """Wait until another connection may be made behind the jump hosts ``via``."""
-        time = asyncio.get_running_loop().time()
-        begin = max(self._begins.get(via, 0.0), time)
+        now = asyncio.get_running_loop().time()
+        begin = max(self._begins.get(via, 0.0), now)
         self._begins[via] = begin + 1 / VIA_RATE
-        await asyncio.sleep(begin - time)
+        await asyncio.sleep(begin - now)
 
 
 def unreachable(text: str, *, transient: bool = False) -> HostUnreachable:

@@ -101,6 +101,7 @@ def _nested_block(nested: Message) -> SchemaField:
 
 
 def _nested_type(members: Mapping[str, SchemaField], nesting: str) -> cty.Type:
+    """Return the type of a nested field: an object, or a collection of objects."""
     inner = object_type(members)
     return inner if nesting in {"single", "group"} else (nesting, inner)
 
@@ -227,6 +228,7 @@ def _versioned_block(schema: Message) -> dict[str, object]:
 
 
 def _block_document(block: Message) -> dict[str, object]:
+    """Return a block as ``terraform providers schema -json`` shows it, without empty parts."""
     members: dict[str, object] = {}
     if attributes := block.get("attributes"):
         members["attributes"] = {attribute["name"]: _attribute_document(attribute) for attribute in attributes}
@@ -236,6 +238,7 @@ def _block_document(block: Message) -> dict[str, object]:
 
 
 def _attribute_document(attribute: Message) -> dict[str, object]:
+    """Return an attribute as ``terraform providers schema -json`` shows it, with the flags that are set."""
     flags = {flag: True for flag in _FLAGS if attribute.get(flag)}
     if "nested_type" not in attribute:
         return {"type": json.loads(attribute["type"]), **_texts(attribute, "description"), **flags}

@@ -159,17 +159,12 @@ def declaration(reference: str, declared: Mapping[str, Any], alias: str, spellin
     return [*lines, *(f"  {spelling.get(name, name)}: {_flow(value)}" for name, value in declared.items())]
 
 
-def _flow(value: Any) -> str:
-    """Return a value in YAML's flow style, which is that of JSON."""
-    if isinstance(value, Interpolation):
-        return _text(value)
-    if isinstance(value, str):
-        return _text(escape_expressions(value))
-    if isinstance(value, list):
-        return f"[{', '.join(map(_flow, value))}]"
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{_text(escape_expressions(key))}: {_flow(item)}' for key, item in value.items())}}}"
-    return json.dumps(value)
+def _flow(value: object) -> str:
+    """Return a value in YAML's flow style, which is that of JSON; an ``Interpolation`` keeps its ``${``."""
+    escaped = map_leaves(
+        value, lambda leaf: escape_expressions(leaf) if type(leaf) is str else leaf, escape_expressions
+    )
+    return json.dumps(escaped, ensure_ascii=False)
 
 
 def _text(text: str) -> str:

@@ -3,10 +3,6 @@
 The run does not depend on the controller's process: when the channel breaks, events are dropped and the run goes on. An
 interrupt arrives as a frame. Each command takes a ``HostRun``, sends its documents and returns the exit code without
 ``--detailed-exitcodes``, which the machine of the command derives from the documents.
-
-The job journal of a stack, a file beside the state, has its newest job and its final report. A job that is delivered
-twice runs once: the second time its report is sent again. The journal numbers jobs under its lock, in the order in
-which they get it; no clock decides. A job is superseded if it was given before the newest, or if that has the same run.
 """
 
 from __future__ import annotations
@@ -18,13 +14,14 @@ import site
 import sys
 import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import cached_property
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from resource_api.fleet import job as jobs
 from resource_api.fleet import libraries
+from resource_api.fleet.host.journal import JobReport, Journal
 from resource_api.manifest.sections import project_name
 from resource_api.model.options import EXECUTION, RUN_OPTIONS, run_option_names
 from resource_api.model.report import StepStart
@@ -35,15 +32,11 @@ from resource_api.model.values.errors import (
     Problem,
     ResourceAPIError,
     StateDamaged,
-    StateError,
-    StateLocked,
     UsageError,
     diagnostic_code,
     reason,
     unexpected,
 )
-from resource_api.model.values.start_up import NamedTuple
-from resource_api.model.values.text import escape
 from resource_api.model.values.version import __version__
 from resource_api.plugins.module_path import BUNDLED, ModulePath
 from resource_api.plugins.registry import Registry
@@ -53,14 +46,11 @@ from resource_api.render import json as documents
 from resource_api.runtime import agent_status, commands, refresh, resource_selection, saved_plan
 from resource_api.runtime.runtime import Runtime, state_settings
 from resource_api.runtime.signals import Interrupts, exit_despite_threads
-from resource_api.state.lock import Lock
 from resource_api.state.open_store import command_options, default_path
-from resource_api.state.sqlite.database import prepare_directory
 from resource_api.state.store import MEMORY, StackName
 from resource_api.system.facts import Facts
-from resource_api.system.filesystem import asset_contents, private_files
+from resource_api.system.filesystem import asset_contents
 from resource_api.system.filesystem.code_trust import CodeTrust
-from resource_api.system.filesystem.directories import make_directory
 from resource_api.system.foreign_lines import line_stream
 from resource_api.system.log import ForwardedLog
 from resource_api.system.process import core_dumps
@@ -75,118 +65,6 @@ if TYPE_CHECKING:
     from resource_api.model.type_definition import TypeDefinition
     from resource_api.runtime.configured_provider import SelectedProvider
     from resource_api.runtime.planning import Plan
-
-
-#: Largest report in bytes; of a larger one only the summary is recorded.
-MAX_REPORT: Final = 4 << 20
-#: The number of earlier jobs whose ids are kept.
-_EARLIER: Final = 50
-
-
-class Superseded(ResourceAPIError):  # noqa: N818 - reads as what it says
-    """The host did the job, and a newer one since, or another job of the same run."""
-
-    exit_code = StateLocked.exit_code
-
-
-class JobReport(NamedTuple):
-    """The exit code of a finished job and the documents of its results."""
-
-    code: int
-    documents: Sequence[Mapping[str, object]]
-
-
-class Journal:
-    """The journal of one stack."""
-
-    def __init__(self, state: str, name: StackName) -> None:
-        """Use a file beside the database ``state``, in a directory that only this user can open."""
-        self._state = state
-        self._directory = f"{os.path.dirname(state)}/jobs"
-        self._path = f"{self._directory}/{name.project}--{name.stack}.json"
-        self._lock = Lock(f"{self._directory}/{name.project}--{name.stack}")
-        #: The job that was begun, without its report.
-        self._entry: Mapping[str, object] = {}
-
-    @contextmanager
-    def held(self, command: str, timeout: float) -> Iterator[None]:
-        """Lock the stack against other jobs. Raise ``StateLocked``, ``StateError``."""
-        prepare_directory(self._state)
-        try:
-            make_directory(self._directory)
-            private = private_files.is_private_directory(self._directory)
-        except OSError as error:
-            msg = f"{self._directory}: {error.strerror}"
-            raise StateError(msg) from error
-        if not private:
-            msg = f"{self._directory}: must be a directory that only its owner can open, and no link"
-            raise StateError(msg)
-        with self._lock.held(timeout):
-            self._lock.write_holder(command)
-            yield
-
-    def begin(self, job: HostJob) -> JobReport | None:
-        """Return the report of a finished job; otherwise record the job as the newest and return None.
-
-        Raise ``Superseded`` for an earlier job or another one of the same run, and ``StateError``.
-        """
-        newest = self._read() or {"id": "", "generation": 0, "report": None}
-        number, earlier = newest["generation"], newest.get("earlier", [])
-        if newest["id"] != job.id:
-            if job.id in earlier:
-                raise Superseded(_superseded(newest))
-            if newest.get("run") == job.run:
-                msg = "another job of this run was given to this host, as where two names select it; nothing was done"
-                raise Superseded(msg)
-            number, earlier = number + 1, [newest["id"], *earlier][:_EARLIER]
-        elif newest["report"] is not None:
-            return JobReport(*newest["report"])
-        fields = {"id": job.id, "generation": number, "run": job.run, "operator": job.operator, "started": time.time()}
-        self._entry = {**fields, "earlier": earlier}
-        self._write(None)
-        return None
-
-    def finish(self, report: JobReport) -> None:
-        """Record the report of the job that was begun."""
-        self._write(report)
-
-    def _read(self) -> dict[str, Any] | None:
-        """Return the entry of the last job, or None. Raise ``StateError`` if the file is damaged or not private."""
-        try:
-            raw = private_files.read(self._path)
-            entry = json.loads(raw or b"")
-            if {type(entry["id"]), type(entry["generation"])} == {str, int} and "report" in entry:
-                return dict(entry)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            msg = f"{self._path}: {error.strerror}"
-            raise StateError(msg) from error
-        except (ValueError, LookupError, TypeError):
-            pass
-        msg = f"{self._path}: it is damaged, or others can write to it; remove it, and every job is taken as a new one"
-        raise StateError(msg)
-
-    def _write(self, report: JobReport | None) -> None:
-        """Store the entry of the job; a report that is too long shrinks to its summary."""
-        entry = {**self._entry, "report": report}
-        raw = json.dumps(entry, separators=(",", ":")).encode()
-        if report is not None and len(raw) > MAX_REPORT:
-            summary = [document for document in report.documents if document.get("type") == "summary"]
-            raw = json.dumps({**entry, "report": [report.code, summary]}, separators=(",", ":")).encode()
-        try:
-            private_files.replace(self._path, raw)
-        except OSError as error:
-            msg = f"{self._path}: {error.strerror}"
-            raise StateError(msg) from error
-
-
-def _superseded(newest: Mapping[str, object]) -> str:
-    """Return the message about an earlier job: the operator and the time of the newest, and the remedy."""
-    started = newest.get("started")
-    moment = time.strftime(" at %Y-%m-%d %H:%M:%S UTC", time.gmtime(started)) if isinstance(started, float) else ""
-    operator = escape(str(newest.get("operator") or "another machine"))
-    return f"{operator} has given this host a newer job{moment}; nothing was done; give the command again to go on"
 
 
 #: The types of documents in a job's report.

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from resource_api.fleet.host.execute import MAX_REPORT, JobReport, Journal, Superseded
+from resource_api.fleet.host.journal import MAX_REPORT, JobReport, Journal, Superseded
 from resource_api.fleet.job import HostJob, with_id
 from resource_api.model.values.errors import StateError
 from resource_api.state.store import StackName
