@@ -214,7 +214,7 @@ class AsyncsshTransport:
         """Return the keys of a file, which is read once: copies, because a connection changes its keys."""
         path = os.path.expanduser(identity)
         if endpoint.configured_identities:
-            return [path]
+            return [path]  # by which the library selects the key of the agent
         if path not in self._identities:
             self._identities[path] = self.library.load_keypairs([path])
         return list(map(copy, self._identities[path]))
@@ -276,7 +276,7 @@ class AsyncsshTransport:
     def _untrusted(self, text: str, host: Host, endpoint: Endpoint, refused_keys: Sequence[str]) -> str:
         """Return the error message for a refused host key, with the remedy."""
         if not refused_keys:
-            return f"its host key is refused: {_lower(text)}"
+            return f"its host key is refused: {_uncapitalized(text)}"
         if self.trusted(endpoint):
             return _changed_key(refused_keys[-1], endpoint, "its host key")
         return f"its host key {refused_keys[-1]} is not known; if it is right: resource-api hosts trust {host.name}"
@@ -367,9 +367,9 @@ def _explanation(library: Any, error: Exception, host: Host) -> tuple[str, bool]
         return f"its address is not known: {error.strerror}", error.errno == socket.EAI_AGAIN
     if isinstance(error, OSError) and error.strerror:
         file = f"{error.filename}: " if error.filename else ""
-        return f"{file}{_lower(error.strerror)}", error.errno in {errno.ECONNRESET, errno.EPIPE}
+        return f"{file}{_uncapitalized(error.strerror)}", error.errno in {errno.ECONNRESET, errno.EPIPE}
     if isinstance(error, library.DisconnectError):
-        return f"the connection was ended: {_lower(error.reason)}", False
+        return f"the connection was ended: {_uncapitalized(error.reason)}", False
     return str(error) or type(error).__name__, False
 
 
@@ -440,11 +440,11 @@ def host_keys(hosts: Sequence[Host], environment: Mapping[str, str]) -> list[Hos
 def _lost(error: Exception) -> ConnectionLost:
     """Return the error for one of asyncssh on an established connection."""
     text = str(error)
-    detail = "" if text in {"", "Connection lost"} else f": {_lower(text)}"
+    detail = "" if text in {"", "Connection lost"} else f": {_uncapitalized(text)}"
     return transport.lost(f"the connection was lost{detail}")
 
 
-def _lower(text: str) -> str:
+def _uncapitalized(text: str) -> str:
     return text[:1].lower() + text[1:]
 
 

@@ -141,6 +141,7 @@ def _scalar(kind: str, raw: object) -> object:
 
 
 def _ordered(kind: Type, value: Any) -> Any:
+    """Return the value of a collection, of a set in one order."""
     return in_order(value) if kind[0] == "set" else value
 
 

@@ -15,7 +15,7 @@ from resource_api.terraform import hcl
 from resource_api.terraform.packages import DEFAULT_HOSTS, ProviderAddress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 #: The file beside the manifest.
 NAME: Final = "providers.lock"
@@ -31,16 +31,12 @@ class LockedProvider(NamedTuple):
 
 def package_hash(directory: str) -> str:
     """Return the hash ``h1:`` of an unpacked package."""
+    paths = (os.path.join(parent, name) for parent, _, names in os.walk(directory) for name in names)
     lines = hashlib.sha256()
-    for name in sorted(_files(directory)):
+    for name in sorted(os.path.relpath(path, directory) for path in paths):
         with open(os.path.join(directory, name), "rb") as file:
             lines.update(f"{hashlib.file_digest(file, 'sha256').hexdigest()}  {name}\n".encode())
     return f"h1:{base64.b64encode(lines.digest()).decode()}"
-
-
-def _files(directory: str) -> Iterator[str]:
-    for parent, _, names in os.walk(directory):
-        yield from (os.path.relpath(os.path.join(parent, name), directory) for name in names)
 
 
 def read(path: str) -> dict[ProviderAddress, LockedProvider] | None:

@@ -220,6 +220,7 @@ def _encode_field(field: Field, value: Any) -> bytes:
 
 
 def _delimited(number: int, content: bytes) -> bytes:
+    """Return a field of bytes: its tag, the length and the bytes."""
     return _encode_varint(number << 3 | _BYTES) + _encode_varint(len(content)) + content
 
 

@@ -72,9 +72,13 @@ def resource_type(name: str, schema: Message, config: Mapping[str, SchemaField])
 
 def function_type(name: str, schema: Message, config: Mapping[str, SchemaField]) -> TypeDefinition:
     """Return the type, called like the provider, with its data sources, functions and ephemeral resources."""
-    declared = {source: _data_source(source, row) for source, row in schema["data_source_schemas"].items()}
-    opened = schema["ephemeral_resource_schemas"].items()
-    declared |= {ephemeral_function(kind): _ephemeral(kind, row) for kind, row in opened}
+    declared = dict[str, Function]()
+    for source, row in schema["data_source_schemas"].items():
+        docs = f"Read the data source {source}."
+        declared[source] = Function(docs, inputs=_inputs(row), output="Hash[String, Any]", keeps_secrets=True)
+    for kind, row in schema["ephemeral_resource_schemas"].items():
+        docs = f"Open the ephemeral resource {kind}; it is closed at the end of the run."
+        declared[ephemeral_function(kind)] = Function(docs, inputs=_inputs(row), output="Sensitive[Hash[String, Any]]")
     declared |= {function: _function(row) for function, row in schema["functions"].items()}
     return TypeDefinition(
         name=name,
@@ -89,20 +93,9 @@ def config_attributes(fields: Mapping[str, SchemaField]) -> dict[str, Attribute]
     return {attribute_name(field.name): _input(field) for field in fields.values()}
 
 
-def _data_source(name: str, schema: Message) -> Function:
-    return Function(
-        f"Read the data source {name}.", inputs=_inputs(schema), output="Hash[String, Any]", keeps_secrets=True
-    )
-
-
 def ephemeral_function(name: str) -> str:
     """Return the function that opens an ephemeral resource, which may be called like a data source."""
     return f"ephemeral_{name}"
-
-
-def _ephemeral(name: str, schema: Message) -> Function:
-    docs = f"Open the ephemeral resource {name}; it is closed at the end of the run."
-    return Function(docs, inputs=_inputs(schema), output="Sensitive[Hash[String, Any]]")
 
 
 def _inputs(schema: Message) -> dict[str, Attribute]:
@@ -139,11 +132,13 @@ def _property(field: SchemaField) -> Attribute:
 
 
 def _input(field: SchemaField) -> Attribute:
+    """Return the attribute of a configuration, or the input of a function, for a field."""
     kind = _field_type(field)
     return Attribute(kind if field.required else f"Optional[{kind}]", field.docs)
 
 
 def _is_secret(field: SchemaField) -> bool:
+    """Whether a field, or one of its members at any depth, is sensitive."""
     return field.sensitive or any(map(_is_secret, field.members.values()))
 
 

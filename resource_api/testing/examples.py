@@ -206,6 +206,7 @@ def _hashes(datatype: DataType) -> Values:
 
 
 def _times(datatype: DataType) -> Values:
+    """Return values of a Timespan or a Timestamp, in each form that it accepts."""
     if datatype.kind == "Timespan":
         return st.integers(0) | st.sampled_from([1.5, "1-02:03:04", "00:01"])
     return st.sampled_from(["2000-02-29", "1999-12-31T23:59:59Z", "2026-01-01 12:00:00.25+01:00"])

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from resource_api.model.change import Change
     from resource_api.model.entry import Entry
     from resource_api.model.provider_functions import Due, ProviderFunctions
-    from resource_api.model.report import LogEvent, RunReport
+    from resource_api.model.report import RunReport
     from resource_api.model.step import Step
     from resource_api.model.type_definition import Name, Resource
     from resource_api.plan.planner import ExecutionPlan
@@ -75,7 +75,7 @@ class Harness:
         self.definition = registry.type(type_name)
         self.examples = examples
         self.lines: list[str] = []
-        self.log = ForwardedLog("debug", self._log_line)
+        self.log = ForwardedLog("debug", lambda event: self.lines.append(line(event)))
         # A secret that only the mask hides is a leak too.
         self.log.mask = _Unmasked()
         self.runtime = self.new_runtime(registry)
@@ -388,9 +388,6 @@ class Harness:
         if self.definition.ensurable and ensure and not ensure.has_default and ensure.datatype.accepts("present"):
             declared.setdefault("ensure", "present")
         return declared
-
-    def _log_line(self, event: LogEvent) -> None:
-        self.lines.append(line(event))
 
 
 def _returned(method: Callable[..., object], *arguments: object) -> Any:

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from types import TracebackType
 
-    from resource_api.model.report import LogEvent
     from resource_api.model.type_definition import Name, TypeDefinition
 
 
@@ -76,12 +75,8 @@ def context(
     called, if it runs programs: their lines then go to this context too.
     """
     lines: list[str] = []
-
-    def keep(event: LogEvent) -> None:
-        lines.append(line(event))
-
     subjects = {name: Subject(show(name)) for name in names}
-    run = RunContext(ForwardedLog("debug", keep))
+    run = RunContext(ForwardedLog("debug", lambda event: lines.append(line(event))))
     method_context = MethodContext(definition, run, lines=lines, subjects=subjects, noop=noop, reading=reading)
     if provider is not None:
         method_context.make_default(provider)

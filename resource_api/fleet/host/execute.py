@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from resource_api.fleet.job import HostJob
     from resource_api.model.declaration import Manifest
     from resource_api.model.json_documents import ProblemJson
-    from resource_api.model.report import Event, LogEvent, RunReport
+    from resource_api.model.report import Event, RunReport
     from resource_api.model.type_definition import TypeDefinition
     from resource_api.runtime.configured_provider import SelectedProvider
     from resource_api.runtime.planning import Plan
@@ -100,7 +100,9 @@ class HostRun:
         self.began = False
         #: The documents of the job's report.
         self.report_documents: list[Mapping[str, object]] = []
-        self.log = ForwardedLog(str(self.options.get("log_level") or "notice"), self._log)
+        self.log = ForwardedLog(
+            str(self.options.get("log_level") or "notice"), lambda event: self.emit(documents.log(event))
+        )
         self.log.mask.on_secret = lambda _secret, _declared: core_dumps.forbid()
         sys.stdout, sys.stderr = (line_stream(self._printed, number, self.log.mask) for number in (1, 2))
         self.context = RunContext(self.log)
@@ -219,9 +221,6 @@ class HostRun:
         name = StackName(project, (saved or options).get("stack") or "default").checked()
         url = options.get("state")
         return Journal(os.path.abspath(url.partition(":")[2]) if url else default_path(os.environ), name)
-
-    def _log(self, event: LogEvent) -> None:
-        self.emit(documents.log(event))
 
     def _printed(self, text: str) -> None:
         """Log a line that code in this process printed, for the type whose provider is running."""
