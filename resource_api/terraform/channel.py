@@ -63,6 +63,8 @@ _LARGEST_FRAME: Final = (1 << 24) - 1
 _LARGEST_MESSAGE: Final = 1 << 28
 #: The most bytes that are read at once: more would be mapped and unmapped for each call.
 _PART: Final = 1 << 16
+#: The smallest number with too many digits for a time limit.
+_TOO_LONG: Final = 10**8
 #: The length of the prefix of a message: a flag and four bytes of length.
 _PREFIX: Final = 5
 
@@ -146,7 +148,7 @@ class Channel:
         headers = [(":method", "POST"), (":scheme", "http"), (":path", path), (":authority", "localhost")]
         headers += [("content-type", "application/grpc"), ("te", "trailers")]
         if timeout is not None:
-            headers.append(("grpc-timeout", f"{max(int(timeout * 1000), 1)}m"))
+            headers.append(("grpc-timeout", grpc_timeout(timeout)))
         self._http.send_headers(call.stream, headers)
         call.unsent = b"\0" + struct.pack(">I", len(message)) + message
         while not call.ended:
@@ -207,6 +209,18 @@ class Channel:
     def close(self) -> None:
         """Close the connection."""
         self._socket.close()
+
+
+def grpc_timeout(seconds: float) -> str:
+    """Return a time limit as in the header ``grpc-timeout``: at most eight digits, and its unit.
+
+    Examples:
+        >>> grpc_timeout(0.5), grpc_timeout(200_000)
+        ('500m', '200000S')
+
+    """
+    milliseconds = max(int(seconds * 1000), 1)
+    return f"{milliseconds}m" if milliseconds < _TOO_LONG else f"{min(int(seconds), _TOO_LONG - 1)}S"
 
 
 class _Call:
