@@ -143,11 +143,15 @@ class AsyncsshTransport:
         if terminal:
             modes = {getattr(library, name): int(name in _RAW) for name in (*_RAW, *_NOT_RAW)}
             options = {"request_pty": "force", "term_type": "dumb", "term_modes": modes}
-        with self._errors(host, endpoint):
-            opened = connection.create_process(
-                command, encoding=None, window=transport.WINDOW, env={}, send_env=[], **options
-            )
-            process = await asyncio.wait_for(opened, host.connect_timeout)
+        try:
+            with self._errors(host, endpoint):
+                opened = connection.create_process(
+                    command, encoding=None, window=transport.WINDOW, env={}, send_env=[], **options
+                )
+                process = await asyncio.wait_for(opened, host.connect_timeout)
+        except BaseException:
+            connection.abort()
+            raise
         return AsyncsshProcess(library, connection, process)
 
     async def host_key(self, host: Host) -> HostKey:

@@ -10,6 +10,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import asyncssh
 import pytest
 
 from resource_api.fleet import transport
@@ -313,6 +314,36 @@ def test_the_bytes_of_a_host_are_no_terminal_sequences(home: Path, server: Serve
             connect(home, _host(server, "127.0.0.1", port=listener.getsockname()[1]))
         thread.join()
     assert str(refused.value).isprintable()
+
+
+def test_a_connection_on_which_no_program_starts_is_closed(tmp_path: Path) -> None:
+    """Connections to a thousand such hosts would use up the descriptors of all others."""
+    closed = asyncio.Event()
+
+    class Refusing(asyncssh.SSHServer):
+        """A server that everybody may use, for nothing."""
+
+        def begin_auth(self, username: str) -> bool:  # noqa: ARG002 - of the library
+            """Let every user in."""
+            return False
+
+        def connection_lost(self, _error: object) -> None:
+            """Note it."""
+            closed.set()
+
+    async def start() -> None:
+        key = asyncssh.generate_private_key("ssh-ed25519")
+        async with await asyncssh.listen("127.0.0.1", 0, server_factory=Refusing, server_host_keys=[key]) as listener:
+            port = listener.get_port()
+            (tmp_path / ".ssh").mkdir()
+            line = f"[127.0.0.1]:{port} {key.export_public_key().decode()}"
+            (tmp_path / ".ssh" / "known_hosts").write_text(line, encoding="ascii")
+            connections = AsyncsshTransport({"HOME": str(tmp_path)})
+            with pytest.raises(HostUnreachable):
+                await connections.start(Host("web1", "127.0.0.1", port, "root"), "true")
+            await asyncio.wait_for(closed.wait(), 5)
+
+    asyncio.run(start())
 
 
 def test_connections_are_as_many_as_descriptors_allow() -> None:
