@@ -5,13 +5,13 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
-from lib import listing
-from resource_api import CommandError, ResourceError, files
+from lib import listing, prerequisites
+from resource_api import CommandError, Problem, ResourceError, files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -72,6 +72,17 @@ class WholeDirectory(NamedTuple):
     include: str
     errors: Callable[[Copy], list[str]]
     mode: int = 0o644
+
+    def unread(self) -> Iterator[Problem]:
+        """Yield that the main file does not read the directory, so that its files have no effect."""
+        before, _, after = self.include.partition("{}")
+        words = r"[ \t]+".join(map(re.escape, before.split())).replace("@", "[@#]")
+        statement = rf"^[ \t]*{words}[ \t]*{re.escape(self.path)}/*{re.escape(after)}[ \t]*$"
+        with suppress(OSError):
+            text = files.read_lines(self.main).content.decode("utf-8", "surrogateescape")
+            if re.search(statement, text, re.MULTILINE) is None:
+                message = f"{self.main} does not read {self.path}: the file has no effect"
+                yield Problem(None, message, needs=f"File[{self.main}]", brought_by=prerequisites.BRINGING)
 
     def refusals(self, contents: Mapping[str, bytes | None]) -> Iterator[tuple[str, str]]:
         """Yield the name of each file whose new content the program refuses, and its errors: for a plan.

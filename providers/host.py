@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
     Name = tuple[str, str]
 
+FILE = "/etc/hosts"
+#: Which services the resolver asks.
+SWITCH = "/etc/nsswitch.conf"
 NAME = re.compile(r"[\w.-]+", re.ASCII)
 CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
@@ -89,6 +92,7 @@ class Provider(BaseProvider):
                         " and programs that ask for all addresses get both"
                     )
                     yield (name, target), Problem("ip", message, severity="warning")
+        yield from ((name, problem) for name in changes if name[1] == FILE for problem in _unread())
         yield from prerequisites.written_in_place({name: name[1] for name in changes})
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
@@ -98,6 +102,16 @@ class Provider(BaseProvider):
             lambda name: (name[1], name[0]),
             lambda target, states, mode: files.edit_lines(target, partial(edit, states=states), mode=mode),
         )
+
+
+def _unread() -> Iterator[Problem]:
+    """Yield that the resolver of this machine does not read /etc/hosts (nsswitch.conf(5))."""
+    with suppress(OSError):
+        for line in files.read_lines(SWITCH):
+            database, colon, sources = line.partition("#")[0].partition(":")
+            if colon and database.strip() == "hosts" and "files" not in sources.split():
+                message = f"{SWITCH} has no 'files' for hosts: programs do not read {FILE}"
+                yield Problem(None, message, needs=f"File[{SWITCH}]", brought_by=prerequisites.BRINGING)
 
 
 def edit(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> None:

@@ -64,6 +64,8 @@ class Provider(BaseProvider):
         yield from prerequisites.of_files(changes, lambda _name, _should: missing, lambda name: f"{DIRECTORY}/{name}")
         if not missing:
             contents = program_checked_files.contents(program_checked_files.complete(changes))
+            if unread := list(self._directory.unread()):
+                yield from ((name, problem) for name in contents for problem in unread)
             refusals = self._directory.refusals(contents)
             yield from ((name, Problem("content", message)) for name, message in refusals)
 

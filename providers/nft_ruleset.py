@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from contextlib import suppress
+from fnmatch import fnmatchcase
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from lib.whole_directory import WholeDirectory, stage
 from resource_api import BaseProvider, Command, CommandError, Problem, ResourceError, files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
     from lib.whole_directory import Copy
@@ -31,6 +32,8 @@ SHOWN = 5
 LARGEST = 16 * 1024 * 1024
 #: A statement that removes the tables of others too.
 FLUSH = re.compile(r"^[ \t]*flush[ \t]+ruleset\b", re.MULTILINE)
+#: A statement that reads other files.
+INCLUDE = re.compile(r"""[ \t]*include[ \t]+["']?([^"']+?)["']?[ \t]*;?[ \t]*\Z""")
 #: The usual form of a table.
 TABLE = re.compile(r"^[ \t]*(add[ \t]+)?table\b", re.MULTILINE)
 #: A set or map that packets or other programs fill, or that elements leave after a time, in a listing, to its elements.
@@ -116,7 +119,12 @@ class Provider(BaseProvider):
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield that nft is missing, or else the error of a text that it refuses."""
         missing = list(prerequisites.missing_program(None, "nft", needs="Package[nftables]"))
-        return prerequisites.of_files(changes, lambda path, should: missing or self._refusal(path, should))
+        yield from prerequisites.of_files(changes, lambda path, should: missing or self._refusal(path, should))
+        for path in (path for path in changes if path != FILE and path.startswith("/etc/")):
+            with suppress(OSError):
+                if not _is_included(path, files.read_lines(FILE)):
+                    message = f"{FILE} does not include {path}: its tables are not loaded at boot"
+                    yield path, Problem(None, message, needs=f"File[{FILE}]", brought_by=prerequisites.BRINGING)
 
     def _refusal(self, path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Yield the error of a text that nft refuses, or that another file forbids.
@@ -212,6 +220,12 @@ class Provider(BaseProvider):
             return frozenset(self._expected(content) if content else ())
         except CommandError:
             return frozenset()
+
+
+def _is_included(path: str, lines: Iterable[str]) -> bool:
+    """Return whether a main file includes a path, by itself or by a pattern."""
+    patterns = (match[1] for match in map(INCLUDE.match, lines) if match)
+    return any(fnmatchcase(path, text if text.startswith("/") else f"/etc/{text}") for text in patterns)
 
 
 def split_tables(listing: str) -> dict[str, str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lib import file_parts, prerequisites, ssh_files
 from lib.sensitive import reveal
-from resource_api import BaseProvider, Problem, ResourceError, Sensitive, files
+from resource_api import BaseProvider, Command, CommandError, Problem, ResourceError, Sensitive, files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -29,12 +29,16 @@ OPTIONS = re.compile(r'((?:\\"|"(?:\\"|[^"])*+"|[^ \t"])++)[ \t]++(.*)')
 OPTION = re.compile(r'(?:\\"|"(?:\\"|[^"])*+"|[^,"])++')
 #: The type of an absent key that may have any.
 ANY = "any"
+#: The most users for whom a plan asks sshd which files it reads.
+MOST_USERS = 16
 #: The number of keys of one comment and type that shows that it is not unique: a file may have very many.
 AMBIGUOUS = 2
 
 
 class Provider(BaseProvider):
     """The keys with a comment in the authorized_keys files of users."""
+
+    sshd = Command("sshd", read_only=True)
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
         """Replace short names of key types by the long ones; write the names of options in small letters, as sshd."""
@@ -107,7 +111,25 @@ class Provider(BaseProvider):
             with suppress(OSError):
                 problems = list(_earlier_lines(path, {key: reveal(changes[name]) for key, name in names.items()}))
                 yield from ((names[key], problem) for key, problem in problems)
+        yield from self._unread(paths)
         yield from prerequisites.written_in_place(paths)
+
+    def _unread(self, paths: Mapping[Name, str]) -> Iterator[tuple[Name, Problem]]:
+        """Yield the keys in the home of a user for whom sshd reads other files."""
+        for user in list({name[2]: None for name in paths if name[1].startswith("~")})[:MOST_USERS]:
+            entry = pwd.getpwnam(user)
+            with suppress(CommandError):
+                read = [_absolute(text, entry) for text in self._read_by_sshd(user)]
+                for name in (name for name in paths if name[2] == user and name[1].startswith("~")):
+                    if read and paths[name] not in read:
+                        message = f"sshd does not read {paths[name]}, but {' and '.join(read)} (AuthorizedKeysFile)"
+                        yield name, Problem("target", message, brought_by=prerequisites.BRINGING)
+
+    def _read_by_sshd(self, user: str) -> list[str]:
+        """Return the setting ``AuthorizedKeysFile`` for a user; nothing if sshd cannot tell it."""
+        result = self.sshd.attempt("-T", "-C", f"user={user},host=localhost,addr=127.0.0.1", log="debug")
+        lines = (line.partition(" ") for line in result.stdout.splitlines())
+        return next((value.split() for name, _, value in lines if name == "authorizedkeysfile"), [])
 
     def set(self, context: Context, changes: Mapping[Name, Change]) -> None:
         """Edit each file once, also after another file failed, and then raise the first failure."""
@@ -274,6 +296,13 @@ def _path(target: str, entry: pwd.struct_passwd) -> str:
     """Return the path of a target: ``~`` is the home of a user, ``%u`` the login."""
     home = entry.pw_dir.rstrip("/")
     return (home + target[1:] if target.startswith("~") else target).replace("%u", entry.pw_name)
+
+
+def _absolute(setting: str, entry: pwd.struct_passwd) -> str:
+    """Return the path that a value of ``AuthorizedKeysFile`` means for a user (sshd_config(5))."""
+    tokens = {"%h": entry.pw_dir, "%u": entry.pw_name, "%U": str(entry.pw_uid), "%%": "%"}
+    path = re.sub(r"%.", lambda match: tokens.get(match[0], match[0]), setting)
+    return path if path.startswith("/") or path == "none" else f"{entry.pw_dir.rstrip('/')}/{path}"
 
 
 def _rewrite(

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from ipaddress import ip_address
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,7 +27,6 @@ from tests.providers.applied import converge, run, warned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
     from resource_api import Resource
 
@@ -367,6 +367,16 @@ def test_an_added_host_is_read_back_and_removed_without_a_trace(content: bytes, 
     assert file.content == added
     host.edit(file, {name: None})
     assert file.content == content
+
+
+@pytest.mark.usefixtures("private_etc")
+def test_a_resolver_that_does_not_read_the_file_is_reported_by_the_plan() -> None:
+    """By nsswitch.conf(5), whose comments count for nothing."""
+    switch, declared = Path("/etc/nsswitch.conf"), {"Host[ra-test.example]": {"ip": "192.0.2.1"}}
+    switch.write_text("hosts: dns # files\n")
+    assert warned(declared) == ["/etc/nsswitch.conf has no 'files' for hosts: programs do not read /etc/hosts"]
+    switch.write_text("hosts:\tfiles dns\n")
+    assert warned(declared) == []
 
 
 class TestHost(ProviderCompliance):

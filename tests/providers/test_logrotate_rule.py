@@ -158,6 +158,19 @@ def test_hostile_values_are_refused(bad: dict[str, Any]) -> None:
         run({"Logrotate_rule[x]": {"content": RULE, **bad}})
 
 
+def test_a_directory_that_logrotate_does_not_read_is_reported_by_the_plan() -> None:
+    """Its rules would have no effect; a comment reads nothing."""
+    main = Path("/etc/logrotate.conf")
+    text = main.read_text()
+    try:
+        main.write_text(text.replace("\ninclude ", "\n#include "))
+        message = "/etc/logrotate.conf does not read /etc/logrotate.d: the file has no effect"
+        assert warned({"Logrotate_rule[ra-test]": {"content": RULE}}) == [message]
+    finally:
+        main.write_text(text)
+    assert warned({"Logrotate_rule[ra-test]": {"content": RULE}}) == []
+
+
 class TestLogrotateRule(ProviderCompliance):
     """A rule in its two forms."""
 

@@ -591,6 +591,22 @@ def test_a_certificate_authority_is_no_other_line_of_a_key(tmp_path: Path) -> No
     assert file.read_text().startswith("cert-authority")
 
 
+def test_a_file_that_sshd_does_not_read_is_reported_by_the_plan(homes: dict[str, Path], file: Path) -> None:
+    """With the files that it reads for the user."""
+    declared = {"Ssh_authorized_key[a]": {"user": ALICE, "type": "ssh-ed25519", "key": ED25519}}
+    setting = Path("/etc/ssh/sshd_config.d/00-ra-test.conf")
+    for directory in (setting.parent, Path("/run/sshd")):
+        directory.mkdir(exist_ok=True)
+    try:
+        setting.write_text("AuthorizedKeysFile /etc/ssh/keys/%u %h/keys\n")
+        read = f"/etc/ssh/keys/{ALICE} and {homes[ALICE]}/keys"
+        assert warned(declared) == [f"sshd does not read {file}, but {read} (AuthorizedKeysFile)"]
+        setting.write_text("AuthorizedKeysFile %h/.ssh/authorized_keys\n")
+        assert warned(declared) == []
+    finally:
+        setting.unlink()
+
+
 class TestSshAuthorizedKey(ProviderCompliance):
     """A key of a user without keys."""
 

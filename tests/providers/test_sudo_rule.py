@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -215,6 +216,20 @@ def test_a_rule_is_whole() -> None:
     for wrong in ({}, {"user": "a"}, {**RULE, "content": "x"}):
         with pytest.raises(ManifestError, match="content"):
             apply(**wrong)
+
+
+def test_a_directory_that_sudo_does_not_read_is_reported_by_the_plan() -> None:
+    """Its rules would have no effect."""
+    main = Path("/etc/sudoers")
+    text = main.read_text()
+    try:
+        main.write_text(re.sub(r"^[@#]includedir.*", "", text, flags=re.MULTILINE))
+        message = "/etc/sudoers does not read /etc/sudoers.d: the file has no effect"
+        assert warned({"Sudo_rule[ra-test]": RULE}) == [message]
+        assert warned({"File[/etc/sudoers]": {"content": text}, "Sudo_rule[ra-test]": RULE}) == []
+    finally:
+        main.write_text(text)
+    assert warned({"Sudo_rule[ra-test]": RULE}) == []
 
 
 class TestSudoRule(ProviderCompliance):
