@@ -9,11 +9,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from resource_api.model.action import Action
+from resource_api.model.step import SAME
 from resource_api.model.values.errors import reason
 from resource_api.transaction import parallel
 from resource_api.transaction.operation_run import OperationRun, RetriedRun
 from resource_api.transaction.provider_call import CallStopped, StepPositions
-from resource_api.transaction.reevaluate import Reevaluation, Rereading
+from resource_api.transaction.reevaluate import Reevaluation
 from resource_api.transaction.refreshes import Refreshes
 from resource_api.transaction.results import IN_DOUBT
 from resource_api.transaction.segment_run import SegmentRun
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from resource_api.model.step import Operation
+    from resource_api.model.type_definition import Name
     from resource_api.plan.planner import ExecutionPlan
     from resource_api.snapshot.snapshot import Snapshot
     from resource_api.transaction.events import Events
@@ -50,7 +52,8 @@ class Execution:
         self._plan = plan
         self._results = results
         self._is_shown = is_shown
-        self._rereading = Rereading(plan, snapshot, results)
+        self._snapshot = snapshot
+        self._in_order = plan.options.parallel <= 1
         self.reevaluation = Reevaluation(self._transaction)
         #: The exception that ended the run and is no ``Exception``: an interrupt, or one that a provider let through.
         self.stopped: BaseException | None = None
@@ -68,11 +71,45 @@ class Execution:
     def _begin(self, operations: Sequence[Operation]) -> list[OperationRun]:
         """Re-evaluate the operations of a segment; return those that have something to do."""
         runs = [run for operation in operations if (run := self._begin_one(operation)) is not None]
-        if changing := [run for run in runs if run.step.action is not Action.SAME or self._rereading.is_due(run)]:
+        if changing := [run for run in runs if run.step.action is not Action.SAME or self._is_read_again(run)]:
             with self._cancel_when_stopped(changing):
-                self.reevaluation.decide(changing, self._rereading.names_ahead(changing))
+                self.reevaluation.decide(changing, self._names_ahead(changing))
             self._remove_late(changing)
         return self._end_unchanged([run for run in runs if not (run.finished or self._results.skip_if_blocked(run))])
+
+    def _is_read_again(self, run: OperationRun) -> bool:
+        """Return whether a resource that was in sync is read again, or an imperative one checked again.
+
+        In order, it is if anything changed since it was read, as Puppet and Ansible do; in parallel, if one of its
+        prerequisites did. An imperative resource cannot be read back: any change may concern it.
+        """
+        if self._in_order or "imperative" in run.definition.features:
+            return self._snapshot.epoch > 0
+        return self._results.affected(run.number)
+
+    def _names_ahead(self, segment: Sequence[OperationRun]) -> list[Name]:
+        """Return the names of later resources that one ``get`` reads together with those of a segment.
+
+        They were in sync, are of the same type, and no change is planned before them. For a segment that has been read
+        ahead itself there are none.
+        """
+        definition, names = segment[0].definition, [run.name for run in segment]
+        planned = any(run.step.acts for run in segment)
+        if not self._in_order or planned or self._snapshot.is_fresh(definition, names):
+            return []
+        ahead, failures = [], set(self._results.failures)
+        for number in range(segment[-1].number + 1, len(self._plan.operations)):
+            operation = self._plan.operations[number]
+            step = operation.step
+            if step.entry.meta.on_failure:
+                continue
+            if step.acts:
+                break
+            if step.entry.index in self._results.blocked or not failures.isdisjoint(self._plan.waits.get(number, ())):
+                failures.add(number)
+            elif step.decision is SAME and operation.definition.instance == definition.instance:
+                ahead.append(step.name)
+        return ahead
 
     def _remove_late(self, runs: Sequence[OperationRun]) -> None:
         """Remove the resources whose replacement became certain only now."""

@@ -42,10 +42,7 @@ if TYPE_CHECKING:
     from resource_api.model.type_definition import FunctionCall, Name
     from resource_api.model.values.expression import ExpressionPath
     from resource_api.plan.diff import DecisionInputs
-    from resource_api.plan.planner import ExecutionPlan
-    from resource_api.snapshot.snapshot import Snapshot
     from resource_api.transaction.operation_run import OperationRun
-    from resource_api.transaction.results import Results
     from resource_api.transaction.transaction_context import TransactionContext
 
 #: Actions that do not replace another planned one.
@@ -528,51 +525,3 @@ def _changed_predictions(step: Step, decision: Decision) -> str:
         for name, value in step.decision.predicted.items()
         if not (value is UNKNOWN or name in stable or same_value(predicted.get(name, value), value))
     )
-
-
-class Rereading:
-    """Decides which resources in sync are read again, at their turn, and together with which later ones.
-
-    In order, a resource is read again if anything changed since it was read, as Puppet and Ansible do; in parallel, if
-    one of its prerequisites did.
-    """
-
-    def __init__(self, plan: ExecutionPlan, snapshot: Snapshot, results: Results) -> None:
-        """Take the plan, and the reads and results of its run, which grow."""
-        self._plan = plan
-        self._snapshot = snapshot
-        self._results = results
-        self._in_order = plan.options.parallel <= 1
-
-    def is_due(self, run: OperationRun) -> bool:
-        """Return whether a resource that was in sync is read again, or an imperative one checked again.
-
-        An imperative resource cannot be read back: any change may concern it.
-        """
-        if self._in_order or "imperative" in run.definition.features:
-            return self._snapshot.epoch > 0
-        return self._results.affected(run.number)
-
-    def names_ahead(self, segment: Sequence[OperationRun]) -> list[Name]:
-        """Return the names of later resources that one ``get`` reads together with those of a segment.
-
-        They were in sync, are of the same type, and no change is planned before them. For a segment that has been read
-        ahead itself there are none.
-        """
-        definition, names = segment[0].definition, [run.name for run in segment]
-        planned = any(run.step.acts for run in segment)
-        if not self._in_order or planned or self._snapshot.is_fresh(definition, names):
-            return []
-        ahead, failures = [], set(self._results.failures)
-        for number in range(segment[-1].number + 1, len(self._plan.operations)):
-            operation = self._plan.operations[number]
-            step = operation.step
-            if step.entry.meta.on_failure:
-                continue
-            if step.acts:
-                break
-            if step.entry.index in self._results.blocked or not failures.isdisjoint(self._plan.waits.get(number, ())):
-                failures.add(number)
-            elif step.decision is SAME and operation.definition.instance == definition.instance:
-                ahead.append(step.name)
-        return ahead

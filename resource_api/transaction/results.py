@@ -96,10 +96,13 @@ class Results:
         self._affected: set[int] = set()
         #: Entry's index → the status that was reported first for it.
         self._reported: dict[int, str] = {}
+        #: The references of the failures of declared resources, in their order.
+        self._declared_failures: dict[str, None] = {}
 
     @cached_property
-    def _skipping(self) -> Skipping:
-        return Skipping(self._plan, self.blocked, self.failures)
+    def _late(self) -> Mapping[int, int]:
+        """Entry's index → the stage of an orphan that is left alone if anything before it fails."""
+        return self._plan.late
 
     @cached_property
     def _dependents(self) -> Mapping[int, Sequence[int]]:
@@ -172,7 +175,7 @@ class Results:
         self._end(run, Status.FAILED)
         if not (run.step.noop or run.operation.step.error):
             self.failed_entries.add(run.step.entry.index)
-        self._skipping.add(run, str(run.step.reference))
+        self._add_failure(run, str(run.step.reference))
         # The other half of a replacement may have failed before; a refresh may fail after a success.
         if not logged and self._reported.get(run.step.entry.index, "success") == "success":
             self._events.log_reason("err", run, error, action=action or run.action, **end_fields(run, "failed"))
@@ -184,7 +187,7 @@ class Results:
         self._end(run, Status.SKIPPED)
         if reason == HALTED:
             cause = cause or next(iter(self.failures.values()), str(run.step.reference))
-        self._skipping.add(run, cause)
+        self._add_failure(run, cause)
         if run.step.entry.index not in self._reported:
             self._events.log_reason("warning", run, reason, status="skipped")
         self._report(run, run.action, "skipped", (), reason, cause=cause)
@@ -193,10 +196,46 @@ class Results:
         """Skip an operation if one of its prerequisites failed or was skipped; return whether it was skipped."""
         if not (self.failures or self.blocked):
             return False
-        blocking = self._skipping.reason(run, self.operations_of)
+        blocking = self._reason_to_skip(run)
         if blocking is not None:
             self.skip(run, *blocking)
         return blocking is not None
+
+    def _add_failure(self, run: OperationRun, cause: str) -> None:
+        """Add a failed or skipped operation; ``cause`` is the reference of the first failure."""
+        self.failures[run.number] = cause
+        if run.step.entry.index not in self._plan.prior.orphans:
+            self._declared_failures[cause] = None
+
+    def _reason_to_skip(self, run: OperationRun) -> tuple[str, str] | None:
+        """Return the reason for which an operation is blocked and the reference of its cause, or None."""
+        index = run.step.entry.index
+        waits = self._plan.waits.get(run.number, ())
+        cause = next((self.failures[n] for n in waits if n in self.failures), self.blocked.get(index))
+        if cause is None and run.removal and run.decision.action is Action.REPLACE:
+            cause = self._failure_before_replacement(run)
+        hint = ""
+        stage = self._late.get(index)
+        if stage == PURGE_STAGE and self.failures:
+            cause = cause or next(iter(self.failures.values()))
+        elif stage == PRUNE_STAGE and self._declared_failures:
+            cause = cause or next(iter(self._declared_failures))
+            hint = "; --prune-always deletes it all the same" if cause in self._declared_failures else ""
+        if cause is None:
+            return None
+        return (f"skipped because {cause} failed{hint}" if cause else INTERRUPTED), cause
+
+    def _failure_before_replacement(self, removal: OperationRun) -> str | None:
+        """Return the failure, at any distance, that blocks the creation of a replacement, or None."""
+        waiting, visited = list(self.operations_of[removal.step.entry.index]), {removal.number}
+        while waiting:
+            number = waiting.pop()
+            if number in self.failures:
+                return self.failures[number]
+            if number not in visited:
+                visited.add(number)
+                waiting += self._plan.waits.get(number, ())
+        return None
 
     def _report(
         self,
@@ -249,60 +288,3 @@ class Results:
             return report.status
         left_alone = report.status == "noop" and report.step.is_noop(noop_run=self._plan.options.noop)
         return "unchanged" if left_alone else SUMMARY_FIELDS[report.action]
-
-
-class Skipping:
-    """The failures of one transaction, and the operations that they block."""
-
-    def __init__(self, plan: ExecutionPlan, blocked: Mapping[int, str], failures: dict[int, str]) -> None:
-        """Begin without failures of the run.
-
-        ``blocked``: entry's index → the failure of planning that blocks it. ``failures``: failed and skipped operations
-        → the reference of the failure that caused it (empty after an interrupt), as ``add`` adds them.
-        """
-        self._plan = plan
-        self._blocked = blocked
-        self._failures = failures
-        #: Entry's index → the stage of an orphan that is left alone if anything before it fails.
-        self._late = plan.late
-        #: The references of the failures of what is declared, in their order.
-        self._declared_failures: dict[str, None] = {}
-
-    def add(self, run: OperationRun, cause: str) -> None:
-        """Add a failed or skipped operation; ``cause`` is the reference of the first failure."""
-        self._failures[run.number] = cause
-        if run.step.entry.index not in self._plan.prior.orphans:
-            self._declared_failures[cause] = None
-
-    def reason(self, run: OperationRun, operations_of: Mapping[int, Sequence[int]]) -> tuple[str, str] | None:
-        """Return the reason for which an operation is blocked and the reference of its cause, or None.
-
-        ``operations_of``: entry's index → its operations.
-        """
-        index = run.step.entry.index
-        waits = self._plan.waits.get(run.number, ())
-        cause = next((self._failures[n] for n in waits if n in self._failures), self._blocked.get(index))
-        if cause is None and run.removal and run.decision.action is Action.REPLACE:
-            cause = self._failure_before_replacement(run, operations_of[index])
-        hint = ""
-        stage = self._late.get(index)
-        if stage == PURGE_STAGE and self._failures:
-            cause = cause or next(iter(self._failures.values()))
-        elif stage == PRUNE_STAGE and self._declared_failures:
-            cause = cause or next(iter(self._declared_failures))
-            hint = "; --prune-always deletes it all the same" if cause in self._declared_failures else ""
-        if cause is None:
-            return None
-        return (f"skipped because {cause} failed{hint}" if cause else INTERRUPTED), cause
-
-    def _failure_before_replacement(self, removal: OperationRun, halves: Sequence[int]) -> str | None:
-        """Return the failure, at any distance, that blocks the creation of a replacement, or None."""
-        waiting, visited = list(halves), {removal.number}
-        while waiting:
-            number = waiting.pop()
-            if number in self._failures:
-                return self._failures[number]
-            if number not in visited:
-                visited.add(number)
-                waiting += self._plan.waits.get(number, ())
-        return None
