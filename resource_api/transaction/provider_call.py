@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from contextlib import nullcontext
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final
@@ -52,15 +52,15 @@ class ProviderCaller:
     """Calls the provider instance of one type."""
 
     def __init__(
-        self, transaction: TransactionContext, definition: TypeDefinition, left_out: Callable[[Name, Context], bool]
+        self, transaction: TransactionContext, definition: TypeDefinition, prerequisites: Prerequisites
     ) -> None:
         """Prepare to call; the provider is created at the first call.
 
-        ``left_out`` returns whether a name must be left out; it is called when the provider reaches that name.
+        ``prerequisites`` says of each name that the provider reaches whether it must be left out.
         """
         self._check = SideEffectCheck(transaction).allowed if "side_effects" in definition.features else None
         self._definition = definition
-        self._left_out = left_out
+        self._prerequisites = prerequisites
         self._providers = transaction.snapshot.providers
         self._positions = transaction.positions
         self._calls = transaction.results.calls
@@ -107,7 +107,7 @@ class ProviderCaller:
             self.retries = True
             context.outcomes.repeated = {run.name for run in retried if run.tries_left > 1}
         extra = {"noop": noop} if "noop_handler" in self._definition.features else {}
-        offered = Changes(changes, lambda name: self._left_out(name, context), lambda: context.cancelled)
+        offered = Changes(changes, partial(self._prerequisites.left_out, context=context), lambda: context.cancelled)
         try:
             running = RunningCall(runs, context, offered, self._positions)
             return self._call(running, context, "set", lambda provider: provider.set(context, offered, **extra))

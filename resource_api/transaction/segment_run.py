@@ -45,7 +45,7 @@ class SegmentRun:
         failures, options = transaction.results.failures, transaction.plan.options
         fail_fast = options.fail_fast and not runs[0].step.entry.meta.on_failure
         self._prerequisites = Prerequisites(runs, transaction.plan.waits, failures, fail_fast=fail_fast)
-        self._caller = ProviderCaller(transaction, self._definition, self._prerequisites.left_out)
+        self._caller = ProviderCaller(transaction, self._definition, self._prerequisites)
         self._verification = Verification(transaction.snapshot, self._definition)
 
     def carry_out(self) -> None:
