@@ -106,7 +106,7 @@ class Operation(NamedTuple):
     def definition(self) -> TypeDefinition:
         """The type with the configured provider that is called."""
         old_definition = self.step.old_definition if self.removal else None
-        return old_definition or self.step.definition
+        return old_definition or self.step.entry.definition
 
 
 class PlanContext(NamedTuple):
