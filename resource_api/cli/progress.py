@@ -118,9 +118,11 @@ def width(text: str) -> int:
         return len(text)
     from unicodedata import category, east_asian_width  # few runs show such text
 
-    combining = (category(character) in {"Mn", "Me", "Cf"} or "\u1160" <= character <= "\u11ff" for character in text)
-    wide = (east_asian_width(character) in {"W", "F"} for character in text)
-    return sum(0 if none else 1 + double for none, double in zip(combining, wide, strict=True))
+    columns = 0
+    for character in text:
+        if category(character) not in {"Mn", "Me", "Cf"} and not "\u1160" <= character <= "\u11ff":  # no combining one
+            columns += 1 + (east_asian_width(character) in {"W", "F"})
+    return columns
 
 
 def cut(text: str, columns: int) -> str:
