@@ -47,6 +47,7 @@ def unpack(path: str, new: str) -> None:
         sys.exit("what has arrived has another digest")
     lock = os.open(os.path.dirname(path), os.O_RDONLY)
     try:
+        remove(new)  # of a killed process with the same number
         index, _, content = lzma.decompress(data).partition(b"\n")
         at = 0
         for name, end, mode in json.loads(index):

@@ -130,7 +130,7 @@ class HostConnections(Protocol):
         """
 
     def abandon(self, host: str) -> None:
-        """Close a host's channel: its end arrives at once as ``lost``; the run there ends by itself."""
+        """Close a host's channel: its end arrives at once, as ``lost`` if the job was sent; the run ends by itself."""
 
     def close(self) -> None:
         """Abandon the unfinished hosts and free all resources. No events follow."""

@@ -251,6 +251,18 @@ def test_an_archive_is_unpacked_once_for_one_user_alone(
     assert result.stdout == b'\nRApi {"kind":"have","digests":""}\n'
 
 
+def test_what_a_killed_process_of_the_same_number_has_left_is_no_obstacle(tmp_path: Path, python: str) -> None:
+    """As in containers, whose processes have the same numbers again and again."""
+    archive, cache_directory = make_archive({"0/types/x.py": SentFile(b"new")}), tmp_path / "cache"
+    arguments = archives.boot_arguments([archive.digest], str(cache_directory))
+    cache_directory.mkdir(0o700)
+    rest = f"{cache_directory}/{archive.digest}.%d/0/types"
+    before = f"import os; top = {rest!r} % os.getpid(); os.makedirs(top); open(top + '/x.py', 'w').close(); "
+    start(python, arguments, b"%d\n%b" % (len(archive.raw), archive.raw), before=before)
+    assert [path.name for path in cache_directory.iterdir()] == [archive.digest]
+    assert (cache_directory / archive.digest / "0/types/x.py").read_bytes() == b"new"
+
+
 @everywhere
 def test_what_has_another_digest_is_not_unpacked(sent: archives.SentArchive, tmp_path: Path, python: str) -> None:
     """Also where it is cut; nothing stays."""
