@@ -84,23 +84,17 @@ def prepare(
 
     ``arguments``: the options that only this command has.
     """
-    settings, inputs = session.settings, GivenInputs(session.inputs.weaker, session.inputs.stronger)
-    job_options = {name: settings[name] for name in _PASSED if name in settings}
-    job_options |= {**options.run_options(settings), **arguments}
-    if trusted := [path for path in settings.get("trust_path") or () if path.startswith("/")]:
-        job_options["trust_path"] = trusted
-    job_options["log_level"] = threshold(settings)
-    if (key := settings.get("key")) is not None:
-        job_options["key"] = key.url
+    inputs, job_options = GivenInputs(session.inputs.weaker, session.inputs.stronger), _job_options(session, arguments)
     no_inputs: Mapping[str, object] = {}  # hosts with equal inputs share one mapping
-    work = Work(command, hosts, inputs, dict.fromkeys(hosts, no_inputs), _plain(job_options))
+    work = Work(command, hosts, inputs, dict.fromkeys(hosts, no_inputs), job_options)
     if manifest is None:
         return work
     if command == "apply" and manifest != "-" and (plans := _saved_plans(session, manifest, hosts)) is not None:
         project = str(next(iter(plans.values())).get("project"))
         libraries = _libraries(session, (), plans.values())
-        job_options = {**work.options, "file": manifest}
-        return work._replace(plans=plans, project=project, options=job_options, libraries=libraries)
+        return work._replace(
+            plans=plans, project=project, options={**job_options, "file": manifest}, libraries=libraries
+        )
     documents = _documents(session, manifest)
     is_program = any(document.file.endswith(".py") for document in documents)
     declared = None if is_program else job_inputs.declared_manifest(documents)
@@ -115,10 +109,29 @@ def prepare(
         documents=documents,
         files=job_inputs.file_contents(documents, {**inputs.weaker, **inputs.stronger}),
         inputs=host_inputs,
-        project=settings.get("project") or (documents[-1].file if declared is None else project_name(declared)),
+        project=session.settings.get("project") or (documents[-1].file if declared is None else project_name(declared)),
         is_program=is_program,
         libraries=_libraries(session, documents),
     )
+
+
+def _job_options(session: Session, arguments: Mapping[str, object]) -> dict[str, Any]:
+    """Return the options of the command on a host as JSON data; ``arguments``: those that only this command has."""
+    settings = session.settings
+    job_options = {name: settings[name] for name in _PASSED if name in settings}
+    job_options |= {**options.run_options(settings), **arguments, "log_level": threshold(settings)}
+    if trusted := [path for path in settings.get("trust_path") or () if path.startswith("/")]:
+        job_options["trust_path"] = trusted  # a relative one is beneath the working directory of this machine
+    if (key := settings.get("key")) is not None:
+        job_options["key"] = key.url
+    return {name: _plain(value) for name, value in job_options.items()}
+
+
+def _plain(value: object) -> Any:
+    """Return the value of an option as JSON data; a set, such as of tags, is a sorted list."""
+    if isinstance(value, dict):
+        return {name: _plain(member) for name, member in value.items()}
+    return [_plain(member) for member in sorted(value) if member] if isinstance(value, (set, frozenset)) else value
 
 
 def _libraries(
@@ -167,13 +180,6 @@ def _saved_plans(
         raise ManifestError(problems)
     options.saved_plan_options(session.settings, next(iter(plans.values())))
     return plans
-
-
-def _plain(value: object) -> Any:
-    """Return options as JSON data."""
-    if isinstance(value, dict):
-        return {name: _plain(member) for name, member in value.items()}
-    return [_plain(member) for member in sorted(value) if member] if isinstance(value, (set, frozenset)) else value
 
 
 def digest(session: Session, work: Work, modules: str, key: bytes) -> str:

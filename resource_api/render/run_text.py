@@ -79,18 +79,22 @@ def change_lines(changes: Iterable[ChangeJson], style: Style = _PLAIN) -> Iterat
 
 def _critical_path(document: RunJson, style: Style) -> Iterator[str]:
     """Yield the longest calls of the chain that determined the length of the run."""
-    calls = [document["calls"][index] for index in document["critical_path"]]
+    calls, longest = longest_chain(document, _CALLS)
     if not calls:
         return
     seconds = sum(call["seconds"] for call in calls)
     yield ""
     yield style.paint(f"Longest chain of calls: {duration(seconds)} of {duration(document['seconds'] or 0)}", "1")
-    longest = sorted(calls, key=lambda call: -call["seconds"])[:_CALLS]
-    for call in calls:
-        if call in longest:
-            yield f"  {duration(call['seconds']):>8}  {call_text(call)}"
+    yield from (f"  {duration(call['seconds']):>8}  {call_text(call)}" for call in longest)
     if len(calls) > _CALLS:
         yield f"  and {len(calls) - _CALLS} shorter ones"
+
+
+def longest_chain(document: RunJson, most: int) -> tuple[list[CallJson], list[CallJson]]:
+    """Return the calls of the chain that determined the length of a run, and the ``most`` longest of them in order."""
+    calls = [document["calls"][index] for index in document["critical_path"]]
+    longest = sorted(calls, key=lambda call: -call["seconds"])[:most]
+    return calls, [call for call in calls if call in longest]
 
 
 def call_text(call: CallJson | SlowCallJson) -> str:

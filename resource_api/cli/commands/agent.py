@@ -96,7 +96,7 @@ _converging = options.together(
         "--mode",
         type=options.Choice(["apply", "noop"]),
         default=_default_mode,
-        help="Change the machine, or only report what differs; default: apply, or noop by RESOURCE_API_NOOP.",
+        help="Change the machine, or only report the differences; default: apply, or noop by RESOURCE_API_NOOP.",
     ),
     click.option("--signers", metavar="FILE", help="Whose signatures count: an allowed_signers file of OpenSSH."),
     _directory_option,

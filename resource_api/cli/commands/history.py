@@ -125,7 +125,7 @@ def _rehearsal(path: str, form: str) -> str:
     "--since",
     type=options.Duration(1),
     metavar="DURATION",
-    help="Instead of one run, what the runs since then did: status, failures, drift, changes, slow calls.",
+    help="Instead of one run, an overview of those since then: status, failures, drift, changes, slow calls.",
 )
 @options.diff
 @options.state

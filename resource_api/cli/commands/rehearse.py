@@ -46,7 +46,7 @@ def _terminal() -> int:
     rare=("targets", "excludes", "tags", "state", "stack", "project", "module_path"),
 )
 @options.manifest
-@options.rare("--destroy", is_flag=True, help="Destroy afterwards, and report what is left.")
+@options.rare("--destroy", is_flag=True, help="Destroy afterwards, and report the remains.")
 @click.option(
     "--orders",
     type=options.Integer(min=0),
@@ -61,19 +61,21 @@ def _terminal() -> int:
     metavar="N",
     help="Kill the run in N places; the next one must mend it.",
 )
-@click.option("--damage", is_flag=True, help="Damage what was made, and report what the next run does not mend.")
+@click.option(
+    "--damage", is_flag=True, help="Damage the results, and report the damage that the next run does not mend."
+)
 @click.option(
     "--test", "tests", multiple=True, metavar="COMMAND", help="Run inside afterwards, by the shell; repeatable."
 )
 @options.rare("--shell", is_flag=True, help="Open a shell inside after the runs; needs a terminal.")
 @options.rare(
-    "--keep", default="", metavar="DIR", help="Keep what was written, without what --orders, --kills, --damage try."
+    "--keep", default="", metavar="DIR", help="Keep the written files, without those of --orders, --kills, --damage."
 )
 @click.option(
     "--network",
     type=options.Choice(["none", "host"]),
     default="none",
-    help="host: with the network of this machine; what is done over it is real.",
+    help="host: with the network of this machine; effects over it are real.",
 )
 @options.rare(
     "--size",

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     help="Only these resources; OP is one of = != < <= > >= ~; repeatable.",
 )
 @click.option("--format", "form", type=options.Choice(["yaml", "json", "table", "csv"]), help="How to write them.")
-@click.option("--edit", is_flag=True, help="Edit them in $VISUAL or $EDITOR, and apply what has been changed.")
+@click.option("--edit", is_flag=True, help="Edit them in $VISUAL or $EDITOR, and apply the changes.")
 @click.option("--provider", metavar="NAME", help="A configured provider, of --manifest or of providers.yaml.")
 @click.option("--manifest", type=options.Path(), help="The manifest that declares the provider.")
 @click.option(

@@ -32,7 +32,7 @@ from resource_api.render.html.elements import (
 from resource_api.render.json import acts
 from resource_api.render.plan import FAILED
 from resource_api.render.run_document import located
-from resource_api.render.run_text import NOT_KEPT, SECTIONS, call_text, duration
+from resource_api.render.run_text import NOT_KEPT, SECTIONS, call_text, duration, longest_chain
 from resource_api.render.text import verdict_mark
 
 if TYPE_CHECKING:
@@ -406,10 +406,9 @@ def _scale(end: float, height: int) -> str:
 
 def _critical_path(document: RunJson, ids: Mapping[str, str]) -> Section:
     """Return the chain of calls that determined the length of the run, its longest calls listed."""
-    calls = [document["calls"][number] for number in document["critical_path"]]
-    longest = sorted(calls, key=lambda call: -call["seconds"])[:_CALLS]
+    calls, longest = longest_chain(document, _CALLS)
     total, rows = sum(call["seconds"] for call in calls), []
-    for call in filter(longest.__contains__, calls):
+    for call in longest:
         more = f" and {call['resources'] - 1} more" if call["resources"] > 1 else ""
         target = f"{e(call['method'])} {link(call['first'], ids)}{more}"
         rows.append([duration(call["started"]), duration(call["seconds"]), target])
@@ -532,7 +531,9 @@ _HOST_COUNTS: Final = (*text.CHANGES, "unchanged")
 def fleet(document: FleetJson) -> str:
     """Return the page of the document of a run over hosts."""
     ids = row_ids(host["name"] for host in document["hosts"])
-    folded = {name: f"g{id_}" for name, id_ in row_ids(map(_group_name, document["groups"])).items()}
+    folded = {
+        name: f"g{id_}" for name, id_ in row_ids(",".join(group["hosts"]) for group in document["groups"]).items()
+    }
     sections = [_host_groups(status, document["groups"], folded) for status in reversed(ORDER)]
     sections += [
         _untouched(document["hosts"]),
@@ -566,11 +567,9 @@ def _host_group(group: HostGroupJson) -> PageRow:
     body = f'<p class="error">{e(group["error"])}</p>' if group["error"] else ""
     body += f"<pre>{chr(10).join(map(e, lines))}</pre>" if lines else ""
     status = group["status"]
-    return PageRow(_group_name(group), _HOST_SIGNS[status], hosts_of(group["count"]), body, bad=status in _BAD_STATUSES)
-
-
-def _group_name(group: HostGroupJson) -> str:
-    return ",".join(group["hosts"])
+    return PageRow(
+        ",".join(group["hosts"]), _HOST_SIGNS[status], hosts_of(group["count"]), body, bad=status in _BAD_STATUSES
+    )
 
 
 def _untouched(hosts: Iterable[HostJson]) -> Section:
