@@ -66,8 +66,8 @@ def of_hosts(
 ) -> int:
     """Return the code of a command over many hosts: 128 + N after signal N, the last of ``signals``.
 
-    Hosts of an ``ignored`` status count as done. 75 if all that have not succeeded found the lock held, 65 if every
-    host has refused the manifest.
+    ``detailed``: as for a run, but 1 for a ``plan`` that fails. Hosts of an ``ignored`` status count as done. 75 if all
+    that have not succeeded found the lock held, 65 if every host has refused the manifest.
     """
     if signals:
         return 128 + signals[-1]

@@ -183,7 +183,8 @@ def _saved_plans(
 
 
 def digest(session: Session, work: Work, modules: str, key: bytes) -> str:
-    """Return the digest of the run's content, independent of its hosts."""
+    """Return the digest of a run's content, independent of its hosts: a rerun must have the same."""
+    # A variable that no input is declared for may differ; the declared ones are in the digests of hosts' inputs.
     stronger = {
         name: value for name, value in work.arguments.stronger.items() if not isinstance(value, EnvironmentInput)
     }

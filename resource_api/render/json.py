@@ -151,7 +151,7 @@ def step(step: Step, *, may_change: bool = False) -> PlanStepJson:
 
 
 def acts(step: Mapping[str, Any]) -> bool:
-    """Return whether a step of a plan's document has an action, a deferral, a former name or an error."""
+    """Return whether a step of a plan's document is shown: for an action, a deferral, a former name or an error."""
     _, deferred = split_reasons(map(str, step.get("reasons") or ()))
     return step.get("action") != "same" or bool(deferred or step.get("error") or step.get("previous"))
 

@@ -102,6 +102,7 @@ def test_a_rehearsal_is_a_page(bench: Bench) -> None:
     ("content", "form", "wrong"),
     [
         ("{}", "text", "a rehearsal is shown with --format html"),
+        ("{}", "html --on web1", "a rehearsal is shown with --format html, and without --on"),
         ("[1]", "html", "is not what 'rehearse --json' has written: rehearsal must be a mapping"),
         (
             '{"verdicts": [], "run": {}}',
@@ -116,6 +117,6 @@ def test_what_is_no_rehearsal_is_no_page(bench: Bench, content: str | None, form
     """It is an error of the command line."""
     if content is not None:
         (bench.home / "found.json").write_text(content, errors="surrogateescape")
-    result = bench.run("report", "found.json", "--format", form)
+    result = bench.run("report", "found.json", "--format", *form.split())
     assert result.code == 64
     assert wrong in result.err
