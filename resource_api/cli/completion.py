@@ -379,7 +379,7 @@ def _assignments(offered: Mapping[str, tuple[str, str]], incomplete: str) -> Ite
     """Return ``NAME=`` for each name with its data type and documentation, or the values of a typed name."""
     name, equals, value = incomplete.partition("=")
     if equals:
-        values = _enumerated(offered[name][0]) if name in offered else []
+        values = _enumerated(parser.read(offered[name][0])) if name in offered else ()
         return [CompletionItem(f"{name}={member}") for member in values if member.startswith(value)]
     return [
         CompletionItem(f"{member}=@" if "Sensitive[" in datatype else f"{member}=", help=first_sentence(docs))
@@ -388,20 +388,15 @@ def _assignments(offered: Mapping[str, tuple[str, str]], incomplete: str) -> Ite
     ]
 
 
-def _enumerated(datatype: str) -> list[str]:
-    """Return the values of the enumerations and Booleans in the expression of a data type."""
-
-    def walk(term: TypeTerm) -> Iterator[str]:
-        """Yield the words of ``Enum`` and ``Boolean`` at every depth."""
-        if term.value == "Enum":
-            yield from (str(argument.value) for argument in term.arguments or ())
-        elif term.value == "Boolean":
-            yield from ("true", "false")
-        else:
-            for argument in term.arguments or ():
-                yield from walk(argument)
-
-    return list(walk(parser.read(datatype)))
+def _enumerated(term: TypeTerm) -> Iterator[str]:
+    """Yield the values of the enumerations and Booleans in a data type, at every depth."""
+    if term.value == "Enum":
+        yield from (str(argument.value) for argument in term.arguments or ())
+    elif term.value == "Boolean":
+        yield from ("true", "false")
+    else:
+        for argument in term.arguments or ():
+            yield from _enumerated(argument)
 
 
 # The module path

@@ -75,11 +75,8 @@ def page(hosts: Sequence[HostOverview], seconds: float) -> str:
 
 def _folded(hosts: Iterable[HostOverview]) -> Iterable[dict[str, object]]:
     """Return the rows of the table; hosts with equal rows are one."""
-    names: dict[tuple[object, ...], list[str]] = {}
-    rows: dict[tuple[object, ...], dict[str, object]] = {}
+    names: dict[tuple[tuple[str, object], ...], list[str]] = {}
     for host in hosts:
-        row = text.row(host)
-        key = tuple(row.values())[1:]
-        rows.setdefault(key, row)
-        names.setdefault(key, []).append(host.name)
-    return ({**row, "host": ",".join(host_names.fold(names[key]))} for key, row in rows.items())
+        _, *cells = text.row(host).items()  # the first is the name
+        names.setdefault(tuple(cells), []).append(host.name)
+    return ({"host": ",".join(host_names.fold(equal)), **dict(cells)} for cells, equal in names.items())

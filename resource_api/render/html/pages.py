@@ -7,6 +7,7 @@ tree of paths.
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -574,10 +575,7 @@ def _host_group(group: HostGroupJson) -> PageRow:
 
 def _untouched(hosts: Iterable[HostJson]) -> Section:
     """Return the number of hosts that were never contacted, by reason."""
-    reasons: dict[str, int] = {}
-    for host in hosts:
-        if host["status"] == "untouched":
-            reasons[host["error"]] = reasons.get(host["error"], 0) + 1
+    reasons = Counter(host["error"] for host in hosts if host["status"] == "untouched")
     body = "".join(
         f"<p>{e(hosts_of(number))}: {e(reason or 'the run ended before')}</p>" for reason, number in reasons.items()
     )
