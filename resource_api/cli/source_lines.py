@@ -56,22 +56,24 @@ def excerpt(line: str, number: int, column: int, form: str = "yaml", length: int
     """
     line = line.rstrip("\r\n")
     start = min(max(column, 1), len(line) + 1) - 1
-    nearest = max(0, start - _NEAR)
-    line, start, far = line[nearest : start + _NEAR], start - nearest, start + _NEAR < len(line)
-    token = _TOKENS[form].match(line, start)
+    begin = max(0, start - _NEAR)
+    near, start = line[begin : start + _NEAR], start - begin
+    token = _TOKENS[form].match(near, start)
     end = start + (length or (len(token[0]) if token else 1))
-    if line.isascii() and line.isprintable():
-        cells, widths = list(line), [1] * len(line)
-    else:
-        cells = [_TAB if character == "\t" else escape(character) for character in line]
+    #: The text of each character on the terminal, and its columns there.
+    cells, widths = list(near), [1] * len(near)
+    if not (near.isascii() and near.isprintable()):  # which is rare: each problem of a file has a line
+        cells = [_TAB if character == "\t" else escape(character) for character in near]
         widths = list(map(width, cells))
     first, last = _window(widths, start)
-    before, cut = "…" if first or nearest else "", "…" if far or last < len(cells) else ""
-    visible = before + "".join(cells[first:last]) + cut
-    caret = width(before + "".join(cells[first:start]))
-    span = sum(map(width, cells[start : min(end, last)]))
-    gutter = " " * 5 if not number else f"{number:>5}"
-    return [f"{gutter} | {visible}".rstrip(), f"{' ' * len(gutter)} | {' ' * caret}{'^' * max(span, 1)}"]
+    before = "…" if begin + first else ""
+    after = "…" if begin + last < len(line) else ""
+    gutter = f"{number or '':>5}"
+    caret, span = len(before) + sum(widths[first:start]), sum(widths[start : min(end, last)])
+    return [
+        f"{gutter} | {before}{''.join(cells[first:last])}{after}".rstrip(),
+        f"{'':{len(gutter)}} | {' ' * caret}{'^' * max(span, 1)}",
+    ]
 
 
 def _window(widths: list[int], start: int) -> tuple[int, int]:
