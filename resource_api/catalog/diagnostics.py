@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from resource_api.model.declaration import DocumentPath
 from resource_api.model.values.errors import Problem, nearest_word
 
 if TYPE_CHECKING:
@@ -85,11 +86,8 @@ class Diagnostics:
     ) -> None:
         """Add an error of an output, at its position in the component's file."""
         assert component.document is not None
-        line, column = component.document.position(("outputs", output))
-        file, name = component.document.file, str(component.reference)
-        self.problems.append(
-            Problem(None, message, "error", reference=name, file=file, line=line, column=column, code=code, hint=hint)
-        )
+        position, name = DocumentPath(component.document, ("outputs", output)).place(), str(component.reference)
+        self.problems.append(Problem(None, message, "error", name, *position, code=code, hint=hint))
 
     def add(self, subject: Entry | ComponentInstance, problem: Problem, *inner: str | int) -> None:
         """Add a problem of a resource or component, or of a metaparameter of it, that has no position yet.

@@ -173,30 +173,27 @@ class EntryBuilder:
 
     def _check_lifecycle(self, entry: Entry) -> None:
         """Report unknown attributes in ``lifecycle``: to ignore one would have no effect."""
-        lifecycle, attributes = entry.meta.lifecycle, entry.definition.attributes
+        lifecycle, definition = entry.meta.lifecycle, entry.definition
         self._check_former_names(entry)
-        if entry.definition.spelt and (lifecycle.ignore_changes or lifecycle.replace_on_changes):
-            ignored, replacing = (
-                _meant(entry, paths) for paths in (lifecycle.ignore_changes, lifecycle.replace_on_changes)
-            )
+        if definition.spelt:
+            ignored, replacing = _meant(entry, lifecycle.ignore_changes), _meant(entry, lifecycle.replace_on_changes)
             lifecycle = lifecycle._replace(ignore_changes=ignored, replace_on_changes=replacing)
-            entry.meta = entry.meta._replace(lifecycle=lifecycle)
         for number, text in enumerate(lifecycle.ignore_changes):
             if reason := self._reason_without_effect(entry, text):
                 message = f"lifecycle.ignore_changes: '{text}' can never have an effect: {reason}"
                 problem = Problem("lifecycle", message, "warning", code="lifecycle", hint="take it away")
                 self._diagnostics.add(entry, problem, "ignore_changes", number)
         if "*" in lifecycle.ignore_changes:
-            lifecycle = lifecycle._replace(ignore_changes=entry.definition.managed)
-            entry.meta = entry.meta._replace(lifecycle=lifecycle)
+            lifecycle = lifecycle._replace(ignore_changes=definition.managed)
+        entry.meta = entry.meta._replace(lifecycle=lifecycle)
         for key, key_paths in (
             ("ignore_changes", lifecycle.ignore_changes),
             ("replace_on_changes", lifecycle.replace_on_changes),
         ):
             for name in self._attributes_of(entry, key, key_paths) if key_paths else ():
-                if name not in attributes:
+                if name not in definition.attributes:
                     message = f"lifecycle.{key}: unknown attribute '{name}'"
-                    hint = nearest(name, attributes)
+                    hint = nearest(name, definition.attributes)
                     self._diagnostics.resource_error(entry, "lifecycle", message, "unknown_attribute", hint)
 
     def _reason_without_effect(self, entry: Entry, text: str) -> str:

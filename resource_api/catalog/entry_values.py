@@ -252,9 +252,8 @@ class Evaluator:
         The named values that they use are used: one that is valid for them alone is not reported (contract §10.6).
         """
         declarations = self._table.left_out.declarations() + self._table.empty
-        for declared in {
-            (declared.file, declared.key, declared.parent): declared for declared in declarations
-        }.values():
+        distinct = {(declared.file, declared.key, declared.parent): declared for declared in declarations}
+        for declared in distinct.values():
             for value in declared.attributes.values():
                 with suppress(ValueError):
                     list(self._paths(value))

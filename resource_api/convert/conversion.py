@@ -17,7 +17,6 @@ from resource_api.manifest.read import from_documents
 from resource_api.model.values.errors import DefinitionError, ManifestError
 from resource_api.model.values.reference import STACK_NAME
 from resource_api.model.values.text import escape
-from resource_api.model.values.values import literal
 from resource_api.model.values.version import __version__
 from resource_api.render.yaml_manifest import entry, flow_text, key_text
 
@@ -76,7 +75,7 @@ class ManifestText:
         for name, declared in inputs.items():
             start = len(self.lines) + 1
             self._comment("  ", declared.comment)
-            self.lines += _entry(name, _escaped_default(declared.declaration), "  ")
+            self.lines += _entry(name, declared.declaration, "  ")
             self.input_lines.update(range(start, len(self.lines) + 1))
         if values:
             self.lines += ["", "values:"]
@@ -146,11 +145,6 @@ def _entry(name: str, value: object, indent: str) -> Iterator[str]:
 
 def _parts(value: object) -> Iterable[Any]:
     return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-
-
-def _escaped_default(declaration: dict[str, object]) -> dict[str, Any]:
-    """Return an input whose default, which is no template, holds no reference."""
-    return {**declaration, "default": literal(declaration["default"])} if "default" in declaration else declaration
 
 
 def _source(lines: Sequence[str], start: int, column: int) -> Iterable[str]:

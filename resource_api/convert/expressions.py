@@ -403,7 +403,7 @@ class Expressions:
     def _operand(self, node: nodes.Node) -> Any:
         """Return an operand of a comparison; a fact is compared as a number or version without a conversion."""
         if isinstance(node, nodes.Filter) and node.name in {"int", "float", "string"} and node.node is not None:
-            return self.value_of(node.node)
+            node = node.node
         return self.value_of(node)
 
     def _membership(self, left: nodes.Node, right: nodes.Node) -> Condition:
@@ -478,8 +478,6 @@ def _chain(node: nodes.Node) -> tuple[str, tuple[str | int, ...]] | None:
             keys.append(node.attr)
         elif isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Const):
             keys.append(node.arg.value)
-        elif isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Neg):
-            return None
         else:
             return None
         node = node.node

@@ -36,15 +36,12 @@ def copy(task: ModuleTask) -> None:
         attributes["content"] = content if isinstance(content, ValueReference) else str(content)
     else:
         name = task.need("src")
-        if not isinstance(name, str) or "${" in name:
-            if not task.flag("remote_src"):
-                no_counterpart("a file whose name is an expression")
+        if task.flag("remote_src"):
             attributes["source"] = name
-        elif task.flag("remote_src"):
-            attributes["source"] = name
+        elif isinstance(name, str) and "${" not in name:
+            attributes["source"] = {"asset": {"file": task.plain_file(name, "files")}}
         else:
-            file = task.plain_file(name, "files")
-            attributes["source"] = {"asset": {"file": file}}
+            no_counterpart("a file whose name is an expression")
         destination = _into(destination, name)
     _declare_file(task, destination, attributes)
 

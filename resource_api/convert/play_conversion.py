@@ -299,11 +299,9 @@ class PlayConversion:
             if name == row.name or name in map(str, as_list(row.keywords.get("listen")))
         ]
         for number in numbers:
-            handler = self._handlers.get(number)
-            if handler is not None and number not in self._notified:
+            if (handler := self._handlers.get(number)) is not None:
                 self._notified.add(number)
-            for declaration in handler.declarations if handler is not None else ():
-                yield declaration.reference
+                yield from (declaration.reference for declaration in handler.declarations)
         if not numbers:
             refuse(f"there is no handler '{name}'")
 

@@ -253,7 +253,9 @@ class _Reader:
 
     def _role(self, name: object, context: _Context, location: Location, tasks_from: str = "main") -> list[Task]:
         """Return the tasks of a role, and add its variables and handlers."""
-        directory = next((path for path in self._role_directories(name) if os.path.isdir(path)), "")
+        is_literal = isinstance(name, str) and "{{" not in name
+        paths = [os.path.join(self._directory, "roles", str(name)), os.path.join(self._directory, str(name))]
+        directory = next(filter(os.path.isdir, paths), "") if is_literal else ""
         if not directory:
             reason = f"the role {document.quote_key(str(name))} is not beside the playbook"
             return [self._unconvertible(f"role {name}", location, reason)]
@@ -274,11 +276,6 @@ class _Reader:
         is_repeated = key in self._roles
         self._roles.add(key)
         return is_repeated
-
-    def _role_directories(self, name: object) -> list[str]:
-        if not isinstance(name, str) or "{{" in name:
-            return []
-        return [os.path.join(self._directory, "roles", name), os.path.join(self._directory, name)]
 
     def _dependencies(self, directory: str, context: _Context) -> list[Task]:
         """Return the tasks of the roles that a role depends on. Raise ``ManifestError`` for a cycle."""
@@ -341,7 +338,9 @@ class _Reader:
                 return
             yield from self._follow(short, arguments, inner, location, title)
             return
-        self._number_next(context.file, task)
+        self._count += 1
+        if self._count > MOST_TASKS:
+            raise document.manifest_error(context.file, task.position, "limit", f"more than {MOST_TASKS} tasks")
         problem = "local_action runs on another machine" if "local_action" in task else ""
         if not isinstance(task.get("args", {}), dict):
             problem = "'args' that is no mapping has no counterpart"
@@ -361,11 +360,6 @@ class _Reader:
             rescues=inner.rescues,
             problem=problem,
         )
-
-    def _number_next(self, file: str, entry: Mapping) -> None:
-        self._count += 1
-        if self._count > MOST_TASKS:
-            raise document.manifest_error(file, entry.position, "limit", f"more than {MOST_TASKS} tasks")
 
     def _follow(
         self, short: str, arguments: dict[str, object], context: _Context, location: Location, title: str

@@ -21,7 +21,7 @@ from resource_api.convert.expressions import (
     written,
 )
 from resource_api.model.values.start_up import regex
-from resource_api.model.values.values import leaves, map_leaves
+from resource_api.model.values.values import leaves, literal, map_leaves
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -67,6 +67,8 @@ _WORD: Final = regex(r"[^A-Za-z0-9_]+")
 _MISSING: Final = object()
 #: The name of an input or value in a reference or condition.
 _NAME_USE: Final = regex(r"\b(?:inputs|values)(?:\.([A-Za-z0-9_-]+)|\[\\?'([^']+)\\?'\])")
+#: Class of a default → the data type of its input.
+_TYPES: Final[dict[type, str]] = {bool: "Boolean", str: "String", int: "Integer", float: "Numeric"}
 #: The data type of all values: `Any` would accept that nothing is given.
 _ANY: Final = "NotUndef[Any]"
 #: The data type of variables whose members are used.
@@ -95,16 +97,10 @@ class ConvertedInput(NamedTuple):
         if self.default is _MISSING:
             entry["type"] = self.type
         else:
-            if name := _type_of(self.default):
+            if name := _TYPES.get(type(self.default)):
                 entry["type"] = name
-            entry["default"] = self.default
+            entry["default"] = literal(self.default)  # it is no template, and holds no reference
         return {**entry, "sensitive": True} if self.sensitive else entry
-
-
-def _type_of(default: object) -> str:
-    """Return the data type of an input with this default, or "" for all values."""
-    names = {bool: "Boolean", str: "String", int: "Integer", float: "Numeric"}
-    return names.get(type(default), "")
 
 
 class Result(NamedTuple):
