@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from resource_api.model.values.values import declared_part, same_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
 
 def field_at(value: object, path: str) -> object:
@@ -77,18 +77,15 @@ def merge_patch(is_: Mapping[str, object], should: Mapping[str, object]) -> dict
 
 
 def json_patch(is_: Mapping[str, object], should: Mapping[str, object], path: str = "") -> list[dict[str, object]]:
-    """Return a JSON Patch (RFC 6902): its operations, for the fields beneath ``path``."""
-    return list(_operations(is_, should, path))
-
-
-def _operations(is_: Mapping[str, object], should: Mapping[str, object], path: str) -> Iterator[dict[str, object]]:
-    """Yield the operations of a JSON Patch (RFC 6902) for changed fields, nested objects field by field."""
+    """Return the operations of a JSON Patch (RFC 6902) for changed fields beneath ``path``, nested ones one by one."""
+    operations: list[dict[str, object]] = []
     for name, value in changed_fields(is_, should).items():
         pointer = f"{path}/{name.replace('~', '~0').replace('/', '~1')}"
         before, declared = is_.get(name), should[name]
         if isinstance(before, dict) and isinstance(declared, dict):
-            yield from _operations(before, declared, pointer)
+            operations += json_patch(before, declared, pointer)
         elif declared is None:
-            yield {"op": "remove", "path": pointer}
+            operations.append({"op": "remove", "path": pointer})
         else:
-            yield {"op": "replace" if name in is_ else "add", "path": pointer, "value": value}
+            operations.append({"op": "replace" if name in is_ else "add", "path": pointer, "value": value})
+    return operations

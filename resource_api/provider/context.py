@@ -71,31 +71,25 @@ class Activity(Protocol):
     @property
     def started(self) -> float:
         """When it began, in seconds of ``time.monotonic``."""
-        ...
 
     @property
     def place(self) -> str:
         """Its number among all steps of the run, ``3/14``, or ""."""
-        ...
 
     @property
     def subject(self) -> str:
         """Its subject: ``Package[nginx]``."""
-        ...
 
     @property
     def verb(self) -> str:
         """Its participle: ``installing``."""
-        ...
 
     @property
     def detail(self) -> str:
         """Its current detail as a text for users; empty if unknown."""
-        ...
 
     def log(self, seconds: int) -> None:
         """Log a notice that it still goes on after ``seconds``."""
-        ...
 
 
 class ActivityDisplay(Protocol):
@@ -103,11 +97,9 @@ class ActivityDisplay(Protocol):
 
     def running(self, activity: Activity) -> AbstractContextManager[None]:
         """Return a context around an activity that may take long."""
-        ...
 
     def waiting(self, activity: Activity) -> AbstractContextManager[Callable[[], None]]:
         """Return a context around a wait; the caller must call the yielded function a few times per second."""
-        ...
 
 
 class RunContext:
