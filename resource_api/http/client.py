@@ -171,6 +171,7 @@ class _TimedStream(RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int | None:
+        """Read with the remaining time as the socket's limit, which alone would begin anew with each part."""
         remaining = self._end - time.monotonic()
         if remaining <= 0:
             msg = "the answer did not end in time"

@@ -66,13 +66,11 @@ def changed_fields(is_: Mapping[str, object], should: Mapping[str, object]) -> d
 
 def merge_patch(is_: Mapping[str, object], should: Mapping[str, object]) -> dict[str, object]:
     """Return a JSON Merge Patch (RFC 7396), in which null removes a field."""
-    patch: dict[str, object] = {}
-    for name, value in changed_fields(is_, should).items():
+    patch = changed_fields(is_, should)
+    for name in patch:
         before, declared = is_.get(name), should[name]
         if isinstance(before, dict) and isinstance(declared, dict):
             patch[name] = merge_patch(before, declared)
-        else:
-            patch[name] = value
     return patch
 
 

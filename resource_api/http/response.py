@@ -71,7 +71,7 @@ class Response(NamedTuple):
 
     @property
     def etag(self) -> str:
-        """The strong validator of the object (RFC 9110), for ``If-Match``; empty where there is none."""
+        """The validator of the object for ``If-Match``, which must be a strong one (RFC 9110); empty without one."""
         tag = self.header("ETag")
         return "" if tag.startswith("W/") else tag
 

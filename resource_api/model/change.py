@@ -201,7 +201,10 @@ def nested_parts(difference: Difference) -> list[Difference]:
 
 
 def _is_nested(is_: object, should: object) -> bool:
-    """Return whether two values are compared part by part: elements that have moved are not."""
+    """Return whether two values are compared part by part: hashes with a common key, and arrays of one length.
+
+    In arrays of different lengths, elements may have moved, and the rest would be shown as changed.
+    """
     arrays = isinstance(is_, list) and isinstance(should, list) and len(is_) == len(should)
     return arrays or (isinstance(is_, dict) and isinstance(should, dict) and not is_.keys().isdisjoint(should))
 
@@ -250,7 +253,7 @@ def diff(definition: TypeDefinition, is_: Mapping[str, object], should: Mapping[
 def state_differences(
     definition: TypeDefinition, is_: Mapping[str, object] | None, should: Mapping[str, object], hidden: Collection[str]
 ) -> list[Difference]:
-    """Return each difference between two states that both exist.
+    """Return each difference between two states of a resource that exists in both; none where it does not.
 
     Parameters are no part of a state. ``get`` returns no ``write_only`` values: those in ``hidden`` are different.
     """
@@ -261,9 +264,12 @@ def state_differences(
         attribute = definition.attributes.get(name)
         if attribute is not None and attribute.kind == "parameter":
             continue
-        unreadable = attribute is not None and attribute.write_only and name not in is_
         present = compared_value(definition, name, is_.get(name), value)
-        if name in hidden if unreadable else not same_value(present, value):
+        if attribute is not None and attribute.write_only and name not in is_:
+            differs = name in hidden
+        else:
+            differs = not same_value(present, value)
+        if differs:
             differences.append(Difference(name, present, value))
     return differences
 

@@ -53,7 +53,10 @@ class DocumentPath(NamedTuple):
         return FilePosition(self.document.file, *self.document.position((*self.path, *inner)))
 
     def place_in_value(self, column: int, *inner: str | int) -> FilePosition:
-        """Return the position of a character of the text under a key, from 1; of the key where that is not certain."""
+        """Return the position of a character of the text under a key, from 1; of the key where that is not certain.
+
+        It is certain where the file has the text as it is; escapes and line breaks move its columns.
+        """
         line, start = self.document.position((*self.path, *inner), value=True)
         text: Any = self.document.data
         for step in (*self.path, *inner):

@@ -248,10 +248,10 @@ class Step(NamedTuple):
     @property
     def predictions(self) -> Sequence[Difference]:
         """The changes of undeclared attributes, according to the provider's plan, beside the differences."""
-        predicted, present = self.decision.predicted, self.masked_is if self.decision.predicted else None
+        predicted = self.decision.predicted
         if not predicted:
             return ()
-        former = {} if present is None or self.action is Action.CREATE else present
+        former = {} if self.action is Action.CREATE else self.masked_is or {}
         marked = mark_secrets(self.definition, predicted, self.should)
         differing = {difference.attribute for difference in self.decision.differences}
         return [

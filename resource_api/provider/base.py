@@ -29,7 +29,7 @@ def call_arguments(method: str, context: Context, arguments: Sequence[Any], call
 
     ``upgrade`` takes no context, and ``check_config`` the former configuration only if it has a parameter for it.
     """
-    if method == "check_config" and not takes(call, "former", 3):
+    if method == "check_config" and not takes(call, "former", 3):  # behind self, the context and the configuration
         arguments = arguments[:1]
     return arguments if method == "upgrade" else (context, *arguments)
 

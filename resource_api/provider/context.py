@@ -535,7 +535,7 @@ class Context:
         return self.open_contexts[-1].names if self.open_contexts else ()
 
     def _log(self, level: str, titles: object, message: str | None) -> None:
-        """Log about names, or about the open contexts where no message is given: ``titles`` is the message then."""
+        """Log a ``message`` about resources; without one, ``titles`` is the message about those of the open context."""
         self.wrote_output = self.wrote_output or level not in {"debug", "info"}
         if message is not None:
             names = self.outcomes.names(titles)

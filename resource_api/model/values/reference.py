@@ -112,7 +112,10 @@ def with_path(reason: str, title: str, name: object) -> str:
 
 
 def child_reference(parent: str, type_name: str, title: str) -> Reference:
-    """Return the reference of a resource within the component ``parent``; empty: within none."""
+    """Return the reference of a resource within the component ``parent``; empty: within none.
+
+    As its text is cut at the first bracket, its type is the outermost component's, and its title is the rest.
+    """
     reference = Reference(type_name, title)
     if not parent:
         return reference
