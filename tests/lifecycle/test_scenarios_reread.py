@@ -362,16 +362,20 @@ def test_a_plan_says_what_may_change(machine: Machine) -> None:
         "Cause[a]": {"size": 1},
         "Leaf[x]": {"require": "Cause[a]"},
         "Whole[y]": {"require": "Leaf[x]"},
+        "Whole[notified]": {"subscribe": "Cause[a]"},
         "Leaf[free]": {},
     }
     machine.apply(site)
     plan = machine.runtime.plan({"resources": {**site, "Cause[a]": {"size": 2}}})
     steps = {step["reference"]: step.get("may_change") for step in plan.to_dict()["steps"]}
-    assert steps == {"Cause[a]": None, "Leaf[x]": True, "Whole[y]": True, "Leaf[free]": None}
+    dependents = dict.fromkeys(("Leaf[x]", "Whole[y]", "Whole[notified]"), True)
+    assert steps == {"Cause[a]": None, "Leaf[free]": None, **dependents}
     assert "read again" not in str(plan)
     lines = list(plan_text.lines(plan, verbose=True))
     assert "  Leaf[x] (read again after Cause[a])" in lines
     assert "  Whole[y] (read again after Cause[a])" in lines
+    notes = "cannot be refreshed: notify and subscribe only order; read again after Cause[a]"
+    assert f"  Whole[notified] ({notes})" in lines
 
 
 def _saved(machine: Machine, site: Mapping[str, Any], path: Path) -> Any:
