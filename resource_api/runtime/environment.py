@@ -142,10 +142,9 @@ class RunEnvironment(ResourceReader):
 
     def begin_private_data(self, state: StackState, matched: Mapping[RecordKey, Record] | None = None) -> None:
         """Give the providers of a run the private data of records; ``matched`` are those of renamed resources too."""
-        records = {(record.instance, record.name): record for record in state.records.values()}
         encrypted = self.key is not None or state.encrypted
         keeps = not isinstance(self.store, NoStore)
-        self.run.private.begin({**records, **(matched or {})}, may_hold_secrets=encrypted or not keeps)
+        self.run.private.begin({**state.records, **(matched or {})}, may_hold_secrets=encrypted or not keeps)
 
     # Compilation
 

@@ -149,9 +149,8 @@ class Planning:
         instances = configure_instances(catalog, state, providers)
         catalog, prior = matching.match(catalog, instances, prune=options.prune, functions=providers.functions)
         providers.assigned = cache(partial(matching.stated_implementations, catalog, prior))
-        matched = ((catalog.entries[index], record) for index, record in prior.records.items())
-        private = {(entry.instance, entry.name): record for entry, record in matched}
-        self._environment.begin_private_data(prior.state, private)
+        matched = {catalog.entries[index].key: record for index, record in prior.records.items()}
+        self._environment.begin_private_data(prior.state, matched)
         purge = None
         if catalog.purges and not (options.partial or options.destroy):
             purge = purging.Purging(catalog, prior, self.snapshot, self._environment.store)
@@ -243,7 +242,7 @@ class Planning:
 def _imports(catalog: Catalog, prior: Prior) -> dict[RecordKey, str]:
     """Return the declared ids of resources that are not recorded, of types with the feature ``import``."""
     return {
-        (entry.instance, entry.name): identifier
+        entry.key: identifier
         for entry in catalog.entries
         if entry.meta is not NO_META
         and (identifier := entry.meta.lifecycle.import_) is not None

@@ -363,13 +363,13 @@ def import_resources(
         foreign = {entry.index: foreign_records.get(str(entry.reference)) for entry in new}
         for entry in new:
             if (foreign_record := foreign[entry.index]) is not None:
-                runtime.run.private.store((entry.instance, entry.name), foreign_record.private)
-        ids = {} if name is None else {(entry.instance, entry.name): name for entry in new if _has_ids(entry)}
+                runtime.run.private.store(entry.key, foreign_record.private)
+        ids = {} if name is None else {entry.key: name for entry in new if _has_ids(entry)}
         rows = _read_entries(new, providers, ids)
         records = [
             _imported_record(catalog, entry, row, instances.state)._replace(
                 implementation=providers.implementation(entry.instance, entry.name),
-                private=seal_secrets(runtime.run.private.get((entry.instance, entry.name)), instances.state.salt),
+                private=seal_secrets(runtime.run.private.get(entry.key), instances.state.salt),
                 status=foreign_record.status if (foreign_record := foreign[entry.index]) else "ready",
             )
             for entry in new

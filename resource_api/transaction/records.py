@@ -106,9 +106,8 @@ class Records:
 
     def _private_data(self, entry: Entry, before: Record | None) -> Any:
         """Return the private data of a resource, sealed: as stored in this run, or as recorded."""
-        key = entry.instance, entry.name
-        if key in self._private.stored:
-            return seal_secrets(self._private.get(key), self._plan.prior.state.salt)
+        if entry.key in self._private.stored:
+            return seal_secrets(self._private.get(entry.key), self._plan.prior.state.salt)
         return None if before is None else before.private
 
     def _implementation(self, entry: Entry, before: Record | None) -> str | None:
