@@ -28,7 +28,7 @@ from resource_api.catalog.graph import descendants, reverse
 from resource_api.catalog.resource_table import matching_entries
 from resource_api.manifest import read as reading
 from resource_api.manifest.sections import assemble, without
-from resource_api.model.step import SAME
+from resource_api.model.step import SAME, Step
 from resource_api.model.values.document import Document, Node
 from resource_api.model.values.reference import Reference, parse
 from resource_api.model.values.start_up import NamedTuple, blake2b
@@ -36,7 +36,7 @@ from resource_api.model.values.values import Sensitive, is_flat, leaves, same_va
 from resource_api.plan.decide import required_references
 from resource_api.prior.match import stated_implementations
 from resource_api.state.stack_rows import hashable_name
-from resource_api.state.store import StackName
+from resource_api.state.store import CachedConclusion, StackName, StateStore
 from resource_api.transaction.operation_run import OperationRun
 from resource_api.transaction.records import Records
 
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from resource_api.model.entry import Entry
     from resource_api.model.options import CacheRequest
     from resource_api.model.record import RecordKey, StackState
-    from resource_api.model.step import Step
     from resource_api.model.type_definition import Name, Resource
     from resource_api.model.values.masking import Mask
     from resource_api.model.values.values import Values
@@ -58,7 +57,6 @@ if TYPE_CHECKING:
     from resource_api.plugins.registry import Registry
     from resource_api.provider.derived import DerivedValues
     from resource_api.snapshot.snapshot import Snapshot
-    from resource_api.state.store import CachedConclusion, StateStore
 
 
 #: Nanoseconds by which the times of files may be behind the clock.

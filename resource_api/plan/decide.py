@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from resource_api.model.action import Action
 from resource_api.model.change import Difference, ensure_of, exists
-from resource_api.model.entry import NO_META
-from resource_api.model.record import NO_LIFECYCLE, OrphanKind
+from resource_api.model.entry import NO_META, Entry
+from resource_api.model.record import NO_LIFECYCLE, OrphanKind, Record
 from resource_api.model.step import SAME, Decision
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import parse_place, with_present
@@ -34,9 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from resource_api.catalog.compile import Catalog
-    from resource_api.model.entry import Entry
     from resource_api.model.provider_functions import PlannerQueries, ProviderFunctions
-    from resource_api.model.record import Record
     from resource_api.model.type_definition import TypeDefinition
     from resource_api.plan.diff import DecisionInputs, Resource
     from resource_api.prior.match import Prior

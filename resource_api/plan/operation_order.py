@@ -13,14 +13,12 @@ from typing import TYPE_CHECKING, Final
 from resource_api.catalog import graph
 from resource_api.catalog.graph import Edge, reverse
 from resource_api.model.action import Action
-from resource_api.model.step import Operation
+from resource_api.model.step import Operation, Step
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.plan.replacement import conditional_groups, conditional_requirements
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
-
-    from resource_api.model.step import Step
 
 
 #: The stages of orphans that are deleted after what is declared.

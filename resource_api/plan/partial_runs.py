@@ -10,7 +10,7 @@ from resource_api.model.change import exists
 from resource_api.model.values.errors import UsageError
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.plan.replacement import fail
-from resource_api.prior.match import recorded_dependents
+from resource_api.prior.match import Prior, recorded_dependents
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from resource_api.model.entry import Entry
     from resource_api.model.provider_functions import PlannerQueries
     from resource_api.model.step import Step
-    from resource_api.prior.match import Prior
 
 #: The number of resources that the warning about them names.
 _NAMED: Final = 50

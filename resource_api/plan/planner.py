@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.catalog import targets
 from resource_api.catalog.graph import descendants, reverse
 from resource_api.model.action import CREATING, Action
-from resource_api.model.change import exists
-from resource_api.model.provider_functions import ProviderFunctions
+from resource_api.model.change import Difference, exists
+from resource_api.model.provider_functions import PlannerQueries, ProviderFunctions
 from resource_api.model.record import OrphanKind
 from resource_api.model.report import SUMMARY_FIELDS, Summary
 from resource_api.model.step import SAME, Decision, Operation, PlanContext, Replacement, ReplacementReason, Step
 from resource_api.model.values import expression
 from resource_api.model.values.errors import DefinitionError, ManifestError, Problem
-from resource_api.model.values.expression import EvaluationError
+from resource_api.model.values.expression import EvaluationError, ExpressionPath
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import UNKNOWN, is_unknown
@@ -45,20 +45,16 @@ from resource_api.plan.replacement import (
 )
 from resource_api.plan.unknowns import output_changes
 from resource_api.prior import former_names
-from resource_api.prior.match import rematch
+from resource_api.prior.match import Prior, rematch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from resource_api.catalog.compile import Catalog
-    from resource_api.model.change import Difference
     from resource_api.model.entry import Entry
     from resource_api.model.options import Options
-    from resource_api.model.provider_functions import PlannerQueries
     from resource_api.model.type_definition import FunctionCall
-    from resource_api.model.values.expression import ExpressionPath
     from resource_api.plan.diff import Drift, Resource
-    from resource_api.prior.match import Prior
 
 
 #: The actions of a step that trigger a replacement.

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 from resource_api.catalog.graph import descendants
 from resource_api.model.action import Action
 from resource_api.model.change import Difference, exists
-from resource_api.model.provider_functions import Planned
-from resource_api.model.step import Decision, Replacement, ReplacementReason
+from resource_api.model.provider_functions import Planned, ProviderFunctions
+from resource_api.model.step import Decision, Replacement, ReplacementReason, Step
 from resource_api.model.values import reference
 from resource_api.model.values.reference import Reference, split_instance
 from resource_api.model.values.start_up import NamedTuple
@@ -29,9 +29,7 @@ if TYPE_CHECKING:
     from resource_api.catalog.compile import Catalog
     from resource_api.model.declaration import ProviderInstance
     from resource_api.model.entry import Entry
-    from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.record import Record, RecordKey
-    from resource_api.model.step import Step
     from resource_api.plan.diff import DecisionInputs, Resource
     from resource_api.prior.match import Prior
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from resource_api.model.record import Commit
+from resource_api.model.record import Commit, Record, RecordKey, StackState
 from resource_api.model.values.errors import ManifestError, Problem
 from resource_api.model.values.reference import (
     Reference,
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.entry import ComponentInstance, Entry
-    from resource_api.model.record import Record, RecordKey, StackState
 
 
 class FormerNames:

@@ -11,7 +11,7 @@ from copy import copy
 from typing import TYPE_CHECKING
 
 from resource_api.model.change import exists
-from resource_api.model.record import Commit, OrphanKind, Record, StackState
+from resource_api.model.record import Commit, OrphanKind, Record, RecordKey, StackState
 from resource_api.model.values.errors import DefinitionError
 from resource_api.model.values.reference import Reference, make_urn
 from resource_api.model.values.start_up import NamedTuple
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from resource_api.catalog.purges import PurgeRule
     from resource_api.model.entry import Entry
     from resource_api.model.provider_functions import PlannerQueries, ProviderFunctions
-    from resource_api.model.record import RecordKey
     from resource_api.model.type_definition import Name
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from resource_api.model.attribute import Attribute
 from resource_api.model.declaration import Declaration
 from resource_api.model.entry import Entry, Lifecycle, Meta
-from resource_api.model.record import OrphanKind
+from resource_api.model.record import OrphanKind, Record, RecordKey
 from resource_api.model.sealed_secrets import has_sealed, open_sealed
 from resource_api.model.type_definition import TypeDefinition
 from resource_api.model.values.errors import DefinitionError, ManifestError, Problem
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.provider_functions import ProviderFunctions
-    from resource_api.model.record import Record, RecordKey
 
 
 def sort_unclaimed(

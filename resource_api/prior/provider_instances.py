@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog import canonicalize, provider_config
 from resource_api.model.declaration import PROVIDER_TYPE, ProviderInstance
-from resource_api.model.record import Commit, Record
+from resource_api.model.record import Commit, Record, RecordKey, StackState
 from resource_api.model.sealed_secrets import count_digests, has_sealed, open_sealed, seal_secrets
 from resource_api.model.values import expression
 from resource_api.model.values.errors import DefinitionError, ManifestError, Problem, reason
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.provider_functions import ProviderFunctions
-    from resource_api.model.record import RecordKey, StackState
     from resource_api.model.values.expression import ExpressionPath
     from resource_api.model.values.values import Values
 

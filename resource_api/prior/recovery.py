@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from resource_api.model.record import Commit, Record, RecordedLifecycle
+from resource_api.model.record import Commit, Intent, Record, RecordedLifecycle, RecordKey, StackState
 from resource_api.model.sealed_secrets import has_sealed
 from resource_api.model.values.errors import DefinitionError, reason
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.provider_functions import ProviderFunctions
-    from resource_api.model.record import Intent, RecordKey, StackState
     from resource_api.model.type_definition import Name, TypeDefinition
     from resource_api.model.values.reference import Reference
     from resource_api.model.values.values import Values

@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from resource_api.model.codec import plain
-from resource_api.model.record import Commit
+from resource_api.model.record import Commit, StackState
 from resource_api.model.values import document
 from resource_api.model.values.errors import ResourceAPIError, UsageError, hint
 from resource_api.model.values.reference import split_component
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from resource_api.model.json_documents import OverviewJson, ProblemJson, RunJson
-    from resource_api.model.record import StackState
     from resource_api.runtime.manifest_compiler import Source
     from resource_api.runtime.runtime import Runtime
 

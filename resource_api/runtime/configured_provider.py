@@ -19,7 +19,7 @@ from resource_api.model.values.reference import split_instance
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.prior.provider_instances import ConfigurationError, ProviderInstances, deferred_configuration
-from resource_api.runtime.manifest_compiler import PROVIDERS, ManifestCompiler
+from resource_api.runtime.manifest_compiler import PROVIDERS, ManifestCompiler, Source
 from resource_api.system.facts import Facts
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from resource_api.model.values.values import Values
     from resource_api.plugins.registry import Registry
     from resource_api.provider.context import RunContext
-    from resource_api.runtime.manifest_compiler import Source
 
 
 class SelectedProvider(NamedTuple):

@@ -11,7 +11,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.manifest.sections import project_name
-from resource_api.model.report import Diagnosed
+from resource_api.model.report import Diagnosed, Event
 from resource_api.model.sealed_secrets import declared_secrets, open_sealed
 from resource_api.model.values.errors import StateLocked, nearest
 from resource_api.model.values.expression import EvaluationError
@@ -20,7 +20,7 @@ from resource_api.provider.context import RunContext
 from resource_api.runtime.manifest_compiler import ManifestCompiler, short_secret_warnings
 from resource_api.runtime.resource_access import ResourceReader
 from resource_api.state.open_store import open_store
-from resource_api.state.store import NoStore, StackName
+from resource_api.state.store import NoStore, StackName, StateStore, Store
 from resource_api.system import process_guard
 from resource_api.system.facts import Facts
 from resource_api.system.gc_pause import gc_paused
@@ -32,13 +32,11 @@ if TYPE_CHECKING:
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.record import Record, RecordKey, StackState
-    from resource_api.model.report import Event
     from resource_api.model.values.document import Document
     from resource_api.model.values.values import Values
     from resource_api.plugins.registry import Registry
     from resource_api.runtime.manifest_compiler import ReadContent, Source
     from resource_api.state.encryption.keys import Key
-    from resource_api.state.store import StateStore, Store
 
 #: Seconds of one attempt to get the lock, after which its holder is read again; of a stack's, which a server keeps.
 _ATTEMPT: Final = 0.2

@@ -8,14 +8,14 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.catalog import for_each, provider_config
-from resource_api.catalog.compile import compile_catalog
+from resource_api.catalog.compile import Catalog, compile_catalog
 from resource_api.catalog.diagnostics import Diagnostics
 from resource_api.catalog.expression_scope import Scope
 from resource_api.catalog.resource_table import Definitions
 from resource_api.manifest import conditions, python_manifest
 from resource_api.manifest import read as reading
-from resource_api.model.declaration import Manifest
-from resource_api.model.values.document import MAX_BYTES
+from resource_api.model.declaration import ConfiguredProvider, Manifest
+from resource_api.model.values.document import MAX_BYTES, Document
 from resource_api.model.values.errors import ManifestError, Problem, UsageError
 from resource_api.model.values.masking import Mask
 from resource_api.model.values.values import is_secret
@@ -25,12 +25,9 @@ from resource_api.system.filesystem.directories import everybody_can_read
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from resource_api.catalog.compile import Catalog
-    from resource_api.model.declaration import ConfiguredProvider
     from resource_api.model.entry import Entry
     from resource_api.model.type_definition import LoadedComponent
     from resource_api.model.values.assets import Content, ContentSpec
-    from resource_api.model.values.document import Document
     from resource_api.model.values.values import Values
     from resource_api.plugins.provider_pool import ProviderPool
     from resource_api.plugins.registry import Registry

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from resource_api.manifest.input_values import input_values
+from resource_api.manifest.input_values import LocatedValue, input_values
 from resource_api.model.attribute import MISSING
 from resource_api.model.sealed_secrets import open_sealed
 from resource_api.model.values import expression
@@ -14,16 +14,14 @@ from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import UNKNOWN
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.runtime import recorded_stack
-from resource_api.runtime.manifest_compiler import ManifestCompiler
+from resource_api.runtime.manifest_compiler import ManifestCompiler, Source
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from resource_api.catalog.compile import Catalog
-    from resource_api.manifest.input_values import LocatedValue
     from resource_api.model.declaration import Manifest
     from resource_api.model.values.expression import ExpressionPath
-    from resource_api.runtime.manifest_compiler import Source
     from resource_api.runtime.runtime import Runtime
 
 

@@ -18,12 +18,12 @@ from resource_api.catalog.graph import descendants
 from resource_api.catalog.targets import tags
 from resource_api.model.action import CREATING, Action
 from resource_api.model.change import exists
-from resource_api.model.report import Diagnosed
-from resource_api.model.step import PolicyPlan, PolicyResource, PolicyStep
+from resource_api.model.report import Diagnosed, Event
+from resource_api.model.step import Policy, PolicyPlan, PolicyResource, PolicyStep, Step
 from resource_api.model.values import reference
 from resource_api.model.values.errors import Problem, ProviderError, ResourceError, reason
 from resource_api.model.values.values import copy_resource, is_unknown
-from resource_api.plan.planner import would_change
+from resource_api.plan.planner import ExecutionPlan, would_change
 from resource_api.plugins import loader
 from resource_api.provider.context import Context
 from resource_api.provider.outcomes import Subject
@@ -36,10 +36,7 @@ if TYPE_CHECKING:
     from resource_api.catalog.compile import Catalog
     from resource_api.model.declaration import Manifest
     from resource_api.model.entry import Entry
-    from resource_api.model.report import Event
-    from resource_api.model.step import Policy, Step
     from resource_api.model.type_definition import Name
-    from resource_api.plan.planner import ExecutionPlan
     from resource_api.plugins.provider_pool import ProviderPool
     from resource_api.prior.match import Prior
     from resource_api.transaction.side_effects import Refusal

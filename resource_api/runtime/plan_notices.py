@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.model.action import Action
 from resource_api.model.change import exists
 from resource_api.model.declaration import PROVIDER_TYPE
-from resource_api.model.report import Drifted, PlannedChange
+from resource_api.model.report import Drifted, Event, PlannedChange
 from resource_api.model.sealed_secrets import map_sealed
-from resource_api.model.step import SAME
+from resource_api.model.step import SAME, Step
 from resource_api.model.values.errors import StateError, UsageError, nearest
 from resource_api.model.values.values import is_secret
-from resource_api.state.store import NoStore, StackName
+from resource_api.state.store import NoStore, StackName, StateStore, Store
 from resource_api.system.facts import machine_id
 from resource_api.transaction import parallel
 
@@ -26,12 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.model.record import Record, StackState
-    from resource_api.model.report import Event
-    from resource_api.model.step import Step
     from resource_api.model.type_definition import TypeDefinition
     from resource_api.plan.planner import ExecutionPlan
     from resource_api.prior.provider_instances import ProviderInstances
-    from resource_api.state.store import StateStore, Store
     from resource_api.system.log import Log
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from resource_api.cache import incremental_plan
 from resource_api.catalog import targets
 from resource_api.model.entry import NO_META
-from resource_api.model.record import StackState
+from resource_api.model.record import RecordKey, StackState
 from resource_api.model.report import Diagnosed
-from resource_api.model.step import SAME
+from resource_api.model.step import SAME, Step
 from resource_api.model.values.errors import Problem, UsageError
 from resource_api.plan import partial_runs, planner
 from resource_api.plugins.provider_pool import ProviderPool
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from resource_api.model.json_documents import PlanJson
     from resource_api.model.options import CacheRequest, Options
     from resource_api.model.provider_functions import PlannerQueries
-    from resource_api.model.record import RecordKey
-    from resource_api.model.step import Step
     from resource_api.prior.match import Prior
     from resource_api.runtime.environment import RunEnvironment
     from resource_api.runtime.manifest_compiler import Source

@@ -10,29 +10,26 @@ from typing import TYPE_CHECKING, Final
 
 from resource_api.manifest.conditions import ConditionError
 from resource_api.model.change import exists
-from resource_api.model.record import OrphanKind, Record
+from resource_api.model.record import OrphanKind, Record, StackState
 from resource_api.model.values.errors import CannotList, ManifestError, Problem, StateError, UsageError
 from resource_api.model.values.reference import Reference, capitalize_type, split_instance
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import show_name
-from resource_api.plan.planner import would_change
+from resource_api.plan.planner import ExecutionPlan, would_change
 from resource_api.prior.orphans import add_orphans, is_removed, removed_names
 from resource_api.runtime.plan_notices import is_same_place
 from resource_api.snapshot.observe import DeferredInstances
-from resource_api.state.store import StackName
+from resource_api.state.store import StackName, StateStore
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from resource_api.catalog.compile import Catalog
     from resource_api.catalog.purges import PurgeRule
-    from resource_api.model.record import StackState
     from resource_api.model.type_definition import Name, TypeDefinition
     from resource_api.model.values.values import Values
-    from resource_api.plan.planner import ExecutionPlan
     from resource_api.prior.match import Prior
     from resource_api.snapshot.snapshot import Snapshot
-    from resource_api.state.store import StateStore
     from resource_api.system.log import Log
 
     Rows = Mapping[Name, Values]

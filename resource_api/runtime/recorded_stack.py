@@ -26,7 +26,7 @@ from resource_api.model.values.errors import (
 from resource_api.model.values.start_up import NamedTuple, regex
 from resource_api.render import run_document
 from resource_api.state import export as state_export
-from resource_api.state.store import StackName
+from resource_api.state.store import RunArchive, StackName, StateStore, Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from resource_api.model.record import Record, RecordKey, StackState
     from resource_api.model.values.reference import Reference
     from resource_api.runtime.environment import RunEnvironment
-    from resource_api.state.store import RunArchive, StateStore, Store
 
 
 class RecordedStack:

@@ -10,7 +10,7 @@ from resource_api.model.action import Action
 from resource_api.model.report import Diagnosed, Finished
 from resource_api.render import json as documents
 from resource_api.render import run_document, text
-from resource_api.runtime.environment import stack_name
+from resource_api.runtime.environment import RunEnvironment, stack_name
 from resource_api.runtime.plan_notices import log_lost_order, readable_states, report_findings
 from resource_api.state.store import NoStore
 from resource_api.transaction.recorder import Recorder
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from resource_api.model.record import Record
     from resource_api.model.step import Step
-    from resource_api.runtime.environment import RunEnvironment
     from resource_api.runtime.planning import Plan
     from resource_api.snapshot.snapshot import Snapshot
 

@@ -13,12 +13,12 @@ from resource_api.catalog.provider_config import invoke
 from resource_api.catalog.resource_table import names_entry
 from resource_api.model.change import Difference, exists
 from resource_api.model.declaration import FilePosition
-from resource_api.model.record import Commit, Record
+from resource_api.model.record import Commit, Record, RecordKey, StackState
 from resource_api.model.report import Drifted, Summary
 from resource_api.model.sealed_secrets import has_sealed, open_sealed, seal_secrets
 from resource_api.model.values import reference
 from resource_api.model.values.errors import DefinitionError, Problem, ResourceError, UsageError, hint
-from resource_api.model.values.expression import EvaluationError
+from resource_api.model.values.expression import EvaluationError, ExpressionPath
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import escape
@@ -43,9 +43,7 @@ if TYPE_CHECKING:
     from resource_api.catalog.compile import Catalog
     from resource_api.model.entry import Entry
     from resource_api.model.json_documents import RefreshJson
-    from resource_api.model.record import RecordKey, StackState
     from resource_api.model.type_definition import FunctionCall, Name, TypeDefinition
-    from resource_api.model.values.expression import ExpressionPath
     from resource_api.prior.provider_instances import ProviderInstances
     from resource_api.runtime.commands import Call
     from resource_api.runtime.manifest_compiler import Source

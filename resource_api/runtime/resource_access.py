@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from resource_api.model.change import exists
 from resource_api.model.datatypes import from_text
 from resource_api.model.options import to_options
-from resource_api.model.provider_functions import canonical_name, canonical_names
+from resource_api.model.provider_functions import ProviderFunctions, canonical_name, canonical_names
 from resource_api.model.values.errors import Problem, ProviderError, UnknownName, UsageError, nearest
 from resource_api.model.values.reference import Reference, capitalize_type
 from resource_api.model.values.values import copy_resource, literal, reveal
@@ -23,7 +23,6 @@ from resource_api.snapshot.snapshot import Snapshot
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.type_definition import Name, TypeDefinition
     from resource_api.plugins.implementations import Suitability
     from resource_api.provider.context import RunContext

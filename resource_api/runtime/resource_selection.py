@@ -15,7 +15,7 @@ from resource_api.model.values.errors import CannotList, DefinitionError, Provid
 from resource_api.model.values.reference import Reference, capitalize_type
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import is_secret, same_value
-from resource_api.runtime.resource_access import canonical_identity, check_has_resources, parse_name
+from resource_api.runtime.resource_access import ResourceReader, canonical_identity, check_has_resources, parse_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from resource_api.model.report import RunReport
     from resource_api.model.type_definition import TypeDefinition
     from resource_api.runtime.configured_provider import SelectedProvider
-    from resource_api.runtime.resource_access import ResourceReader
     from resource_api.runtime.runtime import Runtime
     from resource_api.system.log import Log
 

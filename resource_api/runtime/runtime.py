@@ -17,8 +17,8 @@ from resource_api.model.values.errors import ManifestError, Problem
 from resource_api.plan import planner
 from resource_api.runtime import saved_plan
 from resource_api.runtime.environment import RunEnvironment, read_saved_plan
-from resource_api.runtime.planning import planned
-from resource_api.runtime.recording import Recording, log_recorded_elsewhere
+from resource_api.runtime.planning import Plan, Planning, planned
+from resource_api.runtime.recording import Recording, Report, log_recorded_elsewhere
 from resource_api.runtime.resource_access import manifest_of, values_of_change
 from resource_api.state.store import MEMORY, NoStore
 
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from resource_api.model.values.reference import Reference
     from resource_api.runtime.configured_provider import SelectedProvider
     from resource_api.runtime.manifest_compiler import Source
-    from resource_api.runtime.planning import Plan, Planning
-    from resource_api.runtime.recording import Report
     from resource_api.runtime.saved_plan import SavedPlan
 
 

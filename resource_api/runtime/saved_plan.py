@@ -33,7 +33,7 @@ from resource_api.render import json as documents
 from resource_api.render.plan import PlanDocument, StepDocument, uses_parameters
 from resource_api.runtime.environment import read_saved_plan
 from resource_api.state.encryption.envelope import DataKey
-from resource_api.state.store import StackName
+from resource_api.state.store import StackName, StateStore
 from resource_api.system.document_schema import find_violations
 from resource_api.system.filesystem import files
 
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from resource_api.plugins.registry import Registry
     from resource_api.runtime.planning import Plan
     from resource_api.state.encryption.keys import Key
-    from resource_api.state.store import StateStore
 
 #: The fields of a step that must be as they were saved.
 _COMPARED: Final = (

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from resource_api.model.values.errors import STOPPED
-from resource_api.provider.context import current
+from resource_api.provider.context import RunContext, current
 from resource_api.system.log import LogBusyError
 from resource_api.system.process import process
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType, TracebackType
 
-    from resource_api.provider.context import RunContext
 
 #: The signals that end a run.
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -13,7 +13,7 @@ from resource_api.model.values.values import is_secret
 from resource_api.runtime.refresh import ForeignRecord, Imported, import_resources, log_import
 from resource_api.system.filesystem import files
 from resource_api.terraform import cty, state_file
-from resource_api.terraform.schema import declared_values, fields_of_resource
+from resource_api.terraform.schema import SchemaField, declared_values, fields_of_resource
 from resource_api.terraform.types import attribute_name
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from resource_api.model.declaration import ConfiguredProvider, Manifest
     from resource_api.runtime.runtime import Runtime
     from resource_api.terraform.family import Family
-    from resource_api.terraform.schema import SchemaField
     from resource_api.terraform.state_file import StateFile, StateResource
 
 #: The ends of the names of manifests that can be written.

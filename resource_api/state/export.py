@@ -10,7 +10,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model import codec
-from resource_api.model.record import Record, StackState
+from resource_api.model.record import Record, RecordKey, StackState
 from resource_api.model.values import reference
 from resource_api.model.values.errors import ManifestError, Problem
 from resource_api.state.encryption.envelope import DataKey, remove_secrets
@@ -20,7 +20,6 @@ from resource_api.system.document_schema import find_violations
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from resource_api.model.record import RecordKey
     from resource_api.state.encryption import keys
 
 #: The version of the document. Its key is not ``format_version``, because that marks a saved plan.

@@ -7,14 +7,13 @@ from shlex import quote
 from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.errors import UsageError
-from resource_api.state.store import MEMORY, MemoryStore
+from resource_api.state.store import MEMORY, MemoryStore, Store
 from resource_api.system.filesystem.directories import state_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from resource_api.state.encryption.keys import Key
-    from resource_api.state.store import Store
 
 #: Names that SQLite itself does not take for a file.
 _NO_PATHS: Final = (":", "file:")

@@ -11,18 +11,15 @@ from abc import ABC, abstractmethod
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from resource_api.model.record import StackState
-from resource_api.state.stack_rows import DataKeys
-from resource_api.state.store import check_recorded, check_rename
+from resource_api.model.record import Commit, Intent, StackState
+from resource_api.state.stack_rows import DataKeys, RowWriter, StackRows
+from resource_api.state.store import StackName, check_recorded, check_rename
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator, Sequence
 
-    from resource_api.model.record import Commit, Intent
     from resource_api.model.values.errors import StateError
     from resource_api.state.encryption.keys import Key
-    from resource_api.state.stack_rows import RowWriter, StackRows
-    from resource_api.state.store import StackName
 
 
 class StoreSession(Protocol):

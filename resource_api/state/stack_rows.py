@@ -13,7 +13,7 @@ from sys import intern
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from resource_api.model import codec
-from resource_api.model.record import NO_LIFECYCLE, Intent, Record, RecordedLifecycle, StackState
+from resource_api.model.record import NO_LIFECYCLE, Commit, Intent, Record, RecordedLifecycle, RecordKey, StackState
 from resource_api.model.values.errors import StateDamaged, StateError, UsageError
 from resource_api.model.values.start_up import NamedTuple, blake2b
 from resource_api.model.values.values import SCALAR_TYPES, batches
@@ -22,7 +22,6 @@ from resource_api.state.store import StackName, apply_commit
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
-    from resource_api.model.record import Commit, RecordKey
     from resource_api.model.type_definition import Name
     from resource_api.state.encryption.envelope import DataKey
     from resource_api.state.encryption.keys import Key

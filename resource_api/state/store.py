@@ -6,20 +6,18 @@ A store keeps records, intents and owed refreshes durably, one commit at a time,
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from resource_api.model import codec
-from resource_api.model.record import Intent, StackState
+from resource_api.model.record import Commit, Intent, Record, RecordKey, StackState
 from resource_api.model.values.errors import UsageError
 from resource_api.model.values.reference import STACK_NAME
 from resource_api.model.values.start_up import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
 
-    from resource_api.model.record import Commit, Record, RecordKey
     from resource_api.state.encryption import keys
 
     #: A row of a table: id, content, checksum.

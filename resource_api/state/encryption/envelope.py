@@ -15,7 +15,7 @@ from resource_api.model.values.errors import StateError, UsageError
 from resource_api.model.values.reference import Reference, make_urn
 from resource_api.model.values.start_up import blake2b
 from resource_api.model.values.values import SCALAR_TYPES, is_flat, reveal
-from resource_api.state.encryption.keys import KEY_BYTES, Cipher, derive_key, generate_key
+from resource_api.state.encryption.keys import KEY_BYTES, Cipher, Key, derive_key, generate_key
 from resource_api.state.store import StackName
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from resource_api.model.record import Record, StackState
     from resource_api.model.sealed_secrets import SecretPlace
     from resource_api.model.values.values import Values
-    from resource_api.state.encryption.keys import Key
     from resource_api.state.store import Row
 
     #: Takes a sealed secret and its place, returns its replacement.

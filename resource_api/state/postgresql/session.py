@@ -12,7 +12,7 @@ from resource_api.model.values.errors import StateError, StateLocked
 from resource_api.state import stack_rows
 from resource_api.state.postgresql import lease as leases
 from resource_api.state.postgresql import runs, schema
-from resource_api.state.postgresql.lease import LeaseHolder
+from resource_api.state.postgresql.lease import Lease, LeaseHolder
 from resource_api.state.postgresql.schema import SCHEMA
 from resource_api.state.postgresql.tables import CollectedRows
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from resource_api.model.record import StackState
     from resource_api.state.postgresql.connection import Connection, ServerConnection
-    from resource_api.state.postgresql.lease import Lease
     from resource_api.state.stack_rows import StackRows
     from resource_api.state.store import StackName
 

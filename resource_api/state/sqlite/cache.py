@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from resource_api.model import codec
 from resource_api.model.values.start_up import NamedTuple, blake2b
-from resource_api.state.stack_rows import decode_rows, unpack, unpack_owed
+from resource_api.state.stack_rows import Header, StackRows, decode_rows, unpack, unpack_owed
 from resource_api.state.store import StackName
 from resource_api.system.filesystem import private_files
 from resource_api.system.filesystem.directories import make_directory
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from resource_api.model.record import RecordKey, StackState
     from resource_api.state.sqlite.session import OpenState
-    from resource_api.state.stack_rows import Header, StackRows
 
 #: The file with the identity of the database file at the end of the last session.
 _IDENTITY: Final = "left"

@@ -18,14 +18,13 @@ from resource_api.state import stack_rows
 from resource_api.state.sqlite import database as databases
 from resource_api.state.sqlite import recovery, run_archive
 from resource_api.state.sqlite.recovery import Marker, read_marker, write_marker
-from resource_api.state.stack_rows import RecordRow, decode_rows
+from resource_api.state.stack_rows import Header, RecordRow, StackRows, decode_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from resource_api.model.record import StackState
     from resource_api.state.sqlite.database import Database
-    from resource_api.state.stack_rows import Header, StackRows
     from resource_api.state.store import StackName
 
 

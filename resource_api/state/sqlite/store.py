@@ -15,17 +15,15 @@ from resource_api.state.lock import Lock
 from resource_api.state.row_store import RowStore
 from resource_api.state.sqlite import cache, recovery, run_archive
 from resource_api.state.sqlite import database as databases
-from resource_api.state.sqlite.session import WriteSession, open_state
+from resource_api.state.sqlite.session import OpenState, WriteSession, open_state
 from resource_api.state.stack_rows import StackRows, describe_stacks, verify
-from resource_api.state.store import CachedConclusion, check_recorded
+from resource_api.state.store import CachedConclusion, StackName, check_recorded
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.model.record import RecordKey, StackState
     from resource_api.state.encryption.keys import Key
-    from resource_api.state.sqlite.session import OpenState
-    from resource_api.state.store import StackName
 
 
 class SqliteStore(RowStore[WriteSession]):
