@@ -292,7 +292,6 @@ def test_a_refresh_shows_what_it_shows_without_hosts(fleet: Fleet) -> None:
     ("words", "lie", "error"),
     [
         ("plan site.yaml", {"steps": [{"action": "same", "reasons": 5}]}, "what is no event: TypeError"),
-        ("plan site.yaml -o plans", {"steps": [], "name": "\ud800"}, "what is no event: UnicodeEncodeError"),
         ("refresh site.yaml", {"changes": 5}, "what cannot be shown: TypeError"),
         ("state history", [{"started": 1e30}], "what cannot be shown: OverflowError"),
         ("state history", [{"summary": 5}], "what cannot be shown: AttributeError"),
