@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Dialect = Literal["indented", "backslash", "single", "unknown"]
 
-Name = TypeVar("Name", bound=str)
+Name = TypeVar("Name")
 
 HEADER = re.compile(r"\ufeff?\s*\[(.*?)\]\s*(?:[;#].*)?\Z")
 SEPARATOR = re.compile(r"[=:]\s*")
@@ -52,6 +52,14 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "samba": ("*/smb.conf", "*/samba/*"),
     "mysql": ("*/my.cnf", "*/.my.cnf", "*/mysql/*", "*/mariadb/*", "*/my.cnf.d/*"),
 }
+#: Files of programs that take the rest of a line for a comment: the characters that begin one outside of the quotes.
+#: In files of Ansible and Supervisor only behind a blank.
+COMMENTS: dict[tuple[str, str], tuple[str, ...]] = {
+    ("#;", '"'): SPELLINGS["git"],
+    ("#", "\"'"): SPELLINGS["mysql"],
+    (";", "\"'"): ("*/php.ini", "*/php/*"),
+    (";", ""): ("*/ansible.cfg", "*/supervisord.conf", "*/supervisor/*"),
+}
 #: A section of git: its name, and a part in quotes whose case counts.
 SUBSECTION = re.compile(r'([^\s"]*)(.*)', re.DOTALL)
 
@@ -81,21 +89,41 @@ class Syntax(NamedTuple):
     dialect: Dialect = "unknown"
     section: Callable[[str], str] = str
     setting: Callable[[str], str] = str
+    #: The characters that begin a comment behind a value, and the quotes in which they do not.
+    comment: tuple[str, str] = ("", "")
+
+    def comment_start(self, value: str) -> int:
+        """Return where the comment behind a value begins, with the blanks before it; the value's length without one."""
+        marks, quotes = self.comment
+        quote, escaped = "", False
+        for number, character in enumerate(value if marks else ""):
+            if escaped or character == "\\":
+                escaped = not escaped and quotes != ""
+            elif quote or character in quotes:
+                quote = "" if character == quote else quote or character
+            elif character in marks and (quotes or value[number - 1 : number].isspace()):
+                return len(value[:number].rstrip())
+        return len(value)
+
+    def without_comment(self, value: str) -> str:
+        """Return a value without the comment behind it, and without blanks around it."""
+        return value[: self.comment_start(value)].strip()
 
 
 def syntax(path: str) -> Syntax:
     """Return how the program whose file has this path reads it."""
     dialect: Dialect = _first(DIALECTS, path) or "unknown"
+    comment = _first(COMMENTS, path) or ("", "")
     match _first(SPELLINGS, path):
         case "indented":
-            return Syntax(dialect, setting=str.lower)
+            return Syntax(dialect, setting=str.lower, comment=comment)
         case "git":
-            return Syntax(dialect, _git_section, str.lower)
+            return Syntax(dialect, _git_section, str.lower, comment)
         case "samba":
             return Syntax(dialect, str.lower, lambda name: "".join(name.lower().split()))
         case "mysql":
-            return Syntax(dialect, setting=lambda name: name.replace("-", "_"))
-    return Syntax(dialect)
+            return Syntax(dialect, setting=lambda name: name.replace("-", "_"), comment=comment)
+    return Syntax(dialect, comment=comment)
 
 
 def _first(patterns_by_name: Mapping[Name, Sequence[str]], path: str) -> Name | None:
@@ -189,7 +217,7 @@ def settings(texts: Sequence[str], syntax: Syntax) -> Iterator[tuple[tuple[str, 
             value = f"{value.removesuffix(chr(92)).strip()} {text.strip()}"
         elif line.kind != "other":
             if name:
-                yield (current, syntax.setting(name)), value.strip()
+                yield (current, syntax.setting(name)), syntax.without_comment(value)
             current = syntax.section(section(text)) if line.kind == "header" else current
             name, _, value = (text if line.kind == "setting" else "").partition("=")
             name = name.strip()

@@ -40,8 +40,16 @@ class Setting(NamedTuple):
 class Provider(BaseProvider):
     """The settings of INI files."""
 
+    def __init__(self) -> None:
+        """Know no spelling yet."""
+        #: The first spelling of a section and a setting, by the file and the form that all spellings have.
+        self._spellings: dict[Name, Key] = {}
+
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Write values as texts without spaces around them; remove needless slashes and dots from paths."""
+        """Write values as texts without spaces around them; remove needless slashes and dots from paths.
+
+        Names that the program of the file takes for the same ones get the spelling of the first.
+        """
         for resource in resources:
             if "value" in resource:
                 resource["value"] = _canonical_value(resource["value"])
@@ -49,22 +57,31 @@ class Provider(BaseProvider):
                 resource["section"] = resource["section"].strip()
             if "path" in resource:
                 resource["path"] = files.canonical_path(resource["path"])
+            if resource.keys() >= {"path", "section", "setting"} and isinstance(resource["section"], str):
+                syntax, spelling = ini_lines.syntax(resource["path"]), (resource["section"], resource["setting"])
+                form = resource["path"], syntax.section(spelling[0]), syntax.setting(spelling[1])
+                resource["section"], resource["setting"] = self._spellings.setdefault(form, spelling)
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Refuse a check that cannot be run."""
+        """Refuse a check that cannot be run, and a value of which the program of the file would read a part only."""
         yield from validate_cmd.problems("validate_cmd", should.get("validate_cmd"))
+        syntax, value = ini_lines.syntax(should.get("path", "")), should.get("value")
+        if isinstance(value, str) and (start := syntax.comment_start(value)) < len(value):
+            mark = value[start:].lstrip()[:1]
+            advice = "; put the value in double quotes" if syntax.comment[1] else ""
+            yield Problem("value", f"the program of this file takes the text from '{mark}' for a comment{advice}")
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
         """Return the settings in ``names``."""
         unlisted = "the settings of all files cannot be listed; name a file, a section and a setting"
         for path, group, lines in file_parts.read_files(context, names, files.read_lines, unlisted):
-            texts = list(lines)
-            settings = find(texts, [name[1:] for name in group], ini_lines.syntax(path))
+            texts, syntax = list(lines), ini_lines.syntax(path)
+            settings = find(texts, [name[1:] for name in group], syntax)
             for name in group:
                 if lines_of_name := settings.get(name[1:]):
                     row = {"ensure": "present", "path": path, "section": name[1], "setting": name[2]}
-                    yield {**row, "value": files.printable(_value(texts, lines_of_name[-1]))}
+                    yield {**row, "value": files.printable(_value(texts, lines_of_name[-1], syntax))}
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
         """Yield the missing prerequisites of a setting, as the directory of its file, and a value that is unclear."""
@@ -120,7 +137,7 @@ def edit(
         if should is None:
             removed += [line.number for line in settings]
         else:
-            first, *more = _written(texts, settings[-1], should, syntax.dialect)
+            first, *more = _written(texts, settings[-1], should, syntax)
             lines[settings[-1].number] = first
             added.append((settings[-1].number + 1, more))
     _replace_lines(lines, removed, added)
@@ -158,16 +175,20 @@ def find(texts: Sequence[str], keys: Iterable[Key], syntax: ini_lines.Syntax = U
 
 
 def _written(
-    texts: Sequence[str], present: Setting, should: Mapping[str, Any], dialect: ini_lines.Dialect
+    texts: Sequence[str], present: Setting, should: Mapping[str, Any], syntax: ini_lines.Syntax
 ) -> Iterator[str]:
-    """Yield the lines of a setting with its new value: in one line, or with an indented one for each of its lines."""
+    """Yield the lines of a setting with its new value: in one line, or with an indented one for each of its lines.
+
+    A comment behind a value in one line stays.
+    """
     text = texts[present.number]
     begin = text[: present.value] if present.value >= 0 else text.rstrip() + should["key_val_separator"]
     if begin[-2:-1].isspace() and begin[-1:] in {"=", ":"}:
         begin += " "  # the separator of a setting whose value begins in the next line
-    value = _lines_of(should, dialect)
+    value = _lines_of(should, syntax.dialect)
     if len(value) == 1:
-        yield (begin + value[0]).rstrip(" \t")
+        old = text[present.value :] if present.value >= 0 and not present.more else ""
+        yield (begin + value[0] + old[syntax.comment_start(old) :]).rstrip(" \t")
         return
     yield begin.rstrip(" \t")
     more = texts[present.more[0]] if present.more else ""
@@ -217,10 +238,10 @@ def _name(text: str) -> str:
     return text.removeprefix("\ufeff").strip()
 
 
-def _value(texts: Sequence[str], setting: Setting) -> str:
-    """Return a value: lines that a backslash joins as one, indented ones as lines."""
-    parts = ["" if setting.value < 0 else texts[setting.number][setting.value :].strip()]
-    parts += [texts[number].strip() for number in setting.more]
+def _value(texts: Sequence[str], setting: Setting, syntax: ini_lines.Syntax) -> str:
+    """Return a value without comments behind it: lines that a backslash joins as one, indented ones as lines."""
+    parts = ["" if setting.value < 0 else syntax.without_comment(texts[setting.number][setting.value :])]
+    parts += [syntax.without_comment(texts[number]) for number in setting.more]
     if setting.more and ini_lines.BACKSLASH.search(texts[setting.number]):
         return " ".join(text.removesuffix("\\").strip() for text in parts)
     return "\n".join(filter(None, parts))
@@ -251,7 +272,7 @@ def _add(lines: files.Lines, key: Key, should: Mapping[str, Any], syntax: ini_li
         if texts and texts[-1].strip():
             lines.append("")
         lines.append(f"[{section}]")
-        for text in _written([setting], new, should, syntax.dialect):
+        for text in _written([setting], new, should, syntax):
             lines.append(text)
         return
     number, indent, names = bounds[0], "", {syntax.setting(setting)}
@@ -269,7 +290,7 @@ def _add(lines: files.Lines, key: Key, should: Mapping[str, Any], syntax: ini_li
     # An indented header below a setting that is not indented would be a part of its value.
     if (depth := ini_lines.indentation(following)) > len(indent):
         indent = following[:depth]
-    for text in reversed(list(_written([indent + setting], new, should, syntax.dialect))):
+    for text in reversed(list(_written([indent + setting], new, should, syntax))):
         lines.insert(number, text)
 
 

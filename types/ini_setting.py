@@ -17,7 +17,9 @@ TYPE = TypeDefinition(
     Ini_setting[/etc/app.ini:Debug:trace]: {ensure: absent}
 
 A line `[name]` begins a section; `setting = value` or `setting: value` is a setting; lines that begin with `#` or `;`
-are comments. Elsewhere these characters belong to the value; spaces around a value do not.
+are comments. Elsewhere these characters belong to the value; spaces around a value do not. But git (`#` and `;`), MySQL
+(`#`), PHP (`;`), and Ansible and Supervisor (`;` after a blank) begin a comment with them behind a value: it stays, and
+a value with such a character needs double quotes.
 
 A changed value keeps its indentation and separator. If a section repeats a setting, the last one counts; `ensure:
 absent` removes them all. A new setting is added below its commented-out line `#setting = ...`, otherwise at the end of

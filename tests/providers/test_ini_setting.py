@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import subprocess
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -333,6 +334,54 @@ def test_a_setting_is_found_in_each_spelling_that_its_program_takes(tmp_path: Pa
     declared: dict[str, Any] = {"ensure": "absent"} if value is None else {"value": value}
     converge({"Ini_setting[a]": {"path": str(path), "section": section, "setting": setting, **declared}})
     assert path.read_text() == after
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "value", "changed"),
+    [
+        (".gitconfig", "[a]\nb = old;note\n", "new", "[a]\nb = new;note\n"),
+        (".gitconfig", '[a]\nb = "x;y" # note\n', '"z;#"', '[a]\nb = "z;#" # note\n'),
+        ("my.cnf", "[a]\nb = 'x#y' # note\n", "z;", "[a]\nb = z; # note\n"),
+        ("php.ini", "[a]\nb = 128M ; note\n", "256M", "[a]\nb = 256M ; note\n"),
+        ("ansible.cfg", "[a]\nb = x;y ; note\n", "z;", "[a]\nb = z; ; note\n"),
+        ("pip.conf", "[a]\nb = x ; y\n", "x # z", "[a]\nb = x # z\n"),
+    ],
+)
+def test_a_comment_behind_a_value_stays_where_the_program_takes_it_for_one(
+    tmp_path: Path, name: str, content: str, value: str, changed: str
+) -> None:
+    """And is no part of the value that is compared."""
+    file = tmp_path / name
+    file.write_text(content)
+    converge({f"Ini_setting[{file}:a:b]": {"value": value}})
+    assert file.read_text() == changed
+
+
+@pytest.mark.parametrize(("name", "value"), [(".gitconfig", "a;b"), ("my.cnf", "p#q"), ("php.ini", "1 ; 2")])
+def test_a_value_that_its_program_would_read_in_part_is_refused(tmp_path: Path, name: str, value: str) -> None:
+    """With the way to write it."""
+    with pytest.raises(ManifestError, match="for a comment; put the value in double quotes"):
+        run({f"Ini_setting[{tmp_path / name}:a:b]": {"value": value}})
+    converge({f"Ini_setting[{tmp_path / name}:a:b]": {"value": f'"{value}"'}})
+
+
+def test_git_reads_the_whole_value(tmp_path: Path) -> None:
+    """Of a value in quotes, with the comment of another value behind it."""
+    file = tmp_path / ".gitconfig"
+    file.write_text("[remote]\n\turl = old ; note\n")
+    converge({f"Ini_setting[{file}:remote:url]": {"value": '"https://x/y;z"'}})
+    command = ["git", "config", "--file", str(file), "remote.url"]
+    assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == "https://x/y;z\n"
+
+
+def test_a_setting_in_two_spellings_is_one_resource(tmp_path: Path) -> None:
+    """Otherwise each run would undo the former one."""
+    file = tmp_path / ".gitconfig"
+    first, second = (f"Ini_setting[{file}:{name}]" for name in ("core:autoCRLF", "Core:autocrlf"))
+    with pytest.raises(ManifestError, match="is the same resource as"):
+        run({first: {"value": "true"}, second: {"value": "false"}})
+    converge({first: {"value": "true"}})
+    assert file.read_text() == "[core]\nautoCRLF = true\n"
 
 
 def test_a_later_file_of_the_directory_that_counts_is_named_in_the_plan(tmp_path: Path) -> None:
