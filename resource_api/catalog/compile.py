@@ -458,6 +458,7 @@ class _EdgeBuilder:
             return ()
 
     def _find_titled(self, type_name: str, titles: tuple[str, ...]) -> Sequence[Entry]:
+        """Return the declared resources of a type among ``titles``; the same tuple is looked up once."""
         key = type_name, titles
         if key not in self._titled:
             entries = (self._table.find(reference.Reference(type_name, title)) for title in titles)
@@ -510,6 +511,7 @@ def declaration_problems(
 
 
 def _unknown_inputs(manifest: Manifest, value: object) -> Iterator[str]:
+    """Yield the error of each path in a value to an input that the manifest does not declare."""
     for path in expression.find_paths(value):
         if path.root == "inputs" and path.keys[0] not in manifest.inputs:
             yield f"{path}: unknown input '{path.keys[0]}'{hint(path.keys[0], manifest.inputs, 'input')}"

@@ -83,17 +83,16 @@ class EntryBuilder:
         """Add the resource or the component that a declaration has by its type; report an unknown type."""
         # A type that was found before needs no search, unless ``provider`` selects a configured instance of it.
         definition = None if "provider" in declaration.meta else self._definitions.get(declaration.type)
-        if definition is not None:
-            self._add_resource(Entry(declaration, definition), manifest)
-            return
-        try:
-            component = self._table.component(declaration.type)
-            instance = self._instance(declaration, component)
-            if component is None:
-                definition = self._definitions[instance] = self._table.provider(instance).definition
-        except DefinitionError as error:
-            self._diagnostics.declaration_error(declaration, str(error), "type")
-            return
+        component = None
+        if definition is None:
+            try:
+                component = self._table.component(declaration.type)
+                instance = self._instance(declaration, component)
+                if component is None:
+                    definition = self._definitions[instance] = self._table.provider(instance).definition
+            except DefinitionError as error:
+                self._diagnostics.declaration_error(declaration, str(error), "type")
+                return
         if component is not None:
             self._add_component(ComponentInstance(declaration), component, manifest)
         elif definition is not None:
@@ -119,6 +118,7 @@ class EntryBuilder:
         entry.written = self._declared_values(entry, manifest.defaults_of(declaration) if manifest.defaults else {})
 
     def _report_duplicate(self, declared: Entry | ComponentInstance, first: Entry | ComponentInstance) -> None:
+        """Report a title that the ``first`` resource or component has already; two elements may have made both."""
         message, hint = f"declared twice; first at {self._diagnostics.location(first)}", ""
         element, former = declared.declaration.element, first.declaration.element
         if element is not None and former is not None and element.number > former.number:
@@ -222,6 +222,7 @@ class EntryBuilder:
                 self._diagnostics.resource_error(entry, "lifecycle", f"lifecycle.{key}: {error}", "lifecycle")
 
     def _check_former_names(self, declared: Entry | ComponentInstance) -> None:
+        """Report texts in ``lifecycle.aliases`` that can be no former name."""
         for text in declared.meta.lifecycle.aliases:
             try:
                 reference.parse_alias(text, declared.parent, declared.type)
@@ -378,6 +379,7 @@ class Expander:
                     self._table.incomplete.add(declaration.type)
 
     def _report_inside(self, component: ComponentInstance, problems: Sequence[Problem]) -> None:
+        """Report the problems of a component's own document under the component's name."""
         for problem in problems:
             inner = f"/{problem.reference}" if problem.reference else ""
             self._diagnostics.problems.append(problem._replace(reference=f"{component.reference}{inner}"))
@@ -426,6 +428,7 @@ class Expander:
         return inputs
 
     def _input(self, component: ComponentInstance, name: str, value: object) -> Any:
+        """Return an argument evaluated, or ``UNKNOWN`` for an invalid one, which is reported."""
         try:
             return self._evaluate(value)
         except ValueError as error:

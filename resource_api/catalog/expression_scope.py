@@ -256,11 +256,13 @@ class Scope:
         return value
 
     def _make_contents(self, value: object, file: str) -> Any:
+        """Return a value with the assets and archives that ``file`` describes in it."""
         contents, root = self._contents, self._manifest.root
         location = f"{root}/{file}" if root and not file.startswith("/") else file
         return value if contents is None else assets.build_contents(value, lambda spec: contents(spec, location))
 
     def _resolve(self, lookup: _Lookup, written: ExpressionPath) -> Any:
+        """Return the value of a path as written, with the names and keys in it evaluated first."""
         path = self._with_name(written, lookup.inside, lookup.expansion)
         if path is None:
             return UNKNOWN
@@ -568,6 +570,7 @@ class NameEvaluator:
         return None if name is None else str(name)
 
     def _name(self, change: Moved | Removed, written: Reference, *path: str) -> Reference | None:
+        """Return a reference in a move or removal evaluated, or None for an invalid one, which is reported."""
         try:
             return self._scope.resolve_name(written)
         except ValueError as error:

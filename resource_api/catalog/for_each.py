@@ -223,6 +223,7 @@ def unmet_condition(when: object, scope: Scope) -> str:
 
 
 def _parse(when: object, *, repeated: bool) -> conditions.Condition:
+    """Return the condition ``when``. Raise ``ConditionError``, also for ``each`` unless it stands beside a loop."""
     condition = conditions.parse(when)
     if conditions.uses_each(condition) and not repeated:
         msg = "each is known only beside for_each"

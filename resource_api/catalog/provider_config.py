@@ -303,6 +303,7 @@ def validate_config(
 
 
 def _missing(provider: ProviderFunctions, config: Mapping[str, object]) -> list[Problem]:
+    """Return a problem for each mandatory value that a configuration lacks."""
     absent = [name for name in provider.definition.config.mandatory if name not in config]
     return [Problem(None, f"'{name}' is missing; it is mandatory") for name in absent]
 
@@ -378,6 +379,7 @@ def _input_problems(call: FunctionCall) -> Iterator[tuple[tuple[str, ...], str]]
 
 
 def _check(call: FunctionCall, arguments: Mapping[str, object]) -> tuple[dict[str, Any], list[Problem]]:
+    """Return the inputs of a function with defaults, and the problems of their data types."""
     inputs = call.function.inputs
     filled = canonicalize.fill_defaults(inputs, dict(arguments))
     return filled, canonicalize.check_values(inputs, filled, call.arguments)

@@ -52,10 +52,10 @@ class ModuleTask:
                 self._refused[name] = error
         self._used: set[str] = set()
         self.declarations: list[ConvertedResource] = []
-        #: The user that it becomes, or None for the one who applies.
         self.user = self._user()
 
     def _user(self) -> Any:
+        """Return the user of ``become_user``, or None for root and without ``become``."""
         keywords = self.task.keywords
         if str(keywords.get("become")).lower() in _FALSE:
             return None

@@ -159,6 +159,7 @@ class PlayConversion:
         return converted if unrolled.has_module else unrolled
 
     def _for_each(self, task: Task, loop: Loop, *, is_handler: bool) -> Converted:
+        """Convert a task with a loop to a declaration with `for_each`. Raise ``Unconvertible``."""
         collection = self._collection(loop, Expressions(TaskScope(self._names, task.variables)))
         self._names.repeat_over(collection)
         kind = "with_dict" if _is_items(loop.collection) else loop.kind
@@ -272,6 +273,7 @@ class PlayConversion:
         yield from _add_keywords(module)
 
     def _register(self, name: str, declarations: Sequence[ConvertedResource]) -> None:
+        """Keep the declarations of a task under the name of its result; only one `ansible_module` has its values."""
         modules = [
             row.reference for row in declarations if row.type == "ansible_module" and "for_each" not in row.attributes
         ]
@@ -390,6 +392,7 @@ def _add_keywords(module: ModuleTask) -> Iterator[str]:
 
 
 def _add_tries(keywords: Mapping[str, Any], declarations: Sequence[ConvertedResource]) -> None:
+    """Convert ``retries`` and ``delay``: to the attributes of an `exec`, else to the metaparameter `retry`."""
     retries, delay = keywords.get("retries", 3), keywords.get("delay", 5)
     if not all(isinstance(number, int) for number in (retries, delay)):
         no_counterpart("'retries' that is no number")

@@ -316,6 +316,7 @@ class _Reader:
             yield from self._task(task, context)
 
     def _block(self, block: Mapping, context: _Context) -> Iterator[Task]:
+        """Yield the tasks of a block, those that rescue it, and those that follow in any case."""
         inner = self._inherit(context, block)
         tasks = list(self._tasks(block["block"], inner))
         yield from tasks
@@ -385,6 +386,7 @@ class _Reader:
             yield from self._included(path, context)
 
     def _unconvertible(self, title: str, location: Location, reason: str, module: str = "") -> Task:
+        """Return a task that stands for a part that cannot be followed, with the reason."""
         self._count += 1
         return Task(self._count, module, {}, title, location, {}, problem=reason)
 
@@ -416,6 +418,7 @@ class _Reader:
         return {**options, **arguments} if isinstance(options, dict) else arguments
 
     def _loop(self, task: Mapping) -> Loop | None:
+        """Return the loop of a task, or None."""
         control = task.get("loop_control")
         control = control if isinstance(control, dict) else {}
         variable, index = str(control.get("loop_var", "item")), str(control.get("index_var", ""))

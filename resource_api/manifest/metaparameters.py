@@ -75,6 +75,7 @@ def _reference_list(path: Path, value: object) -> Iterator[Violation]:
 
 
 def _reference(path: Path, value: object) -> Iterator[Violation]:
+    """Check that a value may be a reference, or that YAML has read one without quotes as another value."""
     if type(value) is not str:
         message = f"{_name(path)} must be a reference such as Package[nginx]"
         yield Violation(path, message, syntax_hints.value_quoting_hint(value))

@@ -1,4 +1,4 @@
-"""Build one ``Manifest`` from documents: check sections, metaparameters and the uniqueness of names.
+"""Build one ``Manifest`` from documents: check its sections and the uniqueness of names.
 
 Each problem has its position. A problem of a single declaration leaves a manifest without that declaration: the catalog
 reports it together with its own. After any other problem names may be missing that the rest uses, so it is raised here.

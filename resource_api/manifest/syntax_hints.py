@@ -108,6 +108,7 @@ def _item_with_quotes(line: str, begin: int) -> str:
 
 
 def _first_character(failure: Failure) -> Advice | None:
+    """Explain a tab as indentation, and a value that begins with a character that YAML reserves."""
     line, column = failure.line(failure.position[0]), failure.position[1]
     if line[column - 1 : column] == "\t":
         return Advice(failure.position, "a tab cannot indent; use spaces")
@@ -212,6 +213,7 @@ def _is_too_shallow(failure: Failure) -> bool:
 
 
 def _open_quote(failure: Failure) -> Advice | None:
+    """Explain a quote without its end."""
     line = failure.line(failure.start[0])
     quote = line[failure.start[1] - 1 : failure.start[1]]
     paste = line.strip() + quote if _KEY.match(line) and quote and _begins_value(line, failure.start) else ""
@@ -219,6 +221,7 @@ def _open_quote(failure: Failure) -> Advice | None:
 
 
 def _escape(failure: Failure) -> Advice | None:
+    """Explain a backslash in double quotes, and write the value in single ones."""
     line = failure.line(failure.position[0])
     inner = line[failure.start[1] : line.rfind('"')] if failure.start[0] == failure.position[0] else ""
     paste = ""
