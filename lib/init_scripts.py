@@ -89,12 +89,16 @@ class ScriptProvider(services.ServiceProvider):
         """Have a service not started with the machine."""
 
     @abstractmethod
-    def start(self, name: str, state: str) -> None:
-        """Start a service that does not run."""
+    def act(self, name: str, action: str) -> None:
+        """Run an action of the script of a service: ``start``, ``stop`` or ``restart``. Raise where it fails."""
 
-    @abstractmethod
-    def stop(self, name: str) -> None:
-        """Stop a service."""
+    def start(self, name: str, _state: str) -> None:
+        """Start a service that does not run, from its present state."""
+        self.act(name, "start")
+
+    def restart(self, name: str) -> None:
+        """Restart a service."""
+        self.act(name, "restart")
 
     def state_by_script(self, name: str, ask: Command) -> str:
         """Return the state of a service by its file of a process, or by the action ``status``."""
@@ -130,7 +134,7 @@ class ScriptProvider(services.ServiceProvider):
             msg = f"whether {name} runs is not known: its script has no action 'status'; declare its 'pidfile'"
             raise ResourceError(msg)
         if ensure == "stopped" and service.runs:
-            self.stop(name)
+            self.act(name, "stop")
         elif ensure == "running" and not service.runs:
             self.start(name, service.state)
             self.started.add(name)

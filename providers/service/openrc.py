@@ -84,24 +84,19 @@ class Provider(init_scripts.ScriptProvider):
     def start(self, name: str, state: str) -> None:
         """Start a service. One that has crashed counts as started for OpenRC until it is reset."""
         if state == "crashed":
-            self._run(name, "zap")
-        self._run(name, "start")
-
-    def stop(self, name: str) -> None:
-        """Stop a service, and those that need it."""
-        self._run(name, "stop")
-
-    def restart(self, name: str) -> None:
-        """Restart a service, and those that need it."""
-        self._run(name, "restart")
+            self.act(name, "zap")
+        self.act(name, "start")
 
     def reload(self, name: str) -> None:
         """Reload a service; restart one whose script has no ``reload``."""
         if self.rc_service.attempt("--nocolor", name, "reload", log="debug").exit_code != 0:
             self.restart(name)
 
-    def _run(self, name: str, action: str) -> None:
-        """Run an action. Raise ``ResourceError`` with the output of the script where it fails."""
+    def act(self, name: str, action: str) -> None:
+        """Run an action; ``stop`` and ``restart`` are for those that need the service too.
+
+        Raise ``ResourceError`` with the output of the script where it fails.
+        """
         result = self.rc_service.attempt("--nocolor", name, action, log="debug")
         if result.exit_code != 0:
             lines = "".join(f"\n  {line.strip()}" for line in result.stderr.splitlines() if line.strip())

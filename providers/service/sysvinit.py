@@ -70,17 +70,9 @@ class Provider(init_scripts.ScriptProvider):
         """Have a script stopped in each runlevel in which it was started."""
         self.update_rc_d(name, "disable", *sorted(level for _, level in _started(_links()[name])))
 
-    def start(self, name: str, _state: str) -> None:
-        """Start a service."""
-        self.service(name, "start")
-
-    def stop(self, name: str) -> None:
-        """Stop a service."""
-        self.service(name, "stop")
-
-    def restart(self, name: str) -> None:
-        """Restart a service."""
-        self.service(name, "restart")
+    def act(self, name: str, action: str) -> None:
+        """Run an action of the script. Raise ``CommandError`` where it fails."""
+        self.service(name, action)
 
     def reload(self, name: str) -> None:
         """Reload a service; ``force-reload`` restarts one that cannot (LSB 5.0, 22.2)."""

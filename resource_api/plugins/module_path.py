@@ -77,7 +77,8 @@ class ModulePath:
         ``ways``: a directory → the path, with symbolic links, by which the user named it or a file in it.
         """
         self.ways = ways or {}
-        self._directories = list(directories)
+        #: Without those of installed distributions.
+        self.directories: Sequence[str] = list(directories)
         self._distributions: list[str] | None = None if distributions else []
 
     @classmethod
@@ -101,17 +102,12 @@ class ModulePath:
 
         Without ``installed``, distributions are not searched: that takes as long as many a run.
         """
-        directories = self._all() if installed else self._directories
+        directories = self._all() if installed else self.directories
         return next(_files(directories, kind, name), None)
 
     def find_all(self, kind: str, name: str) -> list[str]:
         """Return every file of one name, in the order of the module path."""
         return list(_files(self._all(), kind, name))
-
-    @property
-    def directories(self) -> Sequence[str]:
-        """The directories without those of installed distributions."""
-        return self._directories
 
     def providers(self, name: str, directory: str | None = None, *, installed: bool = True) -> dict[str, str]:
         """Return the files of a type's providers by their names, in the order of the module path, or of one directory.
@@ -121,7 +117,7 @@ class ModulePath:
         """
         if directory is not None:
             return _providers([directory], name)
-        return _providers(self._directories, name) or (_providers(self._all(), name) if installed else {})
+        return _providers(self.directories, name) or (_providers(self._all(), name) if installed else {})
 
     def directories_of(self, name: str) -> list[str]:
         """Return the directories up to the last one that holds a type or one of its providers."""
@@ -139,11 +135,11 @@ class ModulePath:
     def origin(self, path: str) -> Origin:
         """Return where a file of the module path comes from."""
         directory = path.rsplit("/", 2)[0]
-        return Origin(directory, *(("", "") if directory in self._directories else _distribution(directory)))
+        return Origin(directory, *(("", "") if directory in self.directories else _distribution(directory)))
 
     def data_files(self, name: str) -> list[str]:
         """Return the files of one name directly in the directories, in their order; not those of distributions."""
-        paths = [f"{directory}/{name}" for directory in self._directories]
+        paths = [f"{directory}/{name}" for directory in self.directories]
         return [path for path in paths if os.path.isfile(path)]
 
     def unread(self, name: str) -> tuple[str, str]:
@@ -152,7 +148,7 @@ class ModulePath:
         Such are ``types/NAME.yaml``, ``type/NAME.py``, a name in other letters, and one with '-'.
         """
         name = name.lower().replace("-", "_")
-        for directory in self._directories:
+        for directory in self.directories:
             for folder in ("types", "components", "type", "component"):
                 with suppress(OSError):
                     for file in sorted(os.listdir(f"{directory}/{folder}")):
@@ -164,7 +160,7 @@ class ModulePath:
     def names(self, kind: str, *, installed: bool = True) -> list[str]:
         """Return every name of a kind, sorted."""
         files: set[str] = set()
-        for directory in self._all() if installed else self._directories:
+        for directory in self._all() if installed else self.directories:
             with suppress(OSError):
                 files.update(os.listdir(f"{directory}/{kind}"))
         suffixes = tuple(filter(None, _SUFFIXES.get(kind, (".py",))))
@@ -172,7 +168,7 @@ class ModulePath:
 
     def _all(self) -> Iterator[str]:
         """Yield the directories, then those of installed distributions, which are searched for only when reached."""
-        yield from self._directories
+        yield from self.directories
         if self._distributions is None:
             self._distributions = [directory for directory, _ in _distributions()]
         yield from self._distributions

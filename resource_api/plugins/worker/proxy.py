@@ -355,8 +355,8 @@ class WorkerCall:
         self._config = config
         self._seconds = None if context.deadline is None else context.deadline - time.monotonic()
         self._cancelled = False
-        #: The names of ``set`` with which the provider has begun.
-        self._begun: set[Name] = set()
+        #: The changes of ``set``; none for another method.
+        self._changes = Changes({}, lambda _name: False, lambda: False)
 
     def run(self, worker: WorkerProcess, arguments: Sequence[Any], *, fresh: bool) -> Frame:
         """Make the call and return its last frame, see ``result``; ``fresh`` has the provider made anew.
@@ -366,22 +366,16 @@ class WorkerCall:
         """
         if self._run.stopping and not self._context.reading:
             raise KeyboardInterrupt(STOPPED)
-        changes = arguments[0] if self._method == "set" else Changes({}, lambda _name: False, lambda: False)
-        blocked, self._begun = changes.blocked, changes.begun
         if self._method == "set":
-            # Until the worker reports otherwise, it may have begun with each of them.
-            self._begun.update(changes.offered)
-            left_out = [name for name in changes.offered if blocked(name)]
-            offered = changes.offered.items()
-            listed = [{"name": name, "is": is_, "should": should} for name, (is_, should) in offered]
-            arguments = [{"changes": listed, "blocked": left_out}]
+            self._changes = arguments[0]
+            arguments = [self._offer()]
         number = worker.begin_call()
         try:
             bound = dict(self._run.log.bound)
             terms = {"terms": self._terms(), "bound": bound, "fresh": fresh, "config": self._config}
             worker.send("call", id=number, method=self._method, arguments=list(arguments), **terms)
             while (frame := worker.receive(lambda: self._check_time(worker))).kind not in {"done", "raised"}:
-                self._handle(worker, frame, blocked)
+                self._handle(worker, frame)
             if frame.body.get("id") != number:
                 msg = f"'{frame.kind}' has the id {frame.body.get('id')!r:.20}, and the call {number}"
                 raise ValueError(msg)  # noqa: TRY301 - as an invalid frame
@@ -396,6 +390,15 @@ class WorkerCall:
             return frame
         finally:
             worker.assets.close()
+
+    def _offer(self) -> dict[str, object]:
+        """Return the argument of ``set``: the changes as a list, and the names that the worker must leave out."""
+        offered = self._changes.offered
+        # Until the worker reports otherwise, it may have begun with each of them.
+        self._changes.begun.update(offered)
+        left_out = [name for name in offered if self._changes.blocked(name)]
+        listed = [{"name": name, "is": is_, "should": should} for name, (is_, should) in offered.items()]
+        return {"changes": listed, "blocked": left_out}
 
     def fail_undecided(self) -> None:
         """Report that the call timed out for each of its names that has no status yet."""
@@ -417,13 +420,13 @@ class WorkerCall:
             "seconds": self._seconds,
         }
 
-    def _handle(self, worker: WorkerProcess, frame: Frame, blocked: Callable[[Name], bool]) -> None:
+    def _handle(self, worker: WorkerProcess, frame: Frame) -> None:
         """Answer a request of the worker, or apply its report."""
         if frame.kind == "blocked":
-            worker.send("answer", value=blocked(protocol.name(frame.body["name"])))
+            worker.send("answer", value=self._changes.blocked(protocol.name(frame.body["name"])))
         elif frame.kind == "begun":
-            self._begun.clear()
-            self._begun.update(map(protocol.name, frame.body["names"]))
+            self._changes.begun.clear()
+            self._changes.begun.update(map(protocol.name, frame.body["names"]))
         elif frame.kind == "private":
             worker.send("answer", value=self._context.private(protocol.name(frame.body["name"])))
         elif frame.kind == "store_private":
