@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from resource_api.fleet.archives import SentArchive
     from resource_api.fleet.connections import Host, HostConnections
     from resource_api.fleet.ledger import RecordedRun
-    from resource_api.fleet.run import Rollout
     from resource_api.model.options import Settings
 
     V = TypeVar("V")
@@ -136,7 +135,9 @@ class HostedRun:
         ``on_result`` receives each host with the document of its answer; ``answers`` as for the function ``run``.
         """
         session, settings = self._session, self._session.settings
-        rollout_plan = _rollout(self._batches, settings["at_once"], len(work.hosts))
+        batches = _parsed("--batches", self._batches["batches"], parse_batches)
+        bound = _parsed("--stop-after", self._batches["stop_after"], parse_share)
+        rollout_plan = make_rollout(len(work.hosts), settings["at_once"], batches, bound)
         run_id, key = self._begin(work, record)
         # The table of resources is made of documents.
         answer_text = partial(answer_lines, session, work) if work.command != "resource" and answers is None else None
@@ -225,13 +226,6 @@ def open_connections(sent: Archives, settings: Settings, transports: Collection[
     """Return connections by these transports. Raise ``ResourceError`` if a library is not installed."""
     runtimes = PythonRuntimes(python_runtimes.directory(os.environ))
     return SshConnections(sent, limit=settings["at_once"], runtime=runtimes.find, transports=transports)
-
-
-def _rollout(options: Mapping[str, str | None], at_once: int, total: int) -> Rollout:
-    """Return the rollout that the options describe. Raise ``UsageError``."""
-    batches = _parsed("--batches", options["batches"], parse_batches)
-    bound = _parsed("--stop-after", options["stop_after"], parse_share)
-    return make_rollout(total, at_once, batches, bound)
 
 
 def _parsed(option: str, text: str | None, parse: Callable[[str], V]) -> V | None:

@@ -197,7 +197,8 @@ def difference_lines(document: Mapping[str, Any]) -> Iterator[str]:
         yield f"{sign * 3} {text.run(document[name])}"
     for sign, name in (("-", "only_in_a"), ("+", "only_in_b")):
         for step in document[name]:
-            yield f"{sign} {escape(step['reference'])}: {_outcome(step['action'], step['status'], step['error'])}"
+            end = f": {escape(step['error'])}" if step["error"] else ""
+            yield f"{sign} {escape(step['reference'])}: {step['action']} {step['status']}{end}"
             yield from (f"    {line}" for line in change_lines(step["changes"]))
     for difference in document["different"]:
         yield f"~ {escape(difference['reference'])}"
@@ -210,7 +211,3 @@ def difference_lines(document: Mapping[str, Any]) -> Iterator[str]:
                 yield from (f"    {sign} {line}" for line in lines)
     if not (document["only_in_a"] or document["only_in_b"] or document["different"]):
         yield "The same resources had the same changes and outcomes."
-
-
-def _outcome(action: str, status: str, error: str | None) -> str:
-    return f"{action} {status}{f': {escape(error)}' if error else ''}"

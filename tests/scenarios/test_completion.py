@@ -312,5 +312,10 @@ def test_completion_is_installed_where_the_shell_looks(bench: Bench) -> None:
     zsh = bench.run("completion", "install", "zsh", XDG_DATA_HOME=f"{bench.home}/data", SHELL="/bin/bash")
     assert zsh.out.splitlines()[0] == f"{bench.home}/data/zsh/site-functions/_resource-api"
     assert f"fpath=({bench.home}/data/zsh/site-functions $fpath)" in zsh.out
+    homeless = bench.run("completion", "install", "zsh", HOME="relative")
+    assert (homeless.code, "you have no home directory to write into; set HOME or XDG_DATA_HOME" in homeless.err) == (
+        64,
+        True,
+    )
     refused = bench.run("completion", "install", SHELL="/bin/csh")
     assert (refused.code, "bash, zsh, fish" in refused.err) == (64, True)

@@ -89,6 +89,14 @@ def _script_path(shell: str) -> tuple[Path, str]:
 
 
 def _home(variable: str, default: str) -> Path:
-    """Return a directory of the XDG Base Directory Specification; a relative one is ignored, as it says."""
-    value = os.environ.get(variable, "")
-    return Path(value) if value.startswith("/") else Path.home() / default
+    """Return a directory of the XDG Base Directory Specification; a relative one is ignored, as it says.
+
+    Raise ``UsageError`` for a user without a home directory, as in a container.
+    """
+    value, home = os.environ.get(variable, ""), os.path.expanduser("~")
+    if value.startswith("/"):
+        return Path(value)
+    if not home.startswith("/"):
+        msg = f"you have no home directory to write into; set HOME or {variable}"
+        raise UsageError(msg)
+    return Path(home, default)
