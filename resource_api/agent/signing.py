@@ -6,7 +6,6 @@ The signature of a bundle is in a file beside it, ``X.bundle.sig``.
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -15,9 +14,10 @@ from resource_api.agent.root_only_files import Untrusted, check_file
 from resource_api.model.values.errors import CommandError, ResourceError, UsageError
 from resource_api.provider.command import Command
 from resource_api.system.filesystem import reading
+from resource_api.system.filesystem.private_files import in_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
 #: The purpose of a signature: signatures for another purpose, such as a git commit, are refused.
 NAMESPACE: Final = "resource-api"
@@ -44,7 +44,7 @@ def sign(raw: bytes, key: str) -> bytes:
 
 def verify(raw: bytes, signature: bytes, signers: str) -> str:
     """Return the name of the allowed signer of the bytes. Raise ``Untrusted``."""
-    with _in_memory(signature) as path:
+    with in_memory(signature) as path:
         principals, untimely = _principals(path, signers)
         error = "" if principals else f"no key in {signers} has signed it{untimely}"
         for principal in principals:
@@ -58,7 +58,7 @@ def verify(raw: bytes, signature: bytes, signers: str) -> str:
 
 def may_sign_now(signature: bytes, signers: str) -> list[str]:
     """Return the allowed signers with the key of a signature that are valid now."""
-    with _in_memory(signature) as path:
+    with in_memory(signature) as path:
         return _principals(path, signers)[0]
 
 
@@ -96,17 +96,6 @@ def _principals(signature: str, signers: str) -> tuple[list[str], str]:
         return result.stdout.splitlines()[:_MAX_PRINCIPALS], ""
     untimely = (line for line in result.stderr.splitlines() if "verify time" in line)
     return [], "".join(f": {line.strip()}" for line in islice(untimely, 1))
-
-
-@contextmanager
-def _in_memory(content: bytes) -> Iterator[str]:
-    """Yield the path of a file in memory, which a killed process does not leave behind."""
-    fd = os.memfd_create("signature", os.MFD_CLOEXEC)
-    try:
-        os.write(fd, content)
-        yield f"/proc/{os.getpid()}/fd/{fd}"
-    finally:
-        os.close(fd)
 
 
 def _last_line(*texts: str) -> str:

@@ -103,12 +103,11 @@ def _lines(data: bytes) -> list[str]:
     return [line for line in lines if line and not line.startswith("#")]
 
 
-def _pyrage() -> ModuleType:
+def _pyrage() -> Any:
     """Return the module ``pyrage``, an extra. Raise ``UsageError`` where it is not installed."""
     try:
         import pyrage  # type: ignore[import-untyped]
     except ImportError:
         msg = "an age key needs the package 'pyrage': pip install 'resource-api[age]'"
         raise UsageError(msg) from None
-    module: ModuleType = pyrage
-    return module
+    return pyrage

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from contextlib import contextmanager, suppress
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values.errors import ProviderError, ResourceError, reason
@@ -218,8 +219,12 @@ class _Sandbox(threading.local):
 
 
 _sandbox: Final = _Sandbox()
-#: Whether the audit hook is installed. A hook cannot be removed, so one is added when first needed and shared.
-_hook_installed: Final[list[bool]] = []
+
+
+@cache
+def _install_hook() -> None:
+    """Install the audit hook once: it cannot be removed, and is shared by all threads."""
+    sys.addaudithook(_audit)
 
 
 @contextmanager
@@ -229,9 +234,7 @@ def read_only(code: str) -> Iterator[None]:
     An attempt to write, remove, run or connect raises ``PermissionError``, which names the ``code``, at the line that
     makes it. Reading is allowed. This catches mistakes and is no protection against malicious code.
     """
-    if not _hook_installed:
-        _hook_installed.append(True)
-        sys.addaudithook(_audit)
+    _install_hook()
     before, _sandbox.code = _sandbox.code, code
     try:
         yield

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from resource_api.system.filesystem.directories import opened, write_all
 from resource_api.system.filesystem.permissions import change_permissions
+from resource_api.system.filesystem.private_files import in_memory
 from resource_api.system.filesystem.trees import mount_points
 
 if TYPE_CHECKING:
@@ -123,14 +124,12 @@ def overwrite(directory: Directory, name: str, old: os.stat_result, content: byt
 def checked_content(content: Content, check: Callable[[str], object] | None) -> bytes:
     """Return a content as bytes after calling ``check`` with the path of a copy, which may refuse it by raising.
 
-    The copy is in memory, because no file can be created beside the old one. Programs of this user can read it.
+    The copy is in memory, because no file can be created beside the old one.
     """
     whole = content if isinstance(content, bytes) else b"".join(content)
     if check is not None:
-        with os.fdopen(os.memfd_create("new content"), "wb", buffering=0) as file:
-            os.fchmod(file.fileno(), 0o600)
-            write_all(file.fileno(), whole)
-            check(f"/proc/{os.getpid()}/fd/{file.fileno()}")
+        with in_memory(whole) as copy:
+            check(copy)
     return whole
 
 

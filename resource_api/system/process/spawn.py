@@ -16,13 +16,13 @@ import sys
 import threading
 from contextlib import suppress
 from functools import cache, partial
-from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.system.process import child
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from concurrent.futures import ThreadPoolExecutor
 
     from resource_api.system.process.child import Invocation
 
@@ -93,34 +93,21 @@ def _in_lasting_thread(start: Callable[[], object]) -> object:
     """
     if threading.current_thread() is threading.main_thread():
         return start()
-    answers: SimpleQueue[tuple[object, BaseException | None]] = SimpleQueue()
     try:
-        _lasting_thread(os.getpid()).put((start, answers))
+        executor = _lasting_thread(os.getpid())
     except RuntimeError:  # no more threads
         raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN)) from None
-    started, error = answers.get()
-    if error is not None:
-        raise error
-    return started
+    return executor.submit(start).result()
 
 
 @cache
-def _lasting_thread(_pid: int) -> SimpleQueue[object]:
-    """Return the queue of the thread that starts programs in a process; a forked process has a thread of its own."""
-    tasks: SimpleQueue[object] = SimpleQueue()
-    threading.Thread(target=_start_programs, args=(tasks,), daemon=True, name="programs").start()
-    return tasks
+def _lasting_thread(_pid: int) -> ThreadPoolExecutor:
+    """Return the thread that starts programs in a process; a forked process has a thread of its own."""
+    from concurrent.futures import ThreadPoolExecutor  # loads ``logging``: only for runs with more threads
 
-
-def _start_programs(tasks: SimpleQueue[Any]) -> None:
-    """Start programs for other threads: the kernel ends a child when the thread that started it ends."""
-    while True:
-        start, answers = tasks.get()
-        try:
-            answers.put((start(), None))
-        except BaseException as error:  # noqa: BLE001 - raised again where the program was asked for
-            answers.put((None, error))
-        del start, answers
+    executor = ThreadPoolExecutor(1, "programs")
+    executor.submit(int)  # starts the thread: a failure to start it later would leave the task to the next one
+    return executor
 
 
 @cache
