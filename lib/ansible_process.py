@@ -108,6 +108,7 @@ class AnsibleProcess:
                     context.debug(text)
 
     def _seconds_left(self) -> float:
+        """Return the seconds until the time limit. Raise ``ResourceError`` after it, once the process is killed."""
         remaining = self._until - time.monotonic()
         if remaining <= 0:
             self.close()

@@ -90,16 +90,19 @@ def edit(lines: files.Lines, declared: Mapping[str, str]) -> None:
 
 
 def _insert(lines: files.Lines, index: int, added: list[str]) -> None:
+    """Insert lines before the one with a number."""
     for line in reversed(added):
         lines.insert(index, line)
 
 
 def _format(name: str, value: str) -> list[str]:
+    """Return the lines of a field; an empty line of its value is written as a dot (deb822(5))."""
     first, *more = value.split("\n")
     return [f"{name}: {first}".rstrip(), *(f" {line or '.'}" for line in more)]
 
 
 def _only(lines: files.Lines) -> list[Field]:
+    """Return the fields of the only paragraph. Raise ``ResourceError`` for a file of more."""
     paragraphs = list(_paragraphs(lines))
     if len(paragraphs) > 1:
         msg = f"the file has {len(paragraphs)} paragraphs; only a file of one can be managed"

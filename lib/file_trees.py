@@ -109,16 +109,19 @@ def _visit(fd: int, path: str, members: dict[str, Member], with_ignored: set[str
 
 
 def _mounted(top: str, inner: str) -> ResourceError:
+    """Return the error for a tree with another filesystem in it."""
     return ResourceError(f"another filesystem is mounted at '{top}/{inner}'; name it in 'ignore'")
 
 
 def _above(path: str) -> Iterator[str]:
+    """Yield the directories above a path within a tree, the nearest first; the last is the empty one."""
     while path:
         path = path.rpartition("/")[0]
         yield path
 
 
 def _member(fd: int, name: str, status: os.stat_result) -> Member:
+    """Return the member of a directory with a status; a link with its target."""
     kind = KINDS.get(stat.S_IFMT(status.st_mode), "")
     target = os.readlink(name, dir_fd=fd) if kind == "link" else ""
     return Member(kind, stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid, status.st_size, target)

@@ -92,6 +92,7 @@ def resolve(should: Mapping[str, Any], user: str | None) -> Target:
 
 
 def _refs(revision: str) -> list[str]:
+    """Return the names that a revision may have: of a branch, or of a tag."""
     return [revision] if revision.startswith("refs/") else [f"refs/heads/{revision}", f"refs/tags/{revision}"]
 
 
@@ -228,10 +229,12 @@ class WorkingCopy(NamedTuple):
         return attributes | ({"revision": oid} if (oid := heads.get("branch.oid", "(initial)")) != "(initial)" else {})
 
     def _outdated_submodules(self) -> Iterator[str]:
+        """Yield the paths of submodules that are not as the commit has them."""
         if os.path.lexists(f"{self.path}/.gitmodules"):
             for line in self.ask("submodule", "status", "--recursive").stdout.splitlines():
                 if line[:1] in {"-", "+", "U"}:
-                    yield line[1:].split(" ", 1)[1].rpartition(" (")[0] or line[1:].split(" ", 1)[1]
+                    path = line[1:].split(" ", 1)[1]
+                    yield path.rpartition(" (")[0] or path
 
     def refuse_loss(self, *commits: str, untracked: bool = False) -> None:
         """Raise ``ResourceError`` if tracked files were changed, or one of the ``commits`` is nowhere else.

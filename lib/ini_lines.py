@@ -135,6 +135,7 @@ def _first(patterns_by_name: Mapping[Name, Sequence[str]], path: str) -> Name | 
 
 
 def _git_section(name: str) -> str:
+    """Return the name of a section as git compares it: case matters in a subsection only."""
     return SUBSECTION.sub(lambda match: match[1].lower() + match[2], name, count=1)
 
 

@@ -147,6 +147,7 @@ def _scripts() -> list[str]:
 
 
 def _is_script(name: str) -> bool:
+    """Return whether a service has a script that can be executed."""
     path = SCRIPTS / name
     return path.is_file() and os.access(path, os.X_OK)
 
@@ -162,6 +163,7 @@ def _process_exists(pidfile: str) -> bool:
 
 
 def _row(name: str, service: Service) -> Resource:
+    """Return the row of a service, without the attributes that are not known."""
     row: Resource = {"name": name, "state": service.state}
     if service.state != UNKNOWN:
         row["ensure"] = "running" if service.runs else "stopped"

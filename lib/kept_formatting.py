@@ -90,6 +90,7 @@ def _matching_lines(source: list[str], target: list[str]) -> dict[int, int]:
 
 
 def _same(document: Any, expected: Any) -> bool:
+    """Return whether a document has the expected content."""
     # Python's own comparison takes 1, 1.0 and True for equal.
     texts = (json.dumps(value, sort_keys=True) for value in (plain(document, LARGEST_FILE), expected))
     return next(texts) == next(texts)

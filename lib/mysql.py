@@ -102,6 +102,7 @@ class Server:
             connection.close()
 
     def _place(self) -> str:
+        """Return the socket, or the host and port, for a message."""
         host: str = self._config["host"]
         return host if host.startswith("/") else f"{host}:{self._config['port']}"
 
@@ -291,6 +292,7 @@ def _tls(config: Mapping[str, Any]) -> SSLContext:
 
 
 def _text(value: Any) -> Any:
+    """Return a value of a row; the server sends some texts as bytes."""
     return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 

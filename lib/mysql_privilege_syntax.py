@@ -67,6 +67,7 @@ class Target(NamedTuple):
         return self._written(identifier)
 
     def _written(self, quote: Callable[[str], str]) -> str:
+        """Return the target as GRANT has it, its names as ``quote`` returns them."""
         if self.kind == SERVER:
             return "*.*"
         prefix = f"{self.kind} " if self.kind in {PROCEDURE, FUNCTION} else ""

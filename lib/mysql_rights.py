@@ -80,6 +80,7 @@ def _grantees(users: Collection[str] | None) -> str:
 
 
 def _one_right(row: Mapping[str, Any]) -> tuple[Name, dict[Right, str]]:
+    """Return the grant that a row of one right is part of, and that right."""
     user, _, host = row["GRANTEE"][1:-1].rpartition("'@'")
     target = Target(DATABASE, row["Db"]) if "Db" in row else Target(SERVER)
     words = [row["rights"], *([GRANT] if row["IS_GRANTABLE"] == "YES" else [])]
@@ -87,6 +88,7 @@ def _one_right(row: Mapping[str, Any]) -> tuple[Name, dict[Right, str]]:
 
 
 def _some_rights(row: Mapping[str, Any]) -> tuple[Name, dict[Right, str]]:
+    """Return the grant that a row of a set of rights is part of, and these rights, with the column if any."""
     target, column = Target(row.get("kind", ONE_TABLE), row["Db"], row["name"]), row.get("part", "")
     words = row["rights"].split(",") if row["rights"] else []
     return (f"{row['User']}@{row['Host']}", str(target)), {(right(word), column.lower()): column for word in words}

@@ -143,10 +143,12 @@ def switches(words: Mapping[str, str], should: Mapping[str, Any]) -> Iterator[st
 
 
 def _script(*statements: str) -> str:
+    """Return statements as one script whose texts mean the same on every server."""
     return "\n".join(["SET standard_conforming_strings = on;", "SET client_encoding = 'UTF8';", *statements])
 
 
 def _version(path: str) -> int:
+    """Return the version in the path of a program, ``/usr/lib/postgresql/15/...``, or 0."""
     return int(digits) if (digits := path.split("/")[4]).isdecimal() else 0
 
 

@@ -49,6 +49,7 @@ def missing_group(attribute: str, group: Any) -> Iterator[Problem]:
 
 
 def _missing_account(attribute: str, name: Any, kind: str, find: Callable[[str], object]) -> Iterator[Problem]:
+    """Yield a problem if there is no user or group of a name; a number needs none."""
     if name is not None and files.owner_number(name) is None:
         try:
             find(name)

@@ -101,6 +101,7 @@ def write(directory: str, name: str, should: Mapping[str, Any]) -> None:
 
 
 def _describe(path: str, error: OSError) -> str:
+    """Return an error as text; of a link its target, since links are not followed."""
     if os.path.islink(path):  # noqa: PTH114 - a text
         return f"it is a link to {os.readlink(path)}"  # noqa: PTH115 - as above
     return files.describe_error(error, path)
