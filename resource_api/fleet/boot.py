@@ -41,13 +41,14 @@ def unpack(path: str, new: str) -> None:
     """Read the archive whose digest is the name of ``path``, verify it, and unpack it into ``new``, then ``path``."""
     import hashlib
     import lzma
+    from shutil import rmtree
 
     data = sys.stdin.buffer.read(int(sys.stdin.buffer.readline()))
     if hashlib.sha256(data).hexdigest() != os.path.basename(path):
         sys.exit("what has arrived has another digest")
     lock = os.open(os.path.dirname(path), os.O_RDONLY)
     try:
-        remove(new)  # of a killed process with the same number
+        rmtree(new, ignore_errors=True)  # of a killed process with the same number
         index, _, content = lzma.decompress(data).partition(b"\n")
         at = 0
         for name, end, mode in json.loads(index):
@@ -60,19 +61,11 @@ def unpack(path: str, new: str) -> None:
             file.write(str(at))
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not whole(path):
-            remove(path)
+            rmtree(path, ignore_errors=True)
             os.rename(new, path)
     finally:
         os.close(lock)
-        remove(new)
-
-
-def remove(path: str) -> None:
-    """Remove a directory if it exists."""
-    if os.path.lexists(path):
-        import shutil
-
-        shutil.rmtree(path, ignore_errors=True)
+        rmtree(new, ignore_errors=True)
 
 
 def write(kind: str, digests: str) -> None:
