@@ -91,28 +91,21 @@ def _values(text: str, pattern: str) -> Iterator[str]:
             msg = f"'{pattern}': '[{text}]' is no range; write [1:50], [01:20], [a:c] or [1,3,7:9]{hint}"
             raise ValueError(msg)
         low, high = match[1], match[2] or match[1]
-        if low.isdigit() != high.isdigit() or (not low.isdigit() and low.islower() != high.islower()):
+        is_number = low.isdigit()
+        if is_number != high.isdigit() or (not is_number and low.islower() != high.islower()):
             msg = f"'{pattern}': the ends of '{item}' are of two sorts"
             raise ValueError(msg)
-        if not low.isdigit():
-            if low > high:
-                raise ValueError(_backwards(pattern, item))
-            yield from map(chr, range(ord(low), ord(high) + 1))
-            continue
-        if high[0] == "0" and len(high) != len(low):
+        if is_number and high[0] == "0" and len(high) != len(low):
             msg = f"'{pattern}': write both ends of '{item}' with as many digits"
             raise ValueError(msg)
-        numbers = range(int(low), int(high) + 1)
+        numbers = range(int(low), int(high) + 1) if is_number else range(ord(low), ord(high) + 1)
         if not numbers:
-            raise ValueError(_backwards(pattern, item))
+            msg = f"'{pattern}': '{item}' ends before it begins"
+            raise ValueError(msg)
         if len(numbers) > MAX_HOSTS:
             raise ValueError(_too_many(pattern))
         width = _width(low)
-        yield from (str(number).zfill(width) for number in numbers)
-
-
-def _backwards(pattern: str, item: str) -> str:
-    return f"'{pattern}': '{item}' ends before it begins"
+        yield from (str(number).zfill(width) if is_number else chr(number) for number in numbers)
 
 
 def _width(number: str) -> int:

@@ -165,15 +165,9 @@ class Launch:
         if _NAME not in self._buffer:  # most output of logins; the patterns would be slow for a flood
             pass
         elif match := _RUNTIME.search(self._buffer):
-            machine, libc, *version = (part and part.decode("ascii") for part in match.groups())
-            pythons = [
-                f"{name.decode('ascii')} ({escape(reason.decode('utf-8', 'replace').strip())})"
-                for name, reason in _PYTHON.findall(self._buffer)
-            ]
             self.answered = True
+            self._send_runtime(match, _PYTHON.findall(self._buffer))
             self._buffer.clear()
-            platform = HostPlatform(str(machine), str(libc), (int(version[0] or 0), int(version[1] or 0)))
-            self._send_runtime(platform, pythons)
         elif match := _ANSWER.search(self._buffer):
             if match[1] == b"need" and self._archive is not None:
                 self._outgoing.append(self._archive)
@@ -229,11 +223,20 @@ class Launch:
         else:
             self._outgoing.append(self._password.reveal().encode() + b"\n")
 
-    def _send_runtime(self, platform: HostPlatform, pythons: Sequence[str]) -> None:
-        """Send the runtime for a platform; ``pythons``: the interpreters that do not run, with the reason of each."""
+    def _send_runtime(self, requested: re.Match[bytes], pythons: Sequence[tuple[bytes, bytes]]) -> None:
+        """Send the runtime for the platform that a host names.
+
+        ``pythons``: the interpreters of the host that do not run, with the output of each.
+        """
+        machine, libc, *version = (part and part.decode("ascii") for part in requested.groups())
+        platform = HostPlatform(str(machine), str(libc), (int(version[0] or 0), int(version[1] or 0)))
         runtime = self._find_runtime(platform)
         if runtime is None:
-            tried = f"; tried: {', '.join(pythons)}" if pythons else ""
+            reasons = [
+                f"{name.decode('ascii')} ({escape(reason.decode('utf-8', 'replace').strip())})"
+                for name, reason in pythons
+            ]
+            tried = f"; tried: {', '.join(reasons)}" if reasons else ""
             self.problem = (
                 f"it has no Python 3.11 or later, and there is no runtime for {platform}{tried}: install one there, or "
                 "add a runtime with: resource-api hosts runtime add FILE"
