@@ -132,6 +132,7 @@ def needed_libraries(
                 components.setdefault(file.removesuffix(".py"), f"{directory}/{name}")
             elif kind == "lib" and file.endswith(".py"):
                 helpers.append(f"{directory}/{name}")
+    # Only code imports helpers: Python manifests, and the components, of which one may use others.
     if programs or not names.isdisjoint(components):
         names |= set(_names_in_code(read(path)[0] for path in helpers))
     pending = names & components.keys()
