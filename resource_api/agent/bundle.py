@@ -55,7 +55,7 @@ class Bundle(NamedTuple):
 
     @property
     def raw(self) -> bytes:
-        """The bytes of the bundle."""
+        """The bytes of the bundle, equal for equal contents: the index, then the files by name."""
         index = {
             "format": _FORMAT,
             "name": self.name,

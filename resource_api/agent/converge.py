@@ -63,7 +63,10 @@ def locked(directory: str) -> Iterator[None]:
 
 
 def find(agent: Agent) -> SourceVersion:
-    """Return the version to apply; errors are part of the result."""
+    """Return the version to apply: the source's current one if it is verified, else the newest one that was before.
+
+    Errors are part of the result, which has no version if there is none.
+    """
     try:
         if agent.source.kind == "directory":
             check_tree(agent.source.location, agent.trusted)

@@ -115,7 +115,7 @@ def _program() -> list[str]:
 
 def _check_paths(settings: Settings) -> None:
     """Raise ``UsageError`` for a relative path, which is another file in a service."""
-    source = settings["source"]
+    source = settings["source"].removeprefix("file://")
     paths = [*settings["module_path"], *settings["trust_path"], *settings["input_files"], settings["signers"]]
     paths += [settings["directory"], None if "://" in source else source]
     paths += [settings["inputs_key"].path if settings.get("inputs_key") else None]

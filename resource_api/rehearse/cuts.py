@@ -270,7 +270,7 @@ class _Monitor:
 
     @contextmanager
     def running(self, activity: Activity) -> Iterator[None]:
-        """Note a call in the ``with`` block."""
+        """Record a call's subject for the ``with`` block, cut to the size of the memory."""
         text = activity.subject.encode()[: _LONGEST - _NUMBER.size - 1] + b"\0"
         self._memory[_NUMBER.size : _NUMBER.size + len(text)] = text
         try:
@@ -279,7 +279,7 @@ class _Monitor:
             self._memory[_NUMBER.size : _NUMBER.size + 1] = b"\0"
 
     def waiting(self, activity: Activity) -> AbstractContextManager[Callable[[], None]]:  # noqa: ARG002 - the protocol's
-        """Return a context around a wait, which is not noted."""
+        """Return a context around a wait, which is not recorded."""
         return nullcontext(lambda: None)
 
     def writing(self) -> int:

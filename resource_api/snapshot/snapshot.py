@@ -287,9 +287,10 @@ class Snapshot:
     def existing(
         self, definition: TypeDefinition, names: Sequence[Name] | None
     ) -> tuple[list[Resource], dict[Name, str]]:
-        """Read and return the resources of a type; of ``names`` also rows for missing ones (None: all).
+        """Read a type; return its existing resources (``names`` of None), or one row for each of ``names``.
 
-        Also return by name the failures of single resources. Raises ``ProviderError`` if none could.
+        A missing resource has a row with ``ensure: absent``. Also return the failures of single resources by name.
+        Raise ``ProviderError`` if the type could not be read.
         """
         self.read(definition, names)
         if error := self.failure(definition.instance):

@@ -43,7 +43,7 @@ class _Session(Session):
     outcome = ""
 
     def request(self, *arguments: Any, **named: Any) -> Response:
-        """Send a request. Raise ``RequestException``."""
+        """Send a request, and keep its outcome: "", or the reason of the failure. Raise ``RequestException``."""
         try:
             response = super().request(*arguments, **named)
         except RequestException as error:

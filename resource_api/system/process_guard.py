@@ -142,7 +142,7 @@ def _umask() -> int:
 
 
 def _restore(before: _ProcessState) -> None:
-    """Set the process back to an earlier state."""
+    """Set the process back to an earlier state, if anything has changed: most calls change nothing."""
     sys.setrecursionlimit(before.recursion)
     after = _process_state()
     if after == before:

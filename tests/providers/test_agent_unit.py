@@ -67,6 +67,7 @@ def test_the_units_read_no_relative_path(tmp_path: Path) -> None:
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
     for words, reason in (
         (("--from", "site"), "'site' would be another file in a service"),
+        (("--from", "file://site"), "'site' would be another file in a service"),
         (("--from", "https://x/x.bundle", "--signers", "signers"), "'signers' would be another file"),
         (("--from", "/srv", "--timer", "--every", "7m"), "a period that divides an hour"),
     ):

@@ -167,6 +167,7 @@ def unpack(path: str, archive: Archive, options: UnpackOptions, record: UnpackRe
     after = UnpackRecord(
         archive.sha256, options.mode, options.uid, gid=options.gid, members=members, created=before.created | new
     )
+    # Before any change, with the members of both archives: another call knows those of an interrupted one.
     after._replace(sha256="", members={**before.members, **members}).write(path)
     gone = [name for name in before.members if name not in members]
     with files.Batch() as batch:
@@ -178,7 +179,7 @@ def unpack(path: str, archive: Archive, options: UnpackOptions, record: UnpackRe
             if status is not None and stat.S_ISDIR(status.st_mode) != (state.kind == "directory")
         ]
         below = [name for name in gone if any(name.startswith(f"{top}/") for top in turned)]
-        _remove_members(batch, path, [*turned, *below], before.created)
+        _remove_members(batch, path, [*turned, *below], before.created)  # a directory must be empty to be removed
         for member in _members(archive, options):
             _write_member(batch, path, member, after)
         for failed, error in batch.flush():
