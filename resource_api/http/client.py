@@ -88,7 +88,7 @@ class ConnectionPool:
         end = time.monotonic() + self._timeout
         try:
             connection = self._connection()
-        except (OSError, HTTPException) as error:
+        except (OSError, HTTPException, ValueError) as error:  # a ValueError: the proxy's address is none
             raise ServiceUnreachable(_failure_text(error), sent=False) from error
         try:
             if self._proxy is not None and self._origin.scheme == "http":
@@ -208,7 +208,7 @@ def _read_content(response: HTTPResponse) -> bytes:
     return b"".join(parts)
 
 
-def _failure_text(error: OSError | HTTPException) -> str:
+def _failure_text(error: OSError | HTTPException | ValueError) -> str:
     """Return the reason of a failed exchange in words."""
     text = describe_error(error, "") if isinstance(error, OSError) else str(error)
     return text or type(error).__name__
@@ -345,7 +345,26 @@ def _following(response: Response, entries: list[dict[str, object]], paging: Pag
     if counted := paging.page or paging.offset:
         return _with_parameter(path, counted, position) if entries else ""
     url = value if paging.next else response.next_page
-    return urljoin(response.url, str(url)) if url else ""
+    return _follow(response.url, str(url)) if url else ""
+
+
+def _follow(url: str, link: str) -> str:
+    """Return the URL that a link in the answer of ``url`` leads to. Raise ``RequestError`` for one that is no URL."""
+    try:
+        return urljoin(url, link)
+    except ValueError as error:
+        msg = f"{url}: the service names an address that is no URL"
+        raise RequestError(msg) from error
+
+
+def _is_service(url: str) -> bool:
+    """Return whether a service can have this address: it is valid, and has neither a user nor a query."""
+    try:
+        parts = urlsplit(url)
+        is_complete = bool((parts.hostname or "").encode("idna")) and parts.port != 0
+    except ValueError:
+        return False
+    return is_complete and parts.scheme in {"http", "https"} and "@" not in parts.netloc and not parts.query
 
 
 def _with_parameter(path: str, name: str, value: object) -> str:
@@ -378,13 +397,12 @@ class Client:
         that may sign the service's certificate. Raise ``ResourceError`` for another URL than http or https, one with
         a user or a query, and for a header that cannot be sent.
         """
-        parts = urlsplit(url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname or "@" in parts.netloc or parts.query:
+        if not _is_service(url):
             msg = "the address of a service is a URL of http or https without user, password and query"
             raise ResourceError(msg)
         #: The URL that paths are beneath, without a slash at its end.
         self.url = url.rstrip("/")
-        self._origin = (parts.scheme, parts.netloc)
+        self._origin = urlsplit(url)[:2]
         self._mask = Mask()
         all_headers = dict(headers or {})
         if token is not None:
@@ -507,13 +525,13 @@ class Client:
             return response
         end, pause = time.monotonic() + job.timeout, _FIRST_PAUSE
         gone = _GONE if response.request.startswith("DELETE ") else ()
-        answer, url = response, urljoin(response.url, location)
+        answer, url = response, _follow(response.url, location)
         while time.monotonic() < end:
             self._wait(_pause(answer, pause), url, answer)
             pause = min(pause * 2, _LONGEST_JOB_PAUSE)
             answer = self.request("GET", url, allow=(HTTPStatus.SEE_OTHER, *gone))
             if answer.status == HTTPStatus.SEE_OTHER:
-                return self.request("GET", urljoin(url, answer.header("Location")), allow=gone)
+                return self.request("GET", _follow(url, answer.header("Location")), allow=gone)
             if answer.status in gone or (over := job.outcome(answer)) is True:
                 return answer
             if over is False:
@@ -529,11 +547,10 @@ class Client:
 
     def _absolute(self, path: str, query: Mapping[str, object] | None) -> str:
         """Return the URL of a path or link. Raise ``RequestError`` for another origin, which must not get the token."""
-        url = (
-            f"{self.url}{path}" if path.startswith("/") and not path.startswith("//") else urljoin(f"{self.url}/", path)
-        )
+        beneath = path.startswith("/") and not path.startswith("//")
+        url = f"{self.url}{path}" if beneath else _follow(f"{self.url}/", path)
         parts = urlsplit(url)
-        if (parts.scheme, parts.netloc) != self._origin:
+        if parts[:2] != self._origin:
             address = f"{parts.scheme}://{parts.hostname}{parts.path}"
             msg = f"the service names another address, which does not get the token: {address}"
             raise RequestError(msg)
@@ -588,7 +605,7 @@ def _pause(response: Response, otherwise: float) -> float:
         return float(retry_after)
     try:
         return max(0.0, parsedate_to_datetime(retry_after).timestamp() - time.time())
-    except ValueError:
+    except (ValueError, OverflowError):
         return otherwise
 
 

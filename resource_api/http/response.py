@@ -18,9 +18,10 @@ _JOB_HEADERS: Final = ("Azure-AsyncOperation", "Operation-Location")
 _ACCEPTED: Final = 202
 #: The members with the words of an error: of RFC 9457 and 6749, and of most services; the general one first.
 _MESSAGES: Final = ("error", "title", "message", "error_description", "detail", "errors")
-_PAGE_TITLE: Final = re.compile(r"<title[^>]*>([^<]*)</title>", re.IGNORECASE)
-_TAG: Final = re.compile(r"<[^>]*>")
-_NEXT: Final = re.compile(r'<([^>]*)>[^,<]*;\s*rel="?(?:[^",;]*\s)?next[\s",;]?', re.IGNORECASE)
+# No part of these passes a ``<``: the time for a text of many would grow with its square.
+_PAGE_TITLE: Final = re.compile(r"<title[^<>]*>([^<]*)</title>", re.IGNORECASE)
+_TAG: Final = re.compile(r"<[^<>]*>")
+_NEXT: Final = re.compile(r'<([^<>]*)>[^,<]*;\s*rel="?(?:[^",;]*\s)?next[\s",;]?', re.IGNORECASE)
 
 
 class Response(NamedTuple):
@@ -100,9 +101,10 @@ def _fault(error: Exception) -> str:
 def _words(value: object) -> str:
     """Return the messages in JSON; all that is not empty where no member is known to have one."""
     if isinstance(value, dict):
-        messages = list(filter(None, (_words(value[key]) for key in _MESSAGES if value.get(key) not in (None, True))))
-        members = ((key, _words(member)) for key, member in value.items())
-        return ": ".join(dict.fromkeys(messages)) or ", ".join(f"{key}: {words}" for key, words in members if words)
+        # Each member's words are computed once: the time for nested objects would double with each level.
+        words = {key: _words(member) for key, member in value.items()}
+        messages = [words[key] for key in _MESSAGES if value.get(key) not in (None, True) and words[key]]
+        return ": ".join(dict.fromkeys(messages)) or ", ".join(f"{key}: {text}" for key, text in words.items() if text)
     if isinstance(value, list):
         return "; ".join(filter(None, map(_words, value)))
     return "" if value is None else value if isinstance(value, str) else json.dumps(value)

@@ -85,6 +85,13 @@ def test_the_service_says_how_long_to_wait(form: str) -> None:
         assert 0.9 < time.monotonic() - began < 5
 
 
+@pytest.mark.parametrize("after", ["soon", "Thu, 01 Jan 1970 00:00:00 +99999999999999999", "9" * 5000])
+def test_a_time_to_wait_that_is_none_is_ignored(after: str) -> None:
+    """The request is repeated after a pause of the client's own."""
+    with api(replies(Reply(429, None, {"Retry-After": after}), Reply(200, {"a": 1}))) as server:
+        assert http.Client(server.url).get("/x").body == {"a": 1}
+
+
 def test_nobody_waits_for_an_hour() -> None:
     """The error says how long the service asks to wait."""
     with (
@@ -166,6 +173,23 @@ def test_the_token_goes_to_one_origin_only(path: str) -> None:
         http.Client(server.url, token="sesame-street").get("/x")
 
 
+@pytest.mark.parametrize("link", ["http://[", "//[x", "http://a]b/"])
+def test_a_link_that_is_no_address_is_an_error_of_the_request(link: str) -> None:
+    """In a list, in the answer that starts a job, and in the answer that ends one."""
+    with (
+        api(replies(Reply(200, [{"id": 1}], {"Link": f'<{link}>; rel="next"'}))) as server,
+        pytest.raises(http.RequestError, match=r"/x: the service names an address that is no URL"),
+    ):
+        list(http.Client(server.url).items("/x"))
+    wrong = {"Location": link}
+    for planned in ([Reply(202, None, wrong)], [Reply(202, None, {"Location": "/y"}), Reply(303, None, wrong)]):
+        with api(replies(*planned)) as server:
+            client = http.Client(server.url)
+            started = client.post("/x")
+            with pytest.raises(http.RequestError, match="an address that is no URL"):
+                client.finish(started)
+
+
 def test_no_secret_is_in_a_message() -> None:
     """Neither of a header nor of the data that was sent, although the service repeats them."""
 
@@ -191,7 +215,13 @@ def test_a_user_with_a_password_is_a_header() -> None:
     assert "QWxh" not in repr(header)
 
 
-@pytest.mark.parametrize("url", ["ftp://x/", "http://me:secret@x/", "https://", "http://x/?a=b"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("ftp://x/", "http://me:secret@x/", "https://", "http://x/?a=b"),
+        *("http://[", "http://x:port/", "http://x:99999/", "http://a..b/", "http://x:0/"),
+    ],
+)
 def test_an_address_that_is_none_is_refused(url: str) -> None:
     """A password in it would be shown."""
     with pytest.raises(ResourceError, match="without user, password and query") as caught:
@@ -244,6 +274,23 @@ def test_the_fault_of_an_answer_is_said_without_words_of_the_parser(text: str, f
     """And with the request."""
     with pytest.raises(ResourceError, match=f"GET /x: the answer is not JSON: {fault}"):
         _ = http.Response(200, {}, text, "GET /x").body
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        http.Response(200, {"link": "<" * 65_000}),
+        http.Response(500, text="<" * 100_000),
+        http.Response(500, text="<title" * 20_000),
+        http.Response(500, text='{"error":' * 60 + '""' + "}" * 60),
+    ],
+    ids=["link", "tags", "title", "nested"],
+)
+def test_no_answer_keeps_the_client_busy(response: http.Response) -> None:
+    """Whatever a service sends is read in a time that grows with its size alone."""
+    began = time.process_time()
+    assert (response.next_page, len(response.words) < 200_000) == ("", True)
+    assert time.process_time() - began < 1
 
 
 def _numbers(count: int) -> list[dict[str, int]]:
