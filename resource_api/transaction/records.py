@@ -127,7 +127,9 @@ class Records:
         if lifecycle.owned is not None or lifecycle.external:
             return bool(lifecycle.owned) and not lifecycle.external
         recorded = before is not None and before.owned
-        if recorded or run.action in OWNING_ACTIONS or _was_run(run) or _was_absent(run):
+        # Read before this run changed anything, it did not exist.
+        was_absent = run.step.action is Action.CREATE and not run.step.deferred
+        if recorded or was_absent or run.action in OWNING_ACTIONS or _was_run(run):
             return True
         cut = self._intents.get(run.step.entry.key)
         return (cut is not None and cut.makes) or (before is None and self._was_brought_by_ours(run))
@@ -187,11 +189,6 @@ def _failed_status(run: OperationRun, before: Record | None) -> str:
     if replacing and not exists(run.is_):
         return "pending"
     return "tainted" if has_transient_reason(run.step) else "partial"
-
-
-def _was_absent(run: OperationRun) -> bool:
-    """Return whether the resource was read before the run changed anything, and did not exist."""
-    return run.step.action is Action.CREATE and not run.step.deferred
 
 
 def _was_run(run: OperationRun) -> bool:

@@ -51,6 +51,7 @@ class Transaction:
 
     @cached_property
     def _execution(self) -> execution.Execution:
+        """The execution, whose modules are loaded with it."""
         plan, snapshot, is_shown = self._plan, self._snapshot, self._is_shown
         return execution.Execution(plan, snapshot, self._results, self._events, self._recorder, is_shown=is_shown)
 
@@ -90,6 +91,7 @@ class Transaction:
         return RunReport(self._results.reports, summary, exit_code, seconds, outputs, problems=problems, calls=calls)
 
     def _nothing_to_do(self) -> bool:
+        """Return whether every step is in sync, certainly and without a refresh: then nothing is carried out."""
         steps = self._plan.steps
         in_sync = all(step.decision is SAME and not step.refreshed_by and not step.deferred for step in steps)
         return in_sync and not self._context.cancelled

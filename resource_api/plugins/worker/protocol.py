@@ -198,7 +198,7 @@ class Decoder:
     def feed(self, data: bytes) -> Iterator[Frame]:
         """Yield the frames that ``data`` completes. Raise ``ValueError`` for bytes that are no frame."""
         if self._plain and not self._parts and _NAME not in data and not self._line.startswith(_NAME[:1]):
-            self._skip(data)
+            self._pass_on_lines(data)
             return
         first, *rest = data.split(b"\n")
         self._line += first
@@ -209,11 +209,11 @@ class Decoder:
             self._line = bytearray(rest[-1])
         self._check_length()
 
-    def _skip(self, data: bytes) -> None:
+    def _pass_on_lines(self, data: bytes) -> None:
         """Pass on lines of which none can be a frame at once: a host may send very many."""
         lines, end, rest = data.rpartition(b"\n")
         if end:
-            self._check_other(self._line + lines)
+            self._pass_on(self._line + lines)
             self._line = bytearray(rest)
         else:
             self._line += data
@@ -222,13 +222,13 @@ class Decoder:
     def _check_length(self) -> None:
         """Pass on an unfinished line that is too long for a frame, so that it does not fill memory."""
         if len(self._line) >= MAX_LINE:
-            self._check_other(self._line)
+            self._pass_on(self._line)
             self._line = bytearray()
 
     def _frames(self, line: bytes | bytearray) -> Iterator[Frame]:
         """Yield the frame that a whole line completes, if it does."""
         if len(line) >= MAX_LINE or not line.startswith(_MARKS):
-            self._check_other(line)
+            self._pass_on(line)
         elif line.startswith(_MARK) and not self._parts:
             yield self._frame(line[len(_MARK) :])
         else:
@@ -255,8 +255,8 @@ class Decoder:
             _check_size(len(text), self._largest.get(kind, 0))
         return Frame(kind, body)
 
-    def _check_other(self, line: bytes | bytearray) -> None:
-        """Pass on a line, or the beginning of a long one, that is no frame."""
+    def _pass_on(self, line: bytes | bytearray) -> None:
+        """Pass on a line that is no frame, or the beginning of a long one. Raise ``ValueError`` where none may come."""
         if line.startswith(_MARKS):
             msg = f"a line of more than {MAX_LINE >> 20} MiB"
             raise ValueError(msg)

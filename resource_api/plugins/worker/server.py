@@ -423,9 +423,11 @@ class _Server:
         }
 
     def _definition(self) -> TypeDefinition:
+        """Return the type, for the one instance that is served."""
         return self._registry.type(split_instance(self._instance)[0]).for_instance(self._instance)
 
     def _close(self, *, interrupted: bool) -> Mapping[str, object]:
+        """Close the provider; return the body of the frame ``closed``, which has none."""
         self._providers.close(interrupted=interrupted)
         return {}
 
@@ -480,7 +482,7 @@ class _Server:
         """Call one method with the arguments that it expects; return plain data."""
         call = getattr(provider, method)
         if method in _BATCHED:
-            return [_answer(context, method, call, item) for item in arguments[0]]
+            return [_answer_one(context, method, call, item) for item in arguments[0]]
         if method in context.type.functions:
             return call(context, **arguments[0])
         if method == "preflight":
@@ -522,7 +524,7 @@ class _Server:
         )
 
 
-def _answer(
+def _answer_one(
     context: Context, method: str, call: Callable[..., object], arguments: Sequence[object]
 ) -> Mapping[str, object]:
     """Return the answer to one of many calls, or the error that it raised."""
