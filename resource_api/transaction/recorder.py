@@ -154,9 +154,11 @@ class Recorder:
                     drop.append(run.key)
             elif (record := self._records.record(run, plain=plain)) is not None:
                 put.append(record)
-                if self._plan.prior.predecessors:
-                    put += self._predecessor_to_delete(run)
-                    drop += self._removed_predecessor(run, record)
+                if old := self._plan.prior.predecessors.get(run.step.entry.index):
+                    if run.step.create_first and run.status is not Status.FAILED:
+                        put.append(self._predecessor_to_delete(run, old))
+                    elif run.action is Action.REPLACE and not run.step.create_first and exists(record.is_):
+                        drop.append(old.key)  # it was deleted first, and its replacement exists now
         resolved = [*self._resolved_intents(unchanged), *(run.key for run in ended)]
         dropped = set(drop)
         put = [record for record in put if record.key not in dropped] if dropped else put
@@ -189,22 +191,13 @@ class Recorder:
         old = self._plan.prior.state.records.get(run.key) or self._imported.get(run.key)
         return None if old is None else old._replace(is_=None, status="pending")
 
-    def _removed_predecessor(self, run: OperationRun, record: Record) -> list[RecordKey]:
-        """Return the key of the record of a resource that was deleted first, once its replacement exists."""
-        old = self._plan.prior.predecessors.get(run.step.entry.index)
-        first = old is not None and run.action is Action.REPLACE and not run.step.create_first
-        return [old.key] if old is not None and first and exists(record.is_) else []
-
-    def _predecessor_to_delete(self, run: OperationRun) -> list[Record]:
+    def _predecessor_to_delete(self, run: OperationRun, old: Record) -> Record:
         """Return the record of a replaced resource that still exists, for its deletion."""
-        old = self._plan.prior.predecessors.get(run.step.entry.index)
-        if old is None or not run.step.create_first or run.status is Status.FAILED:
-            return []
         lifecycle = old.lifecycle._replace(retain=run.step.entry.meta.lifecycle.retain)
         (renamed,) = former_names.with_unique_titles([old], self._used_references)
         self._used_references.add(renamed.reference)
         successor = str(run.step.reference)
-        return [renamed._replace(status="replaced", lifecycle=lifecycle, successor=successor)]
+        return renamed._replace(status="replaced", lifecycle=lifecycle, successor=successor)
 
     @cached_property
     def _used_references(self) -> set[Reference]:
