@@ -57,8 +57,8 @@ class Backup(NamedTuple):
 
 
 def backup_directory() -> str:
-    """Return the default backup directory, for manifests that name none. Raise ``UsageError``."""
-    return os.environ.get(DIRECTORY_VARIABLE) or f"{state_directory(os.environ)}/backups"
+    """Return the absolute path of the default backup directory, for manifests that name none. Raise ``UsageError``."""
+    return os.path.abspath(os.environ.get(DIRECTORY_VARIABLE) or f"{state_directory(os.environ)}/backups")
 
 
 def list_backups(directory: str) -> list[Backup]:

@@ -37,6 +37,16 @@ def kept(store: Path, path: Path) -> Backup:
     return list_backups(str(store))[-1]
 
 
+def test_the_directory_may_be_named_by_a_relative_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A relative path in the variable begins at the working directory."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(backups.DIRECTORY_VARIABLE, "copies")
+    (tmp_path / "f").write_text("old")
+    with BackupStore(backups.backup_directory()) as store:
+        store.keep(f"{tmp_path}/f")
+    assert [backup.path for backup in list_backups(f"{tmp_path}/copies")] == [f"{tmp_path}/f"]
+
+
 @given(st.lists(COPIES, max_size=8))
 def test_the_newest_copies_that_fit_are_kept(found: list[Backup]) -> None:
     """The kept ones are the end of the list; one more would be too old, or too much."""
