@@ -135,15 +135,18 @@ class _MissingKeyError(KeyError):
         return str(self.args[0])
 
 
+def _key_as_attribute(self: Any, name: str) -> Any:
+    """Return the value of a mapping's key; raise ``AttributeError`` with the keys that exist."""
+    try:
+        return self[name]
+    except KeyError as error:
+        raise AttributeError(str(error)) from None
+
+
 class View(dict[str, Any]):
     """A mapping whose keys are attributes too: ``m.host.name``; mapping methods take precedence."""
 
-    def __getattr__(self, name: str) -> Any:
-        """Return the value of a key; raise ``AttributeError`` with the keys that exist."""
-        try:
-            return self[name]
-        except KeyError as error:
-            raise AttributeError(str(error)) from None
+    __getattr__ = _key_as_attribute
 
     def __missing__(self, name: str) -> Any:
         """Raise ``KeyError`` with the keys that exist."""
@@ -182,12 +185,7 @@ class ManifestFacts(Mapping[str, Any]):
             msg = f"there is no fact '{name}'; {advice}"
             raise _MissingKeyError(msg) from None
 
-    def __getattr__(self, name: str) -> Any:
-        """Read a fact; raise ``AttributeError`` with all names."""
-        try:
-            return self[name]
-        except KeyError as error:
-            raise AttributeError(str(error)) from None
+    __getattr__ = _key_as_attribute
 
     def __iter__(self) -> Iterator[str]:
         """Yield the names, without reading facts."""

@@ -75,11 +75,9 @@ def read(text: bytes, file: str) -> Document:
     builder = _Builder(text)
     try:
         data = builder.document()
-    except _PositionedError as error:
-        if error.code == "limit":
+    except (_PositionedError, _DuplicateKey, YAMLError) as error:
+        if isinstance(error, _PositionedError) and error.code == "limit":
             raise document.manifest_error(file, _position(error.mark), error.code, error.message, error.hint) from None
-        raise ManifestError(_ProblemCollector(text, decoded, file).all_problems()) from None
-    except (_DuplicateKey, YAMLError):
         raise ManifestError(_ProblemCollector(text, decoded, file).all_problems()) from None
     heads = {section: {key: _position(mark) for key, mark in marks.items()} for section, marks in builder.heads.items()}
     return Document(data, file, text, lambda: _index(text), heads)
