@@ -21,7 +21,7 @@ TARGET ?=
 # The tests that rehearse, whose machine must be as before.
 REHEARSALS := $(wildcard tests/scenarios/test_rehearse*.py) tests/hostile/test_rehearsals.py
 
-.PHONY: help run man docs dist deb bench bench-peers fuzz quick test test-peers test-all test-release tools lint format clean
+.PHONY: help run man docs dist deb bench bench-peers fuzz quick test test-peers test-all test-release coverage tools lint format clean
 # The tools come before the environment that may need them.
 .NOTPARALLEL:
 
@@ -30,7 +30,8 @@ help:
 	@echo 'make quick            the pure and in-process tests: under a minute (PYTEST_ARGS=...)'
 	@echo 'make test             all checks: layout, lint, types, layers, tests (PYTEST_ARGS=...)'
 	@echo 'make test-peers       the tests that need large peers (tests/peers), such as official Terraform providers'
-	@echo 'make test-all         all of each: every law of every type, every point of the fault sweeps; coverage: two hours'
+	@echo 'make test-all         all of each: every law of every type, every point of the fault sweeps'
+	@echo 'make coverage         the lines and branches that the tests run, with all cases of each law'
 	@echo 'make test-release     the releases: reproducible, installed alone; states and plans of older ones'
 	@echo 'make fuzz [SECONDS=60] [TARGET=name] fuzz whatever reads bytes; what breaks a law is kept as an entry of the corpus'
 	@echo 'make lint             the checks that run nothing: layout, lint, types, layers'
@@ -139,15 +140,20 @@ PEERS := $(wildcard tests/peers)
 test-peers: tools .venv/.test
 	@$(if $(PEERS),$(BIN)/python -m tests.batches $(PEERS) -- $(PYTEST_ARGS),echo 'No test needs a large peer.')
 
-COVERAGE := COVERAGE_FILE=$(CURDIR)/.venv/coverage/data $(BIN)/python -m coverage
-
 test-all: tools lint .venv/python-trixie/python
-	@mkdir -p .venv/coverage .venv/faults
-	@HYPOTHESIS_PROFILE=whole FAULTS_ALL_POINTS=.venv/faults $(COVERAGE) run -m tests.batches $(LINTED) -- $(PYTEST_ARGS)
-	@$(COVERAGE) combine --quiet && $(COVERAGE) report
+	@mkdir -p .venv/faults
+	@$(BIN)/python -m compileall -q -j 0 $(SOURCES)
+	@HYPOTHESIS_PROFILE=whole FAULTS_ALL_POINTS=.venv/faults $(BIN)/python -m tests.batches $(LINTED) -- $(PYTEST_ARGS)
 	@$(BIN)/python -m tests.faults.report .venv/faults
 	@$(BIN)/python -m tests.watched_machine --but /tmp/rehearsals --but /var/cache/apt $(BIN)/python -m pytest -q -p no:cacheprovider \
 	  --basetemp /tmp/rehearsals -k 'not seen_on_the_machine' $(REHEARSALS)
+
+COVERAGE := COVERAGE_FILE=$(CURDIR)/.venv/coverage/data $(BIN)/python -m coverage
+
+coverage: tools .venv/.test .venv/python-trixie/python
+	@mkdir -p .venv/coverage
+	@$(COVERAGE) run -m tests.batches $(LINTED) -- $(PYTEST_ARGS)
+	@$(COVERAGE) combine --quiet && $(COVERAGE) report
 
 test-release: tools .venv/.test .venv/.release
 	@$(BIN)/python -m pytest -q -p no:cacheprovider tests/release
