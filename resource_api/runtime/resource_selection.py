@@ -367,18 +367,24 @@ def find_resources(call: ResourceCall) -> ShownResources:
         listed = select_resources([(definition, rows)], name, filters)
         _log_failures(reader.run.log, definition.name, failures)
         return ShownResources(listed, int(bool(failures)), selected, is_listing=True)
-    identity, code = partial(canonical_identity, definition, name, attributes), 0
-    read = partial(reader.read_all, definition.name, identity, strict=strict, selected=selected)
+    flags: dict[str, Any] = {"strict": strict, "selected": selected}
+    read = partial(reader.read_all, definition.name, partial(canonical_identity, definition, name, attributes), **flags)
+    code = 0
     if not attributes.keys() <= set(definition.namevars):
-        if definition.identity is not None:
-            msg = f"a {capitalize_type(definition.name)} has a name in a manifest only; declare it there to change it"
-            raise UsageError(msg)
-        if option := next((option for option in ("filters", "edit") if options.get(option)), None):
-            msg = f"--{option.removesuffix('s')} cannot be combined with ATTR=VALUE"
-            raise UsageError(msg)
-        flags: dict[str, Any] = {"noop": bool(options.get("noop")), "strict": strict, "selected": selected}
-        target = Reference(definition.name, name)
-        code = call.end_change(call.runtime.change_resource(definition, target, read()[0], attributes, **flags))
+        _check_change(options, definition)
+        target, noop = Reference(definition.name, name), bool(options.get("noop"))
+        report = call.runtime.change_resource(definition, target, read()[0], attributes, noop=noop, **flags)
+        code = call.end_change(report)
         if code not in {0, 2}:
             return ShownResources(None, code)
     return ShownResources(select_resources([(definition, read())], None, filters), code, selected)
+
+
+def _check_change(options: Mapping[str, object], definition: TypeDefinition) -> None:
+    """Raise ``UsageError`` for a type whose resources only manifests can name, and for options of a listing."""
+    if definition.identity is not None:
+        msg = f"a {capitalize_type(definition.name)} has a name in a manifest only; declare it there to change it"
+        raise UsageError(msg)
+    if option := next((option for option in ("filters", "edit") if options.get(option)), None):
+        msg = f"--{option.removesuffix('s')} cannot be combined with ATTR=VALUE"
+        raise UsageError(msg)
