@@ -72,8 +72,6 @@ class Display:
         """
         self._session = session
         self._work = work
-        self._tracing = session.tracing
-        self._command = work.command
         self._run = run
         self._merge = merge
         self._out = out
@@ -82,12 +80,12 @@ class Display:
         self._json = session.json and work.command != "resource"
         #: Whether lines are shown as they come, and not in groups of hosts.
         self._every_line = not session.json and session.log.enabled("info")
-        self._shown = 0
-        self._failed = list[str]()
+        #: The number of groups that have been shown, and the names of failed hosts.
+        self._shown, self._failed = 0, list[str]()
+        #: When the run began, and when the line of progress and the notice without a terminal are due.
         self._began = self._next = time.monotonic()
         self._notice = self._began + _NOTICE
         self._live: LiveLines | None = None
-        self._stdout_color = session.output.style.color
         #: Whether a question waits for its answer; a signal handler that raises ``InterruptedError`` ends the wait.
         self.question_open = False
 
@@ -106,16 +104,16 @@ class Display:
 
     def host_started(self, host: Host, batch: int) -> None:
         """Emit the start of a host."""
-        if self._tracing is not None:
-            self._tracing.host_started(host.name)
+        if self._session.tracing is not None:
+            self._session.tracing.host_started(host.name)
         if self._json:
             self._emit("host_start", {"host": host.name, "batch": batch})
 
     def host_event(self, host: str, document: Mapping[str, object]) -> None:
         """Emit a document with its host, or show its lines at once."""
         kind = document["type"]
-        if self._tracing is not None:
-            self._tracing.host_event(host, document)
+        if self._session.tracing is not None:
+            self._session.tracing.host_event(host, document)
         if kind == "result" and self._out is not None:
             saved_plan.write_document(f"{self._out}/{host}.json", document.get("document"))
         if kind == "result" and self._on_result is not None:
@@ -131,12 +129,12 @@ class Display:
         """Emit the outcome of a host, or show its error at once."""
         if not report.succeeded:
             self._failed.append(report.name)
-        if self._tracing is not None:
-            self._tracing.host_ended(report)
+        if self._session.tracing is not None:
+            self._session.tracing.host_ended(report)
         if self._json:
             body: dict[str, object] = {"host": report.name, "status": report.status, "summary": report.summary}
             body |= {"error": report.error or None, "seconds": round(report.seconds, 6), "batch": report.batch}
-            self._emit("host_end", {**body, "exit_code": report.code} if self._command == "run" else body)
+            self._emit("host_end", {**body, "exit_code": report.code} if self._work.command == "run" else body)
         elif self._every_line and report.error and report.status != "untouched":
             for line in text.prefixed(report.name, [text.error(report.error)]):
                 self._session.output.error_text(line)
@@ -147,7 +145,7 @@ class Display:
             self._emit("batch_end", _batch(batch))
         groups = self._merge.in_order(self._merge.groups[self._shown :])
         self._shown = len(self._merge.groups)
-        if self._session.json or self._answers is not None or self._command == "resource":
+        if self._session.json or self._answers is not None or self._work.command == "resource":
             return
         if not self._every_line:
             self._session.output.print(self._group_lines(groups))
@@ -223,21 +221,21 @@ class Display:
         if self._answers is not None:
             self._answers.show(reports)
             return
-        if self._command == "resource":
+        if self._work.command == "resource":
             self._show_table(reports)
             return
         noop = bool(self._session.settings.get("noop"))
         if stop:
             self._session.log.write("warning", "", f"stopped: {stop}")
         self._session.output.print(self._output_lines())
-        command = " ".join(filter(None, (self._command, str(self._work.options.get("subcommand") or ""))))
+        command = " ".join(filter(None, (self._work.command, str(self._work.options.get("subcommand") or ""))))
         line = text.summary(command, self._shown_counts(counts), seconds, noop=noop)
         failed = any(counts[status] for status in counts if status not in SUCCEEDED)
         self._session.output.print(line + text.rerun(self._run, remaining=can_rerun and failed))
 
     def _shown_counts(self, counts: Mapping[str, int]) -> Mapping[str, int]:
         """Return the counts of hosts by the statuses of this command."""
-        return text.of_programs(counts) if self._command == "run" else counts
+        return text.of_programs(counts) if self._work.command == "run" else counts
 
     def document(self, reports: Sequence[HostReport], started: float, stop: str, code: int) -> FleetJson:
         """Return the document of the run, for reporters."""
@@ -246,7 +244,7 @@ class Display:
             "kind": "fleet",
             "format_version": 1,
             "tool_version": __version__,
-            "command": self._command,
+            "command": self._work.command,
             "run": self._run,
             "started": started,
             "ended": ended,
@@ -279,17 +277,15 @@ class Display:
 
     def _group_lines(self, groups: Sequence[HostGroup]) -> Iterator[str]:
         """Yield the results of hosts, equal ones once under the names of their hosts."""
-        ordered = sorted(groups, key=lambda group: text.ORDER.index(group.status))
-        for group in ordered:
-            documents = group.documents()
-            lines = [line for document in documents for line in self._lines(document, color=self._stdout_color)]
+        style = self._session.output.style
+        for group in sorted(groups, key=lambda group: text.ORDER.index(group.status)):
+            lines = [line for document in group.documents() for line in self._lines(document, color=style.color)]
             if group.more:
                 lines.append(f"… {group.more} more")
             if reason := group.reason():
-                lines.append(text.error(reason, self._session.output.style.paint))
+                lines.append(text.error(reason, style.paint))
             if lines:
-                names = host_names.fold(group.hosts)
-                yield from text.group(names, len(group.hosts), lines, self._session.output.style.paint)
+                yield from text.group(host_names.fold(group.hosts), len(group.hosts), lines, style.paint)
 
     def _output_lines(self) -> Iterator[str]:
         """Yield the outputs of the hosts' stacks, with equal ones folded."""
