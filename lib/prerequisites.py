@@ -5,7 +5,7 @@ from __future__ import annotations
 import grp
 import os
 import pwd
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -68,9 +68,28 @@ def written_in_place(paths: Mapping[Name, str], *, follow: bool = True) -> Itera
     reasons = files.why_not_replaced(paths.values(), follow=follow)
     for name, path in paths.items():
         yield from ((name, problem) for problem in locked(os.path.realpath(path) if follow else path))
-        if path in reasons:
+        if is_read_only(os.path.realpath(path) if follow else path):
+            yield name, Problem(None, f"'{path}' is on a read-only file system", brought_by=("exec", "mount"))
+        elif path in reasons and _can_others_replace(path):
+            message = f"{reasons[path]}, and other users can write to a directory on its path, so it is not overwritten"
+            yield name, Problem(None, message, brought_by=("exec",))
+        elif path in reasons:
             message = f"{reasons[path]}, so it is overwritten where it is, which is not atomic"
             yield name, Problem(None, message, severity="warning")
+
+
+def is_read_only(path: str) -> bool:
+    """Return whether a file, or the directory of a new one, is on a file system that is mounted read-only."""
+    with suppress(OSError):
+        place = path if os.path.lexists(path) else os.path.dirname(path)  # noqa: PTH120 - text in, text out
+        return bool(os.statvfs(place).f_flag & os.ST_RDONLY)
+    return False
+
+
+def _can_others_replace(path: str) -> bool:
+    """Return whether other users can put another file in the place of one."""
+    with files.Batch() as batch:
+        return batch.can_others_replace(path)
 
 
 def locked(path: str, *, removed: bool = False) -> Iterator[Problem]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from lib import file_parts, listing, prerequisites
 from lib.sensitive import reveal
 from lib.whole_directory import WholeDirectory
-from resource_api import BaseProvider, Command, Problem, files
+from resource_api import BaseProvider, Command, Planned, Problem, files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -95,6 +95,11 @@ class Provider(BaseProvider):
         if one and all(context.type.accepts[attribute](value) for attribute, value in one.items()):
             return one
         return {"content": f"{files.printable(text).rstrip()}\n"}
+
+    def plan(self, _context: Context, _name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> Planned:
+        """Show the content that one rule takes the place of."""
+        replaced = is_ is not None and is_.get("content") and should["ensure"] != "absent" and not should.get("content")
+        return Planned(changes=["content"] if replaced else [])
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield that sudo is missing, or else the errors of the rules that it refuses."""

@@ -72,5 +72,5 @@ that is not one such rule is shown with its `content`.
         ),
     },
     autorequires={"package": "sudo", "user": "$user", "file": "/etc/sudoers.d"},
-    features={"canonicalize", "preflight", "preflight_of_removals", "simple_get_filter", "validate"},
+    features={"canonicalize", "plan", "preflight", "preflight_of_removals", "simple_get_filter", "validate"},
 )

@@ -90,6 +90,32 @@ def test_a_mounted_file_is_written(kind: str, tmp_path: Path) -> None:
     assert warned(resources) == []
 
 
+@pytest.mark.usefixtures("machine")
+@pytest.mark.parametrize("kind", CASES)
+def test_a_mounted_file_that_cannot_be_written_is_named_in_plan_and_error(kind: str, tmp_path: Path) -> None:
+    """Because other users could put another file there, or because the mount is read-only."""
+    title, declared, before, _ = CASES[kind]
+    (tmp_path / "etc").mkdir()
+    path = tmp_path / "etc" / "mounted"
+    path.touch()
+    Path(f"{path}.part").write_bytes(b"x\n")
+    mount_file(tmp_path, path, before)
+    attributes = {
+        name: str(path) if value == "{}" else [f"{path}.part"] if name == "source" else value
+        for name, value in declared.items()
+    }
+    resources = {title.replace("{}", str(path)): attributes}
+    os.chown(path.parent, 65534, 65534)
+    refusal = "and other users can write to a directory on its path, so it is not overwritten"
+    assert f"'{path}' is a mount point, {refusal}" in warned(resources)
+    assert reason(run(resources)[0])
+    os.chown(path.parent, 0, 0)
+    subprocess.run(["mount", "-o", "remount,ro,bind", path], check=True)
+    assert f"'{path}' is on a read-only file system" in warned(resources)
+    assert "read-only file system" in reason(run(resources)[0])
+    assert path.read_bytes() == before
+
+
 @pytest.mark.parametrize("locked", [True, False])
 @pytest.mark.parametrize("kind", CASES)
 def test_a_file_that_an_attribute_locks_is_named_in_plan_and_error(kind: str, *, locked: bool, tmp_path: Path) -> None:

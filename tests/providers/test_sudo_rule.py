@@ -218,6 +218,17 @@ def test_a_rule_is_whole() -> None:
             apply(**wrong)
 
 
+def test_the_content_that_a_rule_takes_the_place_of_is_in_the_plan() -> None:
+    """Otherwise the other lines of the file would go unseen."""
+    (DIRECTORY / "ra-test").write_text("Defaults:nobody !requiretty\nnobody ALL = /bin/ls\n")
+    (DIRECTORY / "ra-test").chmod(0o440)
+    resources = {"Sudo_rule[ra-test]": RULE}
+    plan = Runtime(Registry.from_path(), log=Log("off")).plan({"resources": resources})
+    changes = {change["attribute"]: change for change in plan.to_dict()["steps"][0]["changes"]}
+    assert changes["content"]["is"] == "Defaults:nobody !requiretty\nnobody ALL = /bin/ls\n"
+    converge(resources)
+
+
 def test_a_directory_that_sudo_does_not_read_is_reported_by_the_plan() -> None:
     """Its rules would have no effect."""
     main = Path("/etc/sudoers")
