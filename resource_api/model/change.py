@@ -325,6 +325,7 @@ def large_change(definition: TypeDefinition, difference: Difference) -> Differen
 
 
 def _is_secret(definition: TypeDefinition, difference: Difference) -> bool:
+    """Return whether a value of a difference is a secret or contains one."""
     return any(map(is_secret, conceal_difference(definition, difference).values))
 
 

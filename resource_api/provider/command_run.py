@@ -192,6 +192,7 @@ class ProgramRun:
             self._fail_to_start(error)
 
     def _locate(self) -> str:
+        """Return the path of the program, which only root, the caller and the user that it runs as can change."""
         return program_checks.locate(self.argv[0], self._user.uid if self._user else 0)
 
     def _fail_to_start(self, error: OSError) -> NoReturn:

@@ -302,6 +302,9 @@ def _limit_texts(low: float | None, high: float | None) -> list[str]:
     return ["default" if low is None else repr(low), *([] if high is None else [repr(high)])]
 
 
+# Each of the following builds the data type of a term with these arguments, or raises ``DataTypeError``.
+
+
 def _string(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
     low, high = _limits(term, arguments, least=0)
     return make("String", predicates.string(low, high), _limit_texts(low, high), low=low, high=high)

@@ -131,6 +131,7 @@ class Mask:
         return self._masked(text)
 
     def _masked(self, text: str) -> str:
+        """Return a text with its secrets masked, whatever its windows show."""
         if not (spans := self._spans(text)):
             return text
         pieces, position = list[str](), 0
