@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from resource_api.fleet.connections import Host
-from tests.fleet.carrier_compliance import CarrierCompliance
-from tests.fleet.pipe_connections import PipeConnections
+from resource_api.testing.carrier_compliance import CarrierCompliance
+from resource_api.testing.pipe_connections import PipeConnections
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

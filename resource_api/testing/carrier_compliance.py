@@ -1,7 +1,9 @@
-"""The laws of connections to hosts, as a test class to inherit.
+"""The laws of connections to hosts, as a test class that an author inherits. Needs pytest.
 
 Jobs really run, with a provider that misbehaves as the law requires. The subclass connects to hosts and kills them.
 """
+
+# ruff: noqa: S101, PLR2004 - a law is an assertion, and a number in it is the law itself
 
 from __future__ import annotations
 
