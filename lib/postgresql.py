@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from resource_api import Context
 
+#: The lines of a message of psql that show a statement or advice.
+HIDDEN = ("LINE ", "HINT:", "CONTEXT:", "QUERY:", "LOCATION:")
 #: A name of an object that needs no more than quotes, as long as the server keeps. ``pg_`` begins its own names.
 NAME = r"Pattern[/\A(?!pg_)[A-Za-z_][A-Za-z0-9_.@$-]{0,62}\z/]"
 #: The programs in Debian; the one on the search path is a script that finds them.
@@ -79,7 +81,7 @@ class Server:
 
     def _run(self, script: str | Sensitive[str]) -> str:
         """Run a script. A password reaches psql through a pipe, all that is no secret in its environment."""
-        options = ("-XqAtw", "-v", "ON_ERROR_STOP=1", "-v", "VERBOSITY=terse", "-v", "SHOW_CONTEXT=never")
+        options = ("-XqAtw", "-v", "ON_ERROR_STOP=1", "-v", "SHOW_CONTEXT=never")
         connection = {key: str(self._config[key]) for key in ("host", "port", "user", "sslmode", "database")}
         variables = {f"PG{key.upper()}": value for key, value in connection.items()}
         variables |= {"PGCONNECT_TIMEOUT": "10", "PGAPPNAME": "resource-api"}
@@ -153,9 +155,17 @@ def _version(path: str) -> int:
 
 
 def _reason(stderr: str) -> str:
-    """Return the messages of psql in one line, without the program and the number of the line."""
-    lines = [line.removeprefix("psql: ").removeprefix("error: ") for line in stderr.splitlines() if line.strip()]
-    return "; ".join(line.partition(":  ")[2] or line for line in lines)
+    """Return the messages of psql and their details in one line, without the program, statements and advice."""
+    texts, is_shown = [], True
+    for line in filter(None, map(str.strip, stderr.splitlines())):
+        if line.startswith(HIDDEN):
+            is_shown = False
+        elif ":  " in line:
+            is_shown = True
+        if is_shown:
+            text = line.removeprefix("psql: ").removeprefix("error: ")
+            texts.append(text.partition(":  ")[2] or text)
+    return "; ".join(texts)
 
 
 def _checked(_context: Context, config: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from resource_api import ResourceError, Runtime
+from resource_api import ManifestError, ResourceError, Runtime
 from tests import bundled
 from tests.providers.applied import REGISTRY, reason, run
 
@@ -101,3 +101,16 @@ def test_a_guard_with_single_quotes_is_shown_in_double_ones() -> None:
     """As the reason of a run."""
     [step] = Runtime(REGISTRY).plan({"resources": {"Exec[true]": {"onlyif": "sh -c 'exit 0'"}}}).steps
     assert step.decision.reasons == ("\"sh -c 'exit 0'\" succeeds",)
+
+
+@pytest.mark.parametrize("title", ["?", "a b c d e f g h", "/a"])
+def test_a_title_that_lacks_a_namevar_is_the_only_problem(title: str) -> None:
+    """A provider judges no resource without its name, and its code is no part of a message."""
+    types = [definition for definition in map(REGISTRY.type, REGISTRY.names()) if len(definition.namevars) > 1]
+    assert types
+    for definition in types:
+        resources = {f"{definition.name.capitalize()}[{title}]": {}}
+        with pytest.raises(ManifestError) as caught:
+            run(resources)
+        assert "failed: " not in str(caught.value), definition.name
+        assert ".py:" not in str(caught.value), definition.name

@@ -176,7 +176,7 @@ def test_a_role_that_owns_something_stays(cluster: Cluster, role: str) -> None:
     cluster.sql(f'CREATE SCHEMA ra_test AUTHORIZATION "{role}"')
     report = apply(cluster.config, {f"Postgresql_role[{role}]": {"ensure": "absent"}})
     cluster.sql("DROP SCHEMA ra_test")
-    assert "cannot be dropped because some objects depend on it" in reason(report)
+    assert "cannot be dropped because some objects depend on it; owner of schema ra_test" in reason(report)
 
 
 def test_a_name_that_the_server_would_cut_off_is_refused() -> None:
