@@ -66,9 +66,13 @@ class Provider(BaseProvider):
                     self._change(name, is_, should)
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield that the program is missing."""
+        """Yield that the program is missing, and the choices that do not exist: it installs none of these."""
         missing = list(prerequisites.missing_program(None, "update-alternatives", needs="Package[dpkg]"))
         yield from ((name, problem) for name in changes for problem in missing)
+        for name, should in changes.items():
+            for path, choice in (should.get("choices") or {}).items():
+                if choice != "absent":
+                    yield from ((name, problem) for problem in prerequisites.missing_file("choices", path))
 
     def _change(self, name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> None:
         """Install and remove choices, choose one, and restore the links."""

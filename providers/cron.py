@@ -113,6 +113,10 @@ class Provider(BaseProvider):
         for name in changes:
             missing = [*prerequisites.missing_program(None, "crontab", needs="Package[cron]")]
             missing += prerequisites.missing_user("user", name[1])
+            if (spool := _spool()) is not None:
+                reasons = files.why_not_replaced([f"{spool}/{name[1]}"]).values()
+                messages = [f"{reason}, and crontab(1) cannot replace it" for reason in reasons]
+                missing += [Problem(None, message, brought_by=("exec", "mount")) for message in messages]
             yield from ((name, problem) for problem in missing)
         for user in {user: None for _, user in changes}:
             states = {name: should for (name, owner), should in changes.items() if owner == user}

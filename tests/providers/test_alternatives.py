@@ -11,7 +11,7 @@ import pytest
 from resource_api import ManifestError, Runtime
 from resource_api.system.log import Log
 from resource_api.testing import ProviderCompliance
-from tests.providers.applied import REGISTRY, reason, run
+from tests.providers.applied import REGISTRY, reason, run, warned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -57,6 +57,13 @@ def test_a_group_is_made_and_the_best_choice_is_used(bins: Path) -> None:
     assert run(declared)[0].summary.unchanged == 1
     assert run({"Alternatives[ra-test]": {"ensure": "absent"}})[0].summary.deleted == 1
     assert sorted(path.name for path in bins.iterdir()) == ["one", "two", "two.1"]
+
+
+def test_a_choice_that_does_not_exist_is_reported_by_the_plan(bins: Path) -> None:
+    """update-alternatives installs none, and removes one all the same."""
+    declared = group(bins, choices={f"{bins}/none": {"priority": 1}, f"{bins}/gone": "absent"})
+    assert warned({"Alternatives[ra-test]": declared}) == [f"'{bins}/none' does not exist"]
+    assert warned({f"File[{bins}/none]": {"content": ""}, "Alternatives[ra-test]": declared}) == []
 
 
 def test_a_choice_is_set_for_good_and_left_to_the_priorities_again(bins: Path) -> None:

@@ -18,7 +18,8 @@ from resource_api.provider.context import RunContext, Subject
 from resource_api.system.log import Log
 from resource_api.testing import Neighbour, ProviderCompliance
 from tests import bundled
-from tests.providers.applied import warned
+from tests.namespaces import bind, private_mounts
+from tests.providers.applied import reason, run, warned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -369,6 +370,19 @@ def test_an_added_job_is_read_back_and_removed_without_a_trace(content: bytes, j
     assert table.content == added
     cron.edit(table, {name: None})
     assert table.content == content
+
+
+def test_a_crontab_that_is_a_mount_point_is_reported_by_the_plan(tmp_path: Path) -> None:
+    """Because crontab(1) replaces files."""
+    crontab("nobody", "-", content=b"# none\n")
+    (tmp_path / "table").write_bytes((SPOOL / "nobody").read_bytes())
+    job = {f"Cron[{NAME}]": {"user": "nobody", "command": "/bin/true"}}
+    with private_mounts():
+        bind(tmp_path / "table", str(SPOOL / "nobody"))
+        message = f"'{SPOOL}/nobody' is a mount point, and crontab(1) cannot replace it"
+        assert warned(job) == [message]
+        assert reason(run(job)[0])
+    assert warned(job) == []
 
 
 class TestCron(ProviderCompliance):

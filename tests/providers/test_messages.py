@@ -107,6 +107,15 @@ def test_a_guard_with_single_quotes_is_shown_in_double_ones() -> None:
     assert step.decision.reasons == ("\"sh -c 'exit 0'\" succeeds",)
 
 
+def refusal(resources: dict[str, Any]) -> str:
+    """Return the problems of a manifest; empty for a valid one."""
+    try:
+        Runtime(REGISTRY).plan({"resources": resources})
+    except ManifestError as error:
+        return str(error)
+    return ""
+
+
 @pytest.mark.parametrize("title", ["?", "a b c d e f g h", "/a"])
 def test_a_title_that_lacks_a_namevar_is_the_only_problem(title: str) -> None:
     """A provider judges no resource without its name, and its code is no part of a message."""
@@ -115,8 +124,5 @@ def test_a_title_that_lacks_a_namevar_is_the_only_problem(title: str) -> None:
     for definition in types:
         name = definition.name.capitalize()
         resources = {f"{name}[{title}]": TYPES.get(name, GRANTS.get(name, {}))}
-        try:
-            Runtime(REGISTRY).plan({"resources": resources})
-        except ManifestError as error:
-            assert "failed: " not in str(error), name
-            assert ".py:" not in str(error), name
+        assert "failed: " not in refusal(resources), name
+        assert ".py:" not in refusal(resources), name
