@@ -50,6 +50,10 @@ UNCHANGEABLE = {
     "generated": "its unit file is generated when the machine starts",
     "transient": "it was started by a program and has no unit file",
 }
+#: The properties that tell which changes a unit refuses.
+REFUSING = ("Type", "RemainAfterExit", "FragmentPath")
+#: The directory of the links that mask units; a file in it cannot be masked.
+MASKS = "/etc/systemd/system/"
 #: The part of a unit's log in a message: lines, and characters of each.
 LINES, WIDTH = 10, 200
 #: Seconds before each look into the log: journald writes the output of a service a little after its end.
@@ -285,6 +289,18 @@ def row(unit: Mapping[str, str]) -> Resource:
 def is_running(unit: Mapping[str, str]) -> bool:
     """Return whether a unit runs now."""
     return unit.get("ActiveState") in {"active", "reloading", "refreshing"}
+
+
+def refusals(name: str, unit: Mapping[str, str], should: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the attributes that a unit cannot get, and why; ``unit`` has the properties in ``REFUSING`` too."""
+    enable, present = should.get("enable"), enabled(unit)
+    if enable is not None and enable != present and "mask" not in {enable, present}:
+        if reason := UNCHANGEABLE.get(unit["UnitFileState"]):
+            yield "enable", f"{name} cannot be {'enabled' if enable else 'disabled'}: {reason}"
+    elif enable == "mask" != present and unit.get("FragmentPath", "").startswith(MASKS):
+        yield "enable", f"{name} cannot be masked: its file is {unit['FragmentPath']}, where the mask would be"
+    if should.get("ensure") == "running" and unit.get("Type") == "oneshot" and unit.get("RemainAfterExit") != "yes":
+        yield "ensure", f"{name} does not stay running: it has Type=oneshot without RemainAfterExit=yes"
 
 
 def enabled(unit: Mapping[str, str]) -> bool | str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lib.services import ServiceProvider
-from lib.systemd_units import Units, is_running, manages_machine, row, side_effects
-from resource_api import SideEffect
+from lib.systemd_units import PROPERTIES, REFUSING, Units, is_running, manages_machine, refusals, row, side_effects
+from resource_api import Problem, SideEffect
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -27,6 +27,13 @@ class Provider(ServiceProvider):
         """Return the units in ``names``, also those that do not exist, or all services."""
         requested = self.units.services() if names is None else list(names)
         return [{"name": name, **row(unit)} for name, unit in zip(requested, self.units.show(requested), strict=True)]
+
+    def preflight(self, context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
+        """Yield the services that do not exist, and the states that units cannot have."""
+        yield from super().preflight(context, changes)
+        units = self.units.show(list(changes), (*PROPERTIES, *REFUSING))
+        for (name, should), unit in zip(changes.items(), units, strict=True):
+            yield from ((name, Problem(*refusal)) for refusal in refusals(name, unit, should))
 
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
         """Yield the units that are enabled, disabled, started and stopped besides."""

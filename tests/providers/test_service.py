@@ -379,6 +379,23 @@ def test_templates_timers_and_second_names_are_units(machine: Machine) -> None:
     machine.run("systemctl.real", "disable", "ra-many@x", "ra-alias")
 
 
+def test_a_state_that_a_unit_cannot_have_is_reported_by_the_plan(machine: Machine) -> None:
+    """With the reason; a state that it can have is not."""
+    directory = "/etc/systemd/system"
+    machine.write(f"{directory}/ra-once.service", "[Service]\nType=oneshot\nExecStart=/bin/true\n")
+    try:
+        for should, reason in (
+            ({"ensure": "running"}, "does not stay running: it has Type=oneshot without RemainAfterExit=yes"),
+            ({"enable": True}, "cannot be enabled: it is static: its unit file has no section [Install]"),
+            ({"enable": "mask"}, f"cannot be masked: its file is {directory}/ra-once.service, where the mask would be"),
+        ):
+            planned = machine.apply(manifest(ra_once=should), "--noop").stderr
+            assert f"Warning: Service[ra-once]: ra-once {reason}" in planned
+        assert "Warning" not in machine.apply(manifest(ra_once={"ensure": "stopped"}), "--noop").stderr
+    finally:
+        machine.run("rm", f"{directory}/ra-once.service")
+
+
 def test_a_unit_that_does_not_exist_is_stopped_and_cannot_be_started(machine: Machine) -> None:
     """To declare it stopped is fine; a unit that an earlier resource brings is started."""
     assert "1 unchanged" in machine.apply(manifest(ra_none={"ensure": "stopped", "enable": False})).stdout
