@@ -7,10 +7,13 @@ import re
 import sys
 from configparser import ConfigParser
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from io import StringIO
 from pathlib import Path
 from tokenize import COMMENT, generate_tokens
 from typing import TYPE_CHECKING, Final
+
+import pytest
 
 import resource_api
 
@@ -219,6 +222,22 @@ def test_the_model_imports_only_what_is_pure() -> None:
         if not name.startswith("resource_api.model.") and not any(f"{name}.".startswith(f"{pure}.") for pure in PURE)
     }
     assert impure == set()
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Nor for types only, nor inside functions; fronts of packages do not count, they only pass names on."""
+    modules = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in files("resource_api")}
+    modules = {name: path for name, path in modules.items() if path.name != "__init__.py"}
+    names = {module: imported(path) for module, path in modules.items()}
+    imports = {
+        module: (imported_names | {name.rpartition(".")[0] for name in imported_names}) & modules.keys() - {module}
+        for module, imported_names in names.items()
+    }
+    assert any(imports.values())
+    try:
+        tuple(TopologicalSorter(imports).static_order())
+    except CycleError as error:
+        pytest.fail(" → ".join(error.args[1]))
 
 
 def test_every_package_is_listed_for_installation() -> None:

@@ -14,7 +14,7 @@ from resource_api.agent.root_only_files import Untrusted, check_file
 from resource_api.model.values.errors import CommandError, ResourceError, UsageError
 from resource_api.provider.command import Command
 from resource_api.system.filesystem import reading
-from resource_api.system.filesystem.private_files import in_memory
+from resource_api.system.filesystem.directories import in_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -13,13 +13,13 @@ from resource_api.model.step import SAME
 from resource_api.model.values.errors import reason
 from resource_api.transaction import parallel
 from resource_api.transaction.operation_run import OperationRun, RetriedRun
-from resource_api.transaction.provider_call import CallStopped, StepPositions
+from resource_api.transaction.provider_call import CallStopped
 from resource_api.transaction.reevaluate import Reevaluation
 from resource_api.transaction.refreshes import Refreshes
 from resource_api.transaction.results import IN_DOUBT
 from resource_api.transaction.segment_run import SegmentRun
 from resource_api.transaction.segments import in_order
-from resource_api.transaction.transaction_context import TransactionContext
+from resource_api.transaction.transaction_context import StepPositions, TransactionContext
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -30,10 +30,9 @@ if TYPE_CHECKING:
 
     from resource_api.model.change import Change
     from resource_api.model.type_definition import Name, TypeDefinition
-    from resource_api.plan.planner import ExecutionPlan
     from resource_api.system.log import Log
     from resource_api.transaction.operation_run import OperationRun
-    from resource_api.transaction.transaction_context import TransactionContext
+    from resource_api.transaction.transaction_context import StepPositions, TransactionContext
 
 #: The number of names of a call that are shown.
 _MOST_NAMES: Final = 5
@@ -216,31 +215,6 @@ def _store_reports(runs: Sequence[OperationRun], context: Context) -> None:
         if outcome := context.outcomes.get(run.name):
             error = outcome.reason if outcome.status == "failed" else ""
             run.result = CallResult(outcome.status, error, tuple(outcome.attributes), tainted=outcome.tainted)
-
-
-class StepPositions:
-    """The positions of the acting steps of a plan, in the order of execution."""
-
-    def __init__(self, plan: ExecutionPlan) -> None:
-        """Take the plan; positions are computed when a call is shown."""
-        self._plan = plan
-
-    @cached_property
-    def _positions(self) -> Mapping[int, int]:
-        """Entry's index → its position, from 1."""
-        steps = (operation.step for operation in self._plan.operations if not operation.step.entry.meta.on_failure)
-        acting = (step for step in steps if step.decision.action is not Action.SAME or step.refreshed_by)
-        indices = dict.fromkeys(step.entry.index for step in acting)
-        return {index: position for position, index in enumerate(indices, 1)}
-
-    def describe(self, indices: Collection[int]) -> str:
-        """Return the positions of entries: ``3/14``, ``3-5/14``; empty if an entry was not planned."""
-        positions = sorted(self._positions.get(index, 0) for index in indices)
-        if not positions or not positions[0]:
-            return ""
-        first, last, count = positions[0], positions[-1], len(self._positions)
-        is_range = last - first == len(positions) - 1 > 0
-        return f"{first}-{last}/{count}" if is_range else f"{first}/{count}"
 
 
 class SettlingProgress:

@@ -2,23 +2,49 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+from resource_api.model.action import Action
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.transaction.results import HALTED, INTERRUPTED
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from resource_api.plan.planner import ExecutionPlan
     from resource_api.provider.context import RunContext
     from resource_api.snapshot.snapshot import Snapshot
     from resource_api.transaction.events import Events
     from resource_api.transaction.operation_run import OperationRun
-    from resource_api.transaction.provider_call import StepPositions
     from resource_api.transaction.recorder import Recorder
     from resource_api.transaction.refreshes import Refreshes
     from resource_api.transaction.results import Results
+
+
+class StepPositions:
+    """The positions of the acting steps of a plan, in the order of execution."""
+
+    def __init__(self, plan: ExecutionPlan) -> None:
+        """Take the plan; positions are computed when a call is shown."""
+        self._plan = plan
+
+    @cached_property
+    def _positions(self) -> Mapping[int, int]:
+        """Entry's index → its position, from 1."""
+        steps = (operation.step for operation in self._plan.operations if not operation.step.entry.meta.on_failure)
+        acting = (step for step in steps if step.decision.action is not Action.SAME or step.refreshed_by)
+        indices = dict.fromkeys(step.entry.index for step in acting)
+        return {index: position for position, index in enumerate(indices, 1)}
+
+    def describe(self, indices: Collection[int]) -> str:
+        """Return the positions of entries: ``3/14``, ``3-5/14``; empty if an entry was not planned."""
+        positions = sorted(self._positions.get(index, 0) for index in indices)
+        if not positions or not positions[0]:
+            return ""
+        first, last, count = positions[0], positions[-1], len(self._positions)
+        is_range = last - first == len(positions) - 1 > 0
+        return f"{first}-{last}/{count}" if is_range else f"{first}/{count}"
 
 
 class TransactionContext(NamedTuple):

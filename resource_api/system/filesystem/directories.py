@@ -66,6 +66,15 @@ def write_all(fd: int, content: bytes) -> None:
         offset += os.write(fd, memoryview(content)[offset:])
 
 
+@contextmanager
+def in_memory(content: bytes) -> Iterator[str]:
+    """Yield the path of a file in memory for programs of this user; a killed process does not leave it behind."""
+    with open(os.memfd_create("content"), "wb", buffering=0) as file:
+        os.fchmod(file.fileno(), 0o600)
+        write_all(file.fileno(), content)
+        yield f"/proc/{os.getpid()}/fd/{file.fileno()}"
+
+
 def canonical_path(path: str) -> str:
     """Return the absolute ``path`` without empty parts and ``.``; a ``..`` is kept."""
     return "/" + "/".join(part for part in path.split("/") if part not in {"", "."})

@@ -15,9 +15,8 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from resource_api.system.filesystem.directories import opened, write_all
+from resource_api.system.filesystem.directories import in_memory, opened, write_all
 from resource_api.system.filesystem.permissions import change_permissions
-from resource_api.system.filesystem.private_files import in_memory
 from resource_api.system.filesystem.trees import mount_points
 
 if TYPE_CHECKING:

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final
+from contextlib import suppress
+from typing import Final
 
 from resource_api.model.values.errors import UsageError
 from resource_api.system.filesystem import files
-from resource_api.system.filesystem.directories import Directories, opened, write_all
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from resource_api.system.filesystem.directories import Directories, opened
 
 #: Largest size in bytes of a file of keys.
 MAX_BYTES: Final = 64 * 1024
@@ -46,15 +43,6 @@ def replace(path: str, data: bytes) -> None:
             os.unlink(new)
         raise
     rename(new, path)
-
-
-@contextmanager
-def in_memory(content: bytes) -> Iterator[str]:
-    """Yield the path of a file in memory for programs of this user; a killed process does not leave it behind."""
-    with open(os.memfd_create("content"), "wb", buffering=0) as file:
-        os.fchmod(file.fileno(), 0o600)
-        write_all(file.fileno(), content)
-        yield f"/proc/{os.getpid()}/fd/{file.fileno()}"
 
 
 def rename(old: str, new: str) -> None:
