@@ -291,13 +291,18 @@ def is_running(unit: Mapping[str, str]) -> bool:
     return unit.get("ActiveState") in {"active", "reloading", "refreshing"}
 
 
-def refusals(name: str, unit: Mapping[str, str], should: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the attributes that a unit cannot get, and why; ``unit`` has the properties in ``REFUSING`` too."""
+def refusals(
+    name: str, unit: Mapping[str, str], should: Mapping[str, Any], masks: str = MASKS
+) -> Iterator[tuple[str, str]]:
+    """Yield the attributes that a unit cannot get, and why; ``unit`` has the properties in ``REFUSING`` too.
+
+    ``masks``: the directory of the links that mask units, with a slash behind it.
+    """
     enable, present = should.get("enable"), enabled(unit)
     if enable is not None and enable != present and "mask" not in {enable, present}:
         if reason := UNCHANGEABLE.get(unit["UnitFileState"]):
             yield "enable", f"{name} cannot be {'enabled' if enable else 'disabled'}: {reason}"
-    elif enable == "mask" != present and unit.get("FragmentPath", "").startswith(MASKS):
+    elif enable == "mask" != present and unit.get("FragmentPath", "").startswith(masks):
         yield "enable", f"{name} cannot be masked: its file is {unit['FragmentPath']}, where the mask would be"
     if should.get("ensure") == "running" and unit.get("Type") == "oneshot" and unit.get("RemainAfterExit") != "yes":
         yield "ensure", f"{name} does not stay running: it has Type=oneshot without RemainAfterExit=yes"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lib import prerequisites
 from lib.services import NOT_FOUND, ServiceProvider
-from lib.systemd_units import Units, is_running, manages_machine, row, side_effects
+from lib.systemd_units import PROPERTIES, REFUSING, Units, is_running, manages_machine, refusals, row, side_effects
 from resource_api import Command, CommandError, Problem, ProviderError, ResourceError, SideEffect, files
 
 if TYPE_CHECKING:
@@ -64,9 +64,13 @@ class Provider(ServiceProvider):
                 yield from context.accepted(rows)
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
-        """Yield the missing prerequisites of a service: its user."""
-        for name in changes:
+        """Yield the missing prerequisites of a service: its user; and the states that its unit cannot have."""
+        for name, should in changes.items():
             yield from ((name, problem) for problem in prerequisites.missing_user("user", name[1]))
+            with suppress(KeyError):
+                [unit] = Units(name[1]).show([name[0]], (*PROPERTIES, *REFUSING))
+                masks = f"{pwd.getpwnam(name[1]).pw_dir}/.config/systemd/user/"
+                yield from ((name, Problem(*refusal)) for refusal in refusals(name[0], unit, should, masks))
 
     def side_effects(self, _context: Context, changes: Mapping[Name, Change]) -> Iterator[tuple[Name, SideEffect]]:
         """Yield the units of the same user that are enabled, disabled, started and stopped besides."""

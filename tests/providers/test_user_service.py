@@ -101,6 +101,22 @@ def test_lingering_starts_the_manager_and_its_end_stops_it(machine: Machine) -> 
     assert state(machine, "ra-b") == ["active", "disabled"]
 
 
+def test_a_state_that_a_unit_of_a_user_cannot_have_is_reported_by_the_plan(machine: Machine) -> None:
+    """With the reason, as for the units of the machine."""
+    path = f"/home/{USER}/.config/systemd/user/ra-once.service"
+    machine.write(path, "[Service]\nType=oneshot\nExecStart=/bin/true\n")
+    try:
+        for should, reason in (
+            ({"ensure": "running"}, "does not stay running: it has Type=oneshot without RemainAfterExit=yes"),
+            ({"enable": True}, "cannot be enabled: it is static: its unit file has no section [Install]"),
+            ({"enable": "mask"}, f"cannot be masked: its file is {path}, where the mask would be"),
+        ):
+            planned = machine.apply(manifest(ra_once=should), "--noop").stderr
+            assert f"Warning: User_service[ra-once {USER}]: ra-once {reason}" in planned
+    finally:
+        machine.run("rm", path)
+
+
 def test_what_does_not_exist_is_stopped_and_cannot_be_started(machine: Machine) -> None:
     """A unit, and a user."""
     nobody = json.dumps({"resources": {"User_service[x ra-none]": {"ensure": "stopped", "enable": False}}})
