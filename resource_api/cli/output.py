@@ -26,7 +26,7 @@ from resource_api.render import json as documents
 from resource_api.system import process_guard
 from resource_api.system.foreign_lines import line_stream
 from resource_api.system.log import Log, StreamLogger, document, json_processors, line, log_event, render_line
-from resource_api.system.process import interactive, output_filter
+from resource_api.system.process import descriptor_filter, interactive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from resource_api.model.options import Settings
     from resource_api.model.values.errors import Problem
     from resource_api.system.log import EventDict, Level, Processor
-    from resource_api.system.process.output_filter import OutputFilter
+    from resource_api.system.process.descriptor_filter import DescriptorFilter
 
 #: Seconds between two looks for an answer.
 _WAIT: Final = 0.2
@@ -82,7 +82,7 @@ class Output:
         self.json = bool(settings.get("json"))
         self.streams = runs and self.json
         _open_closed_streams()
-        self._filter: OutputFilter | None = None
+        self._filter: DescriptorFilter | None = None
         self._live: LiveLines | None = None
         self.stdout, self.stderr = self._private(1), self._private(2)
         os.dup2(2, 1)  # for everything that child processes print
@@ -235,7 +235,7 @@ class Output:
                 return
             try:
                 self._foreign_line("")  # imports what it needs
-                self._filter = output_filter.OutputFilter(self.log.mask, self._foreign_line)
+                self._filter = descriptor_filter.DescriptorFilter(self.log.mask, self._foreign_line)
             except OSError as error:
                 msg = f"cannot start the process that masks secrets in what programs print: {error.strerror}"
                 raise ResourceAPIError(msg) from error

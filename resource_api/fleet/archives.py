@@ -62,7 +62,7 @@ LEFT_OUT: Final = frozenset(
         "resource_api/state/postgresql",
         "resource_api/system/otlp.py",
         "resource_api/system/overlay",
-        "resource_api/system/process/output_filter.py",
+        "resource_api/system/process/descriptor_filter.py",
         "resource_api/system/telemetry.py",
         "resource_api/terraform",
         "resource_api/testing",

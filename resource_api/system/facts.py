@@ -13,7 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.start_up import blake2b
-from resource_api.system import kernel_facts
+from resource_api.system import hardware_facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -79,8 +79,8 @@ def _identity() -> dict[str, object]:
     return {"uid": uid, "gid": os.getegid(), "user": user, "privileged": uid == 0}
 
 
-#: The names of the facts that are functions of ``kernel_facts``, which is loaded, and ``socket`` with it, at their use.
-_KERNEL_FACTS: Final = ("networking", "processors", "memory")
+#: The facts that are functions of ``hardware_facts``: it is loaded, and ``socket`` with it, at the first use of one.
+_HARDWARE_FACTS: Final = ("networking", "processors", "memory")
 _FACTS: Final[Mapping[str, Callable[[], object]]] = {
     "os": _os,
     "kernel": lambda: os.uname().sysname,
@@ -103,13 +103,13 @@ class Facts:
     def __getitem__(self, name: str) -> object:
         """Return one fact. Raise ``KeyError`` for an unknown name."""
         if name not in self._values:
-            read = getattr(kernel_facts, name) if name in _KERNEL_FACTS else _FACTS[name]
+            read = getattr(hardware_facts, name) if name in _HARDWARE_FACTS else _FACTS[name]
             self._values[name] = read()
         return self._values[name]
 
     def names(self) -> list[str]:
         """Return the names of all facts, sorted."""
-        return sorted((*_FACTS, *_KERNEL_FACTS))
+        return sorted((*_FACTS, *_HARDWARE_FACTS))
 
 
 @cache

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from resource_api.agent import converge, loop, sources, systemd_units
+from resource_api.agent import loop, run_records, sources, systemd_units, verified_version
 from resource_api.agent.root_only_files import make_directory
 from resource_api.cli import options, reporting
 from resource_api.cli.commands import run_on_hosts
@@ -23,7 +23,7 @@ from resource_api.system.facts import machine_id
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from resource_api.agent.converge import Agent, SourceVersion
+    from resource_api.agent.verified_version import Agent, SourceVersion
     from resource_api.cli.reporting import Target
     from resource_api.cli.session import Session
     from resource_api.model.options import Settings
@@ -121,7 +121,7 @@ def run(context: click.Context, /, **settings: Any) -> int:
     def on_killed(killed: loop.KilledRun) -> None:
         click.echo(f"resource-api: {killed}", err=True)
         try:
-            converge.record_killed(agent, killed)
+            run_records.record_killed(agent, killed)
             _report_killed(agent, killed, settings)
         except (OSError, ResourceAPIError) as error:
             click.echo(f"resource-api: it cannot be recorded: {error}", err=True)
@@ -135,7 +135,7 @@ def run(context: click.Context, /, **settings: Any) -> int:
             at = time.strftime("%H:%M:%S UTC", time.gmtime(time.time() + seconds))
             click.echo(f"The next run is at {at}, in {rough_duration(seconds)}.", err=True)
 
-    stopped = loop.run_until_stopped(schedule, machine, converge.ended(_directory(settings)), on_wait)
+    stopped = loop.run_until_stopped(schedule, machine, run_records.ended(_directory(settings)), on_wait)
     return 128 + stopped
 
 
@@ -150,7 +150,7 @@ def _agent(settings: Settings) -> Agent:
         sources.check(source, settings["signers"])
     except UsageError as error:
         raise click.UsageError(str(error)) from error
-    return converge.Agent(
+    return verified_version.Agent(
         directory=_directory(settings),
         source=source,
         manifest=manifest,
@@ -254,23 +254,23 @@ def _report_pause(session: Session, agent: Agent, settings: Settings) -> None:
 def _once(session: Session, agent: Agent, source_fields: dict[str, Any], settings: dict[str, object]) -> int:
     """Apply the newest version of the source once and record the outcome; return the exit code."""
     make_directory(agent.directory)
-    with converge.locked(agent.directory):
+    with run_records.locked(agent.directory):
         if pause := agent_status.paused(agent.directory):
             _report_pause(session, agent, settings)
             session.log.write("notice", "", f"nothing is done: the agent is paused: {pause['reason']}")
             return 0
         began = time.time()
-        version = converge.find(agent)
+        version = verified_version.find(agent)
         source_fields.update(agent=version.fields, generation=version.fields["generation"])
         if version.directory is None and version.error is not None:
             failed = {"summary": {}, "problems": [{"severity": "error", "message": str(version.error)}]}
             code = version.error.exit_code
-            _record(session, lambda: converge.record(agent, version, failed, code, began))
+            _record(session, lambda: run_records.record(agent, version, failed, code, began))
             raise version.error
         documents: list[Any] = []
         code = _apply(session, version, settings, documents.append)
         document = documents[-1] if documents else {"summary": {}}
-        _record(session, lambda: converge.record(agent, version, document, code, began))
+        _record(session, lambda: run_records.record(agent, version, document, code, began))
         return code
 
 
@@ -345,7 +345,7 @@ def pause(reason: str, **settings: object) -> int:
 
     def pause_in(directory: str) -> str:
         make_directory(directory)
-        converge.pause(directory, reason, time.time())
+        run_records.pause(directory, reason, time.time())
         return f"Paused: {escape(reason)}"
 
     return _change_directory(settings, pause_in)
@@ -357,7 +357,7 @@ def pause(reason: str, **settings: object) -> int:
 def resume(**settings: object) -> int:
     """Let a paused agent make runs again, from its next time on."""
     return _change_directory(
-        settings, lambda path: "Resumed." if converge.resume(path) else "The agent was not paused."
+        settings, lambda path: "Resumed." if run_records.resume(path) else "The agent was not paused."
     )
 
 

@@ -39,7 +39,7 @@ _LENGTH: Final = 4
 _NONE: Final = bytes(4)
 
 
-class OutputFilter:
+class DescriptorFilter:
     """Both ends of the filter; the run calls ``learn`` and ``drain``."""
 
     def __init__(self, mask: Mask, format_line: Callable[[str], str]) -> None:
@@ -113,12 +113,12 @@ class OutputFilter:
             os.setpgid(0, 0)
             output, secrets = os.dup2(output, 0), os.dup2(secrets, 1)
             os.closerange(3, os.sysconf("SC_OPEN_MAX"))
-            _Filter(self._mask, self._format_line, self._busy, output, secrets).run()
+            _FilterLoop(self._mask, self._format_line, self._busy, output, secrets).run()
         finally:
             os._exit(0)
 
 
-class _Filter:
+class _FilterLoop:
     """The loop of the filter: from ``output`` to descriptor 2."""
 
     def __init__(self, mask: Mask, format_line: Callable[[str], str], busy: mmap.mmap, *descriptors: int) -> None:
