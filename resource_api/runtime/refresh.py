@@ -1,23 +1,20 @@
-"""Refresh and import: record resources as they exist; no resource is changed."""
+"""Refresh: read recorded resources again and record their present state; no resource is changed."""
 
 from __future__ import annotations
 
 import time
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from functools import partial
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from resource_api.catalog import targets as selecting
 from resource_api.catalog.provider_config import invoke
-from resource_api.catalog.resource_table import names_entry
 from resource_api.model.change import Difference, exists
 from resource_api.model.declaration import FilePosition
-from resource_api.model.record import Commit, Record, RecordKey, StackState
+from resource_api.model.record import Commit, Record, StackState
 from resource_api.model.report import Drifted, Summary
 from resource_api.model.sealed_secrets import has_sealed, open_sealed, seal_secrets
-from resource_api.model.values import reference
-from resource_api.model.values.errors import DefinitionError, Problem, ResourceError, UsageError, hint
+from resource_api.model.values.errors import DefinitionError, Problem, ResourceError
 from resource_api.model.values.expression import EvaluationError, ExpressionPath
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.start_up import NamedTuple
@@ -25,7 +22,6 @@ from resource_api.model.values.text import escape
 from resource_api.model.values.values import UNKNOWN, is_unknown, same_value
 from resource_api.plan import diff as drifting
 from resource_api.plan import unknowns
-from resource_api.plan.decide import required_references
 from resource_api.plan.diff import Drift
 from resource_api.plan.unknowns import output_changes
 from resource_api.plugins.provider_pool import ProviderPool
@@ -35,7 +31,7 @@ from resource_api.render import run_document
 from resource_api.snapshot.observe import configure_instances
 from resource_api.snapshot.snapshot import Snapshot
 from resource_api.system.gc_pause import gc_paused
-from resource_api.transaction.records import recorded_inputs, recorded_lifecycle, recorded_state
+from resource_api.transaction.records import recorded_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -289,251 +285,3 @@ def _read_only_changes(definition: TypeDefinition, before: Record, after: Record
         was, current = before.is_.get(name), after.is_.get(name)
         if not same_value(was, current):
             yield Difference(name, was, current)
-
-
-class Imported(NamedTuple):
-    """The outcome of an import for one resource."""
-
-    reference: str
-    #: ``imported``, ``recorded`` (as ours already), ``missing`` or ``failed``.
-    status: str
-    #: The reason why it is not imported.
-    error: str = ""
-
-
-class ForeignRecord(NamedTuple):
-    """The record of another tool, such as Terraform, about a resource that is imported."""
-
-    #: The private data with which its provider reads the resource.
-    private: object
-    status: str = "ready"
-
-
-def import_summary(outcomes: Sequence[Imported]) -> Summary:
-    """Return the counts of an import; a missing resource of a pattern counts as unchanged."""
-    statuses = [outcome.status for outcome in outcomes if not outcome.error]
-    imported, failed = statuses.count("imported"), len(outcomes) - len(statuses)
-    return Summary(imported=imported, unchanged=len(statuses) - imported, failed=failed)
-
-
-def import_document(call: Call) -> dict[str, Any]:
-    """Import as a command's options say; return the outcomes, whose errors are logged."""
-    references, name = call.options["references"], call.options["name"]
-    outcomes = import_resources(call.runtime, call.manifest, references, name, call.inputs)
-    summary = import_summary(outcomes)
-    return {
-        "reference": references[0],
-        "resources": [outcome._asdict() for outcome in outcomes],
-        "summary": documents.summary(summary, int(bool(summary.failed))),
-    }
-
-
-def import_resources(
-    runtime: Runtime,
-    source: Source,
-    targets: Sequence[str],
-    name: str | None,
-    inputs: Mapping[str, object] | None = None,
-    *,
-    foreign_records: Mapping[str, ForeignRecord] = MappingProxyType({}),
-) -> list[Imported]:
-    """Record the existing resources that the manifest declares as ``targets`` as ours (contract §10.11).
-
-    A target is a reference or URN, or has wildcards as ``--target`` has. ``name``, unless None, must be the name that
-    is declared for the only one, in any spelling; a second target that is not declared is ``name``. A missing resource
-    is an error only where a target names it. ``foreign_records``: by reference, the records of another tool, whose
-    private data and status are taken over. Raise ``UsageError`` when a target is not declared.
-    """
-    providers = ProviderPool(runtime.registry, runtime.run)
-    bound = runtime.log.bind(stack=runtime.stack, phase="observe")
-    with bound, runtime.lock("import"), providers, gc_paused():
-        catalog = runtime.catalog(source, inputs, providers)
-        stack = runtime.name(catalog)
-        runtime.claim(stack)
-        if name is None and _ends_with_name(targets, catalog):
-            targets, name = targets[:-1], targets[-1]
-        explicit, entries = _declared_entries(catalog, targets, stack)
-        if name is not None:
-            _check_name(name, targets, entries, providers)
-        instances = configure_instances(catalog, runtime.store.load(stack), providers)
-        new = [entry for entry in entries if not _is_ours(entry, instances.state)]
-        runtime.begin_private_data(instances.state)
-        foreign = {entry.index: foreign_records.get(str(entry.reference)) for entry in new}
-        for entry in new:
-            if (foreign_record := foreign[entry.index]) is not None:
-                runtime.run.private.store(entry.key, foreign_record.private)
-        ids = {} if name is None else {entry.key: name for entry in new if _has_ids(entry)}
-        rows = _read_entries(new, providers, ids)
-        records = [
-            _imported_record(catalog, entry, row, instances.state)._replace(
-                implementation=providers.implementation(entry.instance, entry.name),
-                private=seal_secrets(runtime.run.private.get(entry.key), instances.state.salt),
-                status=foreign_record.status if (foreign_record := foreign[entry.index]) else "ready",
-            )
-            for entry in new
-            if (row := rows[entry.index][0]) is not None
-        ]
-        resolved = [record.key for record in records if record.key in instances.state.intents]
-        imported = Commit(records, resolved=resolved, manifest=catalog.manifest.recorded_as)
-        for commit in (instances.commit, imported) if records else ():
-            if not commit.empty:
-                runtime.store.commit(stack, commit)
-        outcomes = [_outcome(entry, rows.get(entry.index), is_explicit=entry.index in explicit) for entry in entries]
-        for entry, outcome in zip(entries, outcomes, strict=True):
-            log_import(runtime, outcome, entry.type)
-    return outcomes
-
-
-def _is_ours(entry: Entry, state: StackState) -> bool:
-    """Return whether a resource is recorded as ours, and is not another one that an interrupted run may have created.
-
-    Where the name leads to none, an interrupted replacement leaves the record of the former one.
-    """
-    record = state.records.get(entry.key)
-    if record is None or not record.owned:
-        return False
-    in_doubt = entry.key in state.intents or record.status == "unconfirmed"
-    return entry.definition.identity is None or not in_doubt
-
-
-def _has_ids(entry: Entry) -> bool:
-    """Return whether resources of a type are imported by an id of their own system."""
-    return "import" in entry.definition.features
-
-
-def _read_entries(
-    entries: Sequence[Entry], providers: ProviderPool, ids: dict[RecordKey, str]
-) -> dict[int, tuple[Mapping[str, object] | None, str]]:
-    """Return, by index, the row of each existing resource, or None and the reason why it cannot be read.
-
-    ``ids``: by instance and name, the ids of those that are not read by name.
-    """
-    by_instance: dict[str, list[Entry]] = {}
-    for entry in entries:
-        by_instance.setdefault(entry.instance, []).append(entry)
-    stated = {
-        instance: {entry.name: entry.meta.implementation for entry in group if entry.meta.implementation is not None}
-        for instance, group in by_instance.items()
-    }
-    providers.assigned = lambda instance: stated.get(instance, {})
-    snapshot = Snapshot(providers)
-    snapshot.imports = ids
-    rows: dict[int, tuple[Mapping[str, object] | None, str]] = {}
-    for group in by_instance.values():
-        snapshot.read(group[0].definition, [entry.name for entry in group])
-        for entry in group:
-            row, failure = snapshot.observation(entry.instance, entry.name)
-            rows[entry.index] = (row if row is not None and not failure and exists(row) else None), failure
-    return rows
-
-
-def _outcome(entry: Entry, read: tuple[Mapping[str, object] | None, str] | None, *, is_explicit: bool) -> Imported:
-    """Return the outcome for a resource; ``read`` is its row and failure, or None where it is ours already."""
-    name = str(entry.reference)
-    if read is None:
-        return Imported(name, "recorded")
-    row, failure = read
-    if row is not None:
-        return Imported(name, "imported")
-    error = f"{name} cannot be imported: {failure or 'it does not exist'}" if failure or is_explicit else ""
-    return Imported(name, "failed" if failure else "missing", error)
-
-
-def log_import(runtime: Runtime, outcome: Imported, type_name: str = "") -> None:
-    """Log an error, or the outcome at info: it is the result of the command, which shows it on standard output."""
-    texts = {"imported": "imported", "recorded": "is recorded as ours already"}
-    name = outcome.reference
-    if outcome.error:
-        runtime.log.write("err", "", outcome.error, type_name, reference=name, action="import", status="failed")
-    elif text := texts.get(outcome.status):
-        runtime.log.write("info", name, text, type_name, reference=name, action="import", status="success")
-
-
-def _declared_entries(catalog: Catalog, targets: Sequence[str], stack: StackName) -> tuple[set[int], list[Entry]]:
-    """Return the indices that targets name, and the entries that they select, in order. Raise ``UsageError``."""
-    explicit, indices = set[int](), set[int]()
-    for target in targets:
-        if _is_pattern(target) and _named_entry(catalog, target) is None:
-            entries = (catalog.entries[index] for index in selecting.matching([target], catalog, "import"))
-            # Neither a run of a program nor a resource that is only read can be ours.
-            importable = (entry for entry in entries if "imperative" not in entry.definition.features)
-            indices |= {entry.index for entry in importable if not entry.meta.lifecycle.external}
-        else:
-            explicit.add(_declared_entry(catalog, target, stack).index)
-    return explicit, [catalog.entries[index] for index in sorted(explicit | indices)]
-
-
-def _is_pattern(target: str) -> bool:
-    """Whether a target may select more than one resource: it has wildcards, or is a type."""
-    return not target.startswith("urn:") and ("*" in target or "?" in target or "[" not in target)
-
-
-def _named_entry(catalog: Catalog, target: str) -> Entry | None:
-    """Return the entry that a target names alone, or None."""
-    with suppress(ValueError):
-        return catalog.find(reference.parse_name(target))
-    return None
-
-
-def _ends_with_name(targets: Sequence[str], catalog: Catalog) -> bool:
-    """Whether the last of targets is a name: the second, or a later one that is no reference, if it matches nothing."""
-    if len(targets) == 2 or (len(targets) > 1 and "[" not in targets[-1]):  # noqa: PLR2004 - REFERENCE NAME
-        try:
-            return not selecting.matching([targets[-1]], catalog, "import")
-        except UsageError:
-            return True
-    return False
-
-
-def _check_name(name: str, targets: Sequence[str], entries: Sequence[Entry], providers: ProviderPool) -> None:
-    """Raise ``UsageError`` unless ``name`` is the declared name of the only target."""
-    if len(targets) > 1 or _is_pattern(targets[0]):
-        msg = f"the name '{name}' goes with one reference; declare the name of each resource that is to be imported"
-        raise UsageError(msg)
-    (entry,) = entries
-    if not (_has_ids(entry) or names_entry(name, entry, providers.functions(entry.instance))):
-        declared = entry.definition.title_of(entry.definition.absent_row(entry.name))
-        msg = f"{entry.reference} is declared as '{declared}', not '{name}'; declare what is to be imported"
-        raise UsageError(msg)
-
-
-def _declared_entry(catalog: Catalog, target: str, stack: StackName) -> Entry:
-    """Return the entry of the catalog that ``target`` names. Raise ``UsageError``."""
-    try:
-        reference.check_stack(target, *stack)
-        target_reference = reference.parse_name(target)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
-    if target_reference in catalog.components:
-        members = ", ".join(str(member.reference) for member in catalog.components[target_reference].members)
-        msg = f"{target_reference} is a component; import its resources one by one: {members}"
-        raise UsageError(msg)
-    entry = catalog.find(target_reference)
-    if entry is None:
-        near = hint(target_reference, (str(declared.reference) for declared in catalog.entries))
-        msg = f"{target_reference} is not declared in {catalog.manifest.file}; declare it first{near}"
-        raise UsageError(msg)
-    return entry
-
-
-def _imported_record(catalog: Catalog, entry: Entry, row: Mapping[str, object], state: StackState) -> Record:
-    """Return the record of an imported resource; declared values that differ from ``row`` are not recorded."""
-    hidden = {*entry.definition.write_only, *entry.ephemeral}
-    declared = {key: value for key, value in entry.should.items() if key not in hidden}
-    record = Record(
-        entry.type,
-        entry.name,
-        entry.title,
-        inputs=recorded_inputs(entry, entry.should, state.salt),
-        should=seal_secrets({key: value for key, value in declared.items() if key not in entry.pending}, state.salt),
-        is_=seal_secrets(recorded_state(entry.definition, entry.should, row), state.salt),
-        owned=True,
-        requires=required_references(catalog, entry),
-        lifecycle=recorded_lifecycle(entry, state.records.get(entry.key)),
-        provider=entry.provider,
-        schema_version=entry.definition.schema_version,
-        parent=entry.parent,
-    )
-    requested = record._replace(is_=record.should)
-    unlike = {change.attribute for change in drifting.drifted_attributes(entry.definition, requested, row, state.salt)}
-    return record._replace(should={key: value for key, value in record.should.items() if key not in unlike})

@@ -32,7 +32,7 @@ from resource_api.plan.diff import Drift
 from resource_api.render import json as documents
 from resource_api.render.plan import PlanDocument, StepDocument, uses_parameters
 from resource_api.runtime.environment import read_saved_plan
-from resource_api.state.encryption.envelope import DataKey
+from resource_api.state.encryption.secret_encryption import DataKey
 from resource_api.state.store import StackName, StateStore
 from resource_api.system.document_schema import find_violations
 from resource_api.system.filesystem import files

@@ -10,7 +10,7 @@ from resource_api.manifest.read import read_file
 from resource_api.model.values.errors import DefinitionError, ManifestError, ResourceAPIError, UsageError
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.values import is_secret
-from resource_api.runtime.refresh import ForeignRecord, Imported, import_resources, log_import
+from resource_api.runtime.import_resources import ForeignRecord, Imported, import_resources, log_import
 from resource_api.system.filesystem import files
 from resource_api.terraform import cty, state_file
 from resource_api.terraform.schema import SchemaField, declared_values, fields_of_resource

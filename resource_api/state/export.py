@@ -13,7 +13,7 @@ from resource_api.model import codec
 from resource_api.model.record import Record, RecordKey, StackState
 from resource_api.model.values import reference
 from resource_api.model.values.errors import ManifestError, Problem
-from resource_api.state.encryption.envelope import DataKey, remove_secrets
+from resource_api.state.encryption.secret_encryption import DataKey, remove_secrets
 from resource_api.state.stack_rows import hashable_name
 from resource_api.system.document_schema import find_violations
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.model.type_definition import Name
-    from resource_api.state.encryption.envelope import DataKey
     from resource_api.state.encryption.keys import Key
+    from resource_api.state.encryption.secret_encryption import DataKey
     from resource_api.state.store import Row
 
     #: Lineage and serial of a stack.
@@ -317,7 +317,7 @@ class StackRows:
 
     def overwrite(self, database: RowWriter, state: StackState, data_key: DataKey | None) -> None:
         """Replace all rows by ``state``, encrypted with ``data_key``, or with digests instead of secrets."""
-        from resource_api.state.encryption.envelope import remove_secrets
+        from resource_api.state.encryption.secret_encryption import remove_secrets
 
         _delete_rows(database, self.number)
         self._reset(data_key)
@@ -445,7 +445,7 @@ class DataKeys:
 
 def _encryption() -> type[DataKey]:
     """Return the class of data keys, imported with the first encrypted stack."""
-    from resource_api.state.encryption.envelope import DataKey
+    from resource_api.state.encryption.secret_encryption import DataKey
 
     return DataKey
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from resource_api.model.values.errors import ManifestError, ResourceError, UsageError
-from resource_api.runtime.refresh import import_resources, refresh
+from resource_api.runtime.import_resources import import_resources
+from resource_api.runtime.refresh import refresh
 from tests.lifecycle.world import acted, calls, manifest, planned
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ import pytest
 from resource_api.model.record import Commit
 from resource_api.model.values.errors import ManifestError
 from resource_api.model.values.values import UNKNOWN
-from resource_api.runtime.refresh import import_resources, refresh
+from resource_api.runtime.import_resources import import_resources
+from resource_api.runtime.refresh import refresh
 from resource_api.state.store import StackName
 from tests.lifecycle.world import PROJECT, acted, manifest, planned
 

@@ -18,7 +18,7 @@ from resource_api.model.values.reference import STACK_NAME
 from resource_api.render import json as documents
 from resource_api.render import text, yaml_manifest
 from resource_api.runtime import resource_selection
-from resource_api.runtime.refresh import import_document, import_summary
+from resource_api.runtime.import_resources import import_document, import_summary
 from resource_api.system.filesystem import files
 
 if TYPE_CHECKING:

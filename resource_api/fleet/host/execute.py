@@ -43,7 +43,7 @@ from resource_api.plugins.registry import Registry
 from resource_api.plugins.worker import protocol
 from resource_api.provider.context import RunContext, current
 from resource_api.render import json as documents
-from resource_api.runtime import agent_status, commands, refresh, resource_selection, saved_plan
+from resource_api.runtime import agent_status, commands, import_resources, refresh, resource_selection, saved_plan
 from resource_api.runtime.runtime import Runtime, state_settings
 from resource_api.runtime.signals import Interrupts, exit_despite_threads
 from resource_api.state.open_store import command_options, default_path
@@ -309,7 +309,7 @@ def _refresh(run: HostRun) -> int:
 
 def _import(run: HostRun) -> int:
     """Record existing resources of the manifest as ours."""
-    document = refresh.import_document(run)
+    document = import_resources.import_document(run)
     run.result(document)
     return int(document["summary"]["exit_code"])
 

@@ -19,8 +19,8 @@ from resource_api.model.values.errors import StateError, UsageError
 from resource_api.runtime import saved_plan
 from resource_api.runtime.environment import read_saved_plan
 from resource_api.state import export
-from resource_api.state.encryption.envelope import DataKey
 from resource_api.state.encryption.keys import key_from_url
+from resource_api.state.encryption.secret_encryption import DataKey
 from resource_api.state.sqlite.cache import _digest
 from resource_api.state.sqlite.recovery import read_marker
 from resource_api.state.sqlite.store import SqliteStore

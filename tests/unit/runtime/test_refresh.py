@@ -8,7 +8,8 @@ import pytest
 
 from resource_api import Registry, Runtime, Sensitive
 from resource_api.model.values.errors import UsageError
-from resource_api.runtime.refresh import import_resources, refresh
+from resource_api.runtime.import_resources import import_resources
+from resource_api.runtime.refresh import refresh
 from resource_api.state.store import StackName
 
 if TYPE_CHECKING:

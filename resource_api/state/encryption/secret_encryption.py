@@ -1,8 +1,8 @@
-"""Envelope encryption: each stack, exported document and saved plan has a random data key, wrapped by the user's key.
+"""Encrypt the secrets of state: each stack, export and saved plan has a random data key, wrapped by the user's key.
 
-Each secret is encrypted and bound to its resource and attribute. Each row has a keyed authentication code; the XOR of
-all codes is in the header of its stack, and the header is authenticated. Without the key no row can be altered, moved
-or restored unnoticed.
+This is envelope encryption. Each secret is encrypted and bound to its resource and attribute. Each row has a keyed
+authentication code; the XOR of all codes is in the header of its stack, and the header is authenticated. Without the
+key no row can be altered, moved or restored unnoticed.
 """
 
 from __future__ import annotations
