@@ -180,7 +180,9 @@ def _from_zip(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Member:
     if info.is_dir():
         return Member(name, "directory", packed_directory_mode(mode or DIRECTORY_MODE))
     if kind == stat.S_IFLNK and info.file_size <= _LONGEST_TARGET:
-        return Member(name, "link", 0o777, archive.read(info).decode("utf-8", "surrogateescape"))
+        # Part by part: a read of the whole would expand it all before it is cut to the size that it claims.
+        target = b"".join(_parts(partial(archive.open, info)))
+        return Member(name, "link", 0o777, target.decode("utf-8", "surrogateescape"))
     if kind not in {0, stat.S_IFREG}:
         msg = f"'{info.filename}' is neither a file, a directory nor a link"
         raise ResourceError(msg)

@@ -151,7 +151,8 @@ class Lines:
 
     def __delitem__(self, index: int) -> None:
         """Delete a line with its line end; for a last line without one, with the line end before it."""
-        self.delete([range(len(self))[index]])
+        if not self._lines.pop(index).endswith(b"\n") and self._lines:
+            self._lines[-1] = _without_end(self._lines[-1])
 
     def delete(self, numbers: Iterable[int]) -> None:
         """Delete the lines with these numbers, as one by one from the last, in one pass over the file."""

@@ -16,13 +16,13 @@ import sys
 import threading
 from contextlib import suppress
 from functools import cache, partial
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.system.process import child
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from concurrent.futures import ThreadPoolExecutor
 
     from resource_api.system.process.child import Invocation
 
@@ -93,21 +93,38 @@ def _in_lasting_thread(start: Callable[[], object]) -> object:
     """
     if threading.current_thread() is threading.main_thread():
         return start()
+    answers: SimpleQueue[tuple[object, BaseException | None]] = SimpleQueue()
     try:
-        executor = _lasting_thread(os.getpid())
+        _lasting_thread(os.getpid()).put((start, answers))
     except RuntimeError:  # no more threads
         raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN)) from None
-    return executor.submit(start).result()
+    started, error = answers.get()
+    if error is not None:
+        raise error
+    return started
 
 
 @cache
-def _lasting_thread(_pid: int) -> ThreadPoolExecutor:
-    """Return the thread that starts programs in a process; a forked process has a thread of its own."""
-    from concurrent.futures import ThreadPoolExecutor  # loads ``logging``: only for runs with more threads
+def _lasting_thread(_pid: int) -> SimpleQueue[object]:
+    """Return the queue of the thread that starts programs in a process; a forked process has a thread of its own.
 
-    executor = ThreadPoolExecutor(1, "programs")
-    executor.submit(int)  # starts the thread: a failure to start it later would leave the task to the next one
-    return executor
+    It is a daemon: the thread of a ``ThreadPoolExecutor`` ends with the main thread, and an embedding program may still
+    run in another one.
+    """
+    tasks: SimpleQueue[object] = SimpleQueue()
+    threading.Thread(target=_start_programs, args=(tasks,), daemon=True, name="programs").start()
+    return tasks
+
+
+def _start_programs(tasks: SimpleQueue[Any]) -> None:
+    """Call the functions of a queue; put the result of each, or its error, into the queue that came with it."""
+    while True:
+        start, answers = tasks.get()
+        try:
+            answers.put((start(), None))
+        except BaseException as error:  # noqa: BLE001 - raised again by the thread that asked for the program
+            answers.put((None, error))
+        del start, answers
 
 
 @cache

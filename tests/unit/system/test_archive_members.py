@@ -6,10 +6,12 @@ import gzip
 import io
 import os
 import stat
+import struct
 import subprocess
 import sys
 import tarfile
 import time
+import tracemalloc
 import zipfile
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -257,6 +259,24 @@ class TestHostile:
             [sys.executable, "-c", program, raw], check=True, capture_output=True, text=True, timeout=30
         )
         assert "its headers are too long" in process.stdout
+
+    def test_the_target_of_a_link_is_not_expanded_beyond_its_size(self) -> None:
+        """A link that claims ten bytes and holds 64 MiB costs no more memory than a part of a file."""
+        file = io.BytesIO()
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+            info = zipfile.ZipInfo("l")
+            info.create_system, info.external_attr = 3, (stat.S_IFLNK | 0o777) << 16
+            archive.writestr(info, bytes(64 << 20), zipfile.ZIP_DEFLATED)
+        raw = bytearray(file.getvalue())
+        for place in (22, raw.rindex(b"PK\x01\x02") + 24):  # its size, in its header and in the directory
+            struct.pack_into("<I", raw, place, 10)
+        tracemalloc.start()
+        try:
+            with pytest.raises(ResourceError, match="a damaged one"):
+                unpacked(bytes(raw))
+            assert tracemalloc.get_traced_memory()[1] < 4 << 20
+        finally:
+            tracemalloc.stop()
 
     @pytest.mark.parametrize("form", PACKERS)
     def test_a_truncated_archive_is_an_error(self, form: str) -> None:

@@ -63,6 +63,18 @@ def test_inserting_and_deleting_a_line_restores_the_bytes(content: bytes, text: 
     assert file.content == content
 
 
+def test_one_index_names_the_line_to_delete() -> None:
+    """A negative one counts from the end; a slice is refused, as in an assignment, instead of deleting nothing."""
+    file = Lines(b"a\nb\nc")
+    del file[-1]
+    assert file.content == b"a\nb"
+    with pytest.raises(TypeError):
+        del file[0:1]  # type: ignore[arg-type] # what is refused
+    with pytest.raises(IndexError):
+        del file[2]
+    assert file.content == b"a\nb"
+
+
 @pytest.mark.parametrize(
     ("content", "expected"),
     [

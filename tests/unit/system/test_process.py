@@ -611,3 +611,30 @@ def test_a_program_outlives_the_thread_that_has_started_it() -> None:
     with started[0] as running:
         text = b"".join(chunk for _, chunk in running.chunks(patience(20)))
     assert (running.exit_code, text) == (0, b"done\n")
+
+
+@both
+def test_a_thread_runs_programs_after_the_end_of_the_main_thread() -> None:
+    """A program that has begun before is not killed, and another one can be started: a thread of a run may be last."""
+    script = """
+import os, sys, threading
+from resource_api.system.process.process import Invocation, Process
+
+def run(words):
+    invocation = Invocation("/bin/sh", ("-c", words), {"PATH": os.environ["PATH"]}, reading=sys.argv[1] == "True")
+    with Process(invocation) as running:
+        started.set()
+        text = b"".join(chunk for _, chunk in running.chunks(lambda: 20))
+    print(text.decode(), running.exit_code, flush=True)
+
+def work():
+    run("sleep 0.5; echo first")
+    run("echo second")
+
+started = threading.Event()
+threading.Thread(target=work).start()
+started.wait()
+"""
+    command = [sys.executable, "-c", script, str(READING)]
+    result = subprocess.run(command, check=False, capture_output=True, text=True, cwd=Path.cwd(), timeout=30)
+    assert (result.stdout.split(), result.stderr) == (["first", "0", "second", "0"], "")
