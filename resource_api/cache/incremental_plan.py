@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from resource_api.plugins.provider_pool import ProviderPool
     from resource_api.plugins.registry import Registry
     from resource_api.provider.derived import DerivedValues
-    from resource_api.snapshot.snapshot import Snapshot
+    from resource_api.snapshot.reading import Snapshot
 
 
 #: Nanoseconds by which the times of files may be behind the clock.
@@ -578,7 +578,7 @@ def _is_usable(plan: ExecutionPlan, conclusion: Conclusion, rest: Collection[int
         if index not in rest or (acts and (index not in affected or step.asks_side_effects)):
             return False
     changes = plan.output_changes or prior.undeclared or prior.orphans or prior.moved_keys
-    return not changes and prior.instances.commit.empty
+    return not changes and not prior.instances.commit.changes_state
 
 
 def _without_left_out(state: StackState, catalog: Catalog) -> StackState:

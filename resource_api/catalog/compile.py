@@ -31,7 +31,7 @@ from resource_api.model.attribute import RELATIONSHIPS
 from resource_api.model.entry import NO_META, ComponentInstance
 from resource_api.model.provider_functions import ProviderFunctions
 from resource_api.model.values import expression, reference
-from resource_api.model.values.errors import ManifestError, Problem, hint, nearest, reason
+from resource_api.model.values.errors import ManifestError, Problem, hint, reason, suggestion
 from resource_api.model.values.reference import split_component
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import UNKNOWN, Sensitive, is_unknown
@@ -378,7 +378,7 @@ class _EdgeBuilder:
         if target is None:
             if not self._table.is_broken(name.type):
                 names = () if self._diagnostics.many else self._table.references()
-                hint = _split(text) or nearest(str(name), map(str, names)) or nearest(name.type, (), "type")
+                hint = _split(text) or suggestion(str(name), map(str, names)) or suggestion(name.type, (), "type")
                 if {"*", "?"}.intersection(name.title):
                     hint = "no title of a declared resource matches" if name.type in self._types else hint or _NO_TYPE
                 self._error(declared, word, f"{word}: unknown resource '{name}'", "unknown_resource", hint)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from resource_api.model.declaration import DocumentPath
-from resource_api.model.values.errors import Problem, nearest_word
+from resource_api.model.values.errors import Problem, suggested_word
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -73,7 +73,7 @@ class Diagnostics:
 
     def unknown_attribute(self, entry: Entry, attribute: str, names: Collection[str]) -> None:
         """Add the error that a resource has no ``attribute``, with the nearest of ``names`` as a suggestion."""
-        word, hint = nearest_word(attribute, names, "attribute", entry.definition.name)
+        word, hint = suggested_word(attribute, names, "attribute", entry.definition.name)
         self._suggested.setdefault(entry.index, set()).add(word)
         self.resource_error(entry, attribute, f"unknown attribute '{attribute}'", "unknown_attribute", hint)
 

@@ -17,7 +17,7 @@ from resource_api.manifest.sections import ManifestBuilder
 from resource_api.model.attribute import CARDINALITY, METAPARAMETERS
 from resource_api.model.entry import NO_META, ComponentInstance, Entry, make_meta
 from resource_api.model.values import expression, reference
-from resource_api.model.values.errors import DefinitionError, ManifestError, Problem, nearest, nearest_word
+from resource_api.model.values.errors import DefinitionError, ManifestError, Problem, suggested_word, suggestion
 from resource_api.model.values.expression import Expression
 from resource_api.model.values.reference import (
     MAX_COMPONENTS,
@@ -169,7 +169,8 @@ class EntryBuilder:
         else:
             message = unknown_implementation(stated, functions)
         if message:
-            self._diagnostics.resource_error(entry, "implementation", message, "provider", nearest(str(stated), names))
+            hint = suggestion(str(stated), names)
+            self._diagnostics.resource_error(entry, "implementation", message, "provider", hint)
 
     def _check_lifecycle(self, entry: Entry) -> None:
         """Report unknown attributes in ``lifecycle``: to ignore one would have no effect."""
@@ -193,7 +194,7 @@ class EntryBuilder:
             for name in self._attributes_of(entry, key, key_paths) if key_paths else ():
                 if name not in definition.attributes:
                     message = f"lifecycle.{key}: unknown attribute '{name}'"
-                    hint = nearest(name, definition.attributes)
+                    hint = suggestion(name, definition.attributes)
                     self._diagnostics.resource_error(entry, "lifecycle", message, "unknown_attribute", hint)
 
     def _reason_without_effect(self, entry: Entry, text: str) -> str:
@@ -256,7 +257,7 @@ class EntryBuilder:
         if attribute.kind == "read_only" and value is not None:
             message, code = f"'{definition.spelling(name)}' is read_only; it is reported, never set", "read_only"
             settable = [key for key, attribute in definition.attributes.items() if attribute.kind != "read_only"]
-            hint = nearest(name, settable, "read_only", definition.name)
+            hint = suggestion(name, settable, "read_only", definition.name)
         else:
             try:
                 if name in definition.reference_types:
@@ -407,7 +408,7 @@ class Expander:
         names = declared.keys() | METAPARAMETERS
         misspelt = set()  # that such an input is missing is the same mistake
         for name in arguments.keys() - declared.keys():
-            word, hint = nearest_word(name, names, "attribute")
+            word, hint = suggested_word(name, names, "attribute")
             misspelt.add(word)
             self._error(component, name, f"unknown input '{name}'", "unknown_attribute", hint)
         inputs = {}
@@ -449,7 +450,7 @@ class Expander:
     def _check_outputs(self, component: ComponentInstance, definition: ComponentDefinition) -> None:
         """Report outputs that a component sets without declaring them, or the reverse."""
         for name in component.outputs.keys() - definition.outputs.keys():
-            hint = nearest(name, definition.outputs)
+            hint = suggestion(name, definition.outputs)
             message = f"sets an output '{name}' that it does not declare"
             self._diagnostics.component_error(component, name, message, "output", hint)
         for name in definition.outputs.keys() - component.outputs.keys():

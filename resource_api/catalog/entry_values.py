@@ -18,7 +18,7 @@ from resource_api.model.datatypes import messages, referred_values
 from resource_api.model.entry import EMPTY
 from resource_api.model.sealed_secrets import referred_value
 from resource_api.model.values import expression
-from resource_api.model.values.errors import DefinitionError, Problem, hint, nearest
+from resource_api.model.values.errors import DefinitionError, Problem, hint, suggestion
 from resource_api.model.values.expression import Expression, ExpressionPath, parse
 from resource_api.model.values.reference import Reference, capitalize_type
 from resource_api.model.values.values import UNKNOWN, Sensitive, attribute_of, batches, is_unknown, place_text
@@ -273,7 +273,7 @@ class Evaluator:
             return
         for name, written in declared.renamed(defaults).items():
             if name not in declared.attributes:
-                advice = nearest(name, declared.attributes.keys() | METAPARAMETERS, "attribute", type_name)
+                advice = suggestion(name, declared.attributes.keys() | METAPARAMETERS, "attribute", type_name)
                 yield Problem(name, f"unknown attribute '{name}'", code="unknown_attribute", hint=advice)
             elif declared.attributes[name].kind == "read_only":
                 yield Problem(name, f"'{name}' is read_only; it is reported, never set", code="read_only")

@@ -15,7 +15,7 @@ from resource_api.manifest import input_values, metaparameters
 from resource_api.model.attribute import CARDINALITY, EVALUATED, RELATIONSHIPS
 from resource_api.model.sealed_secrets import has_sealed
 from resource_api.model.values import assets, document, expression, reference
-from resource_api.model.values.errors import Problem, hint, nearest
+from resource_api.model.values.errors import Problem, hint, suggestion
 from resource_api.model.values.expression import EvaluationError, ExpressionPath
 from resource_api.model.values.reference import Reference, parse
 from resource_api.model.values.start_up import NamedTuple
@@ -339,7 +339,7 @@ class Scope:
             msg = f"{path}: {error}"
             raise type(error)(msg) from error
         if name not in outputs:
-            hint = nearest(name, outputs) or f"it has {', '.join(sorted(outputs)) or 'none'}"
+            hint = suggestion(name, outputs) or f"it has {', '.join(sorted(outputs)) or 'none'}"
             msg = f"{path}: the stack '{stack}' has no output '{name}'; {hint}"
             raise EvaluationError(msg)
         if has_sealed(outputs[name]):

@@ -15,7 +15,7 @@ from resource_api.catalog.expression_scope import InputError
 from resource_api.model.declaration import ProviderInstance
 from resource_api.model.type_definition import FunctionCall
 from resource_api.model.values import expression
-from resource_api.model.values.errors import DefinitionError, Problem, ProviderError, hint, nearest, reason
+from resource_api.model.values.errors import DefinitionError, Problem, ProviderError, hint, reason, suggestion
 from resource_api.model.values.reference import capitalize_type, instance_name, split_instance
 from resource_api.model.values.values import (
     SCALAR_TYPES,
@@ -86,7 +86,7 @@ def select_instance(name: object, type_name: str, manifest: Manifest) -> str:
     """
     declared = manifest.providers.get(name) if type(name) is str else None
     if declared is None:
-        machine = nearest(str(name), (), "configured")
+        machine = suggestion(str(name), (), "configured")
         msg = f"unknown provider '{name}'; " + (machine or f"name it under providers:{hint(name, manifest.providers)}")
         raise ValueError(msg)
     if type_name and family_of(type_name, manifest) == declared.type:

@@ -8,7 +8,7 @@ from resource_api.catalog import for_each
 from resource_api.catalog.provider_config import select_instance
 from resource_api.catalog.resource_table import LeftOut, matcher
 from resource_api.manifest.conditions import ConditionError, parse_test, test_failure
-from resource_api.model.values.errors import DefinitionError, nearest
+from resource_api.model.values.errors import DefinitionError, suggestion
 from resource_api.model.values.reference import capitalize_type
 from resource_api.model.values.start_up import NamedTuple
 
@@ -131,7 +131,7 @@ def _check_attributes(purge: Purge, definition: TypeDefinition, diagnostics: Dia
     for name in purge.where:
         attribute = definition.attributes.get(name)
         if attribute is None:
-            message, hint = f"unknown attribute '{name}'", nearest(name, definition.attributes)
+            message, hint = f"unknown attribute '{name}'", suggestion(name, definition.attributes)
         elif attribute.kind == "parameter" or attribute.write_only:
             message, hint = f"'{name}' is never read, so it cannot be tested", ""
         elif name in definition.secret:

@@ -17,7 +17,7 @@ from resource_api.fleet.ledger import digest_of
 from resource_api.manifest.input_values import EnvironmentInput
 from resource_api.manifest.sections import project_name
 from resource_api.model.declaration import Manifest
-from resource_api.model.values.errors import ManifestError, Problem, UsageError, hint, nearest
+from resource_api.model.values.errors import ManifestError, Problem, UsageError, hint, suggestion
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.plugins.module_path import BUNDLED
 from resource_api.runtime import saved_plan
@@ -239,12 +239,12 @@ def _warn_of_addresses(session: Session, selection: Selection, hosts: Mapping[st
     """Warn of addresses that are similar to a name of an inventory, once for each name."""
     by_hint: dict[str, list[str]] = {}
     for address, names in islice(selection.suggestions(hosts), _COMPARED):
-        if suggestion := nearest(address, names):
-            by_hint.setdefault(suggestion, []).append(address)
-    for suggestion, addresses in by_hint.items():
+        if advice := suggestion(address, names):
+            by_hint.setdefault(advice, []).append(address)
+    for advice, addresses in by_hint.items():
         one = len(addresses) == 1
         words = "is in no inventory and taken as an address" if one else "are in no inventory: addresses"
-        session.log.write("warning", "", f"'{','.join(host_names.fold(addresses))}' {words}; {suggestion}")
+        session.log.write("warning", "", f"'{','.join(host_names.fold(addresses))}' {words}; {advice}")
 
 
 def _check_unused(session: Session, selection: Selection, patterns: Sequence[str]) -> None:

@@ -22,7 +22,7 @@ from resource_api.cli.help import (
     group,
 )
 from resource_api.model.options import EXECUTION, RUN_OPTIONS, STRICT, lower_tags
-from resource_api.model.values.errors import UsageError, nearest
+from resource_api.model.values.errors import UsageError, suggestion
 from resource_api.model.values.reference import STACK_NAME
 from resource_api.system import age
 
@@ -140,7 +140,7 @@ class Choice(click.Choice[str]):
     def get_invalid_choice_message(self, value: object, ctx: click.Context | None) -> str:
         """Return click's message and the suggestion."""
         message = super().get_invalid_choice_message(value, ctx).removesuffix(".")
-        hint = nearest(str(value), self.choices)
+        hint = suggestion(str(value), self.choices)
         return f"{message}; {hint}" if hint else f"{message}."
 
 

@@ -12,7 +12,7 @@ import click
 
 from resource_api.manifest.read import manifest_names
 from resource_api.model.report import Summary
-from resource_api.model.values.errors import Problem, nearest
+from resource_api.model.values.errors import Problem, suggestion
 from resource_api.render import json as documents
 
 if TYPE_CHECKING:
@@ -37,12 +37,12 @@ def with_advice(error: click.ClickException, arguments: Sequence[str]) -> click.
         group = error.ctx.command if error.ctx else None
         names = group.list_commands(error.ctx) if error.ctx and isinstance(group, click.Group) else []
         group_name = str(error.ctx.info_name) if error.ctx and error.ctx.parent else ""
-        hint = nearest(error.command_name, names, "command", group_name)
+        hint = suggestion(error.command_name, names, "command", group_name)
         return _usage_error(f"No such command '{error.command_name}'", hint, error.ctx)
     if isinstance(error, click.MissingParameter) and error.param and error.param.name == "manifest":
         return _usage_error("Missing argument 'MANIFEST'", _advice_on_manifest(error.ctx), error.ctx)
     if type(error) is click.UsageError:
-        hint = next(filter(None, (nearest(word, (), "argument") for word in arguments)), "")
+        hint = next(filter(None, (suggestion(word, (), "argument") for word in arguments)), "")
         return _usage_error(error.message, hint, error.ctx) if hint else error
     return error
 
@@ -77,7 +77,7 @@ def _advice_on_option(name: str, context: click.Context | None) -> str:
     flags = [flag for flag in flags if flag.startswith("-")]
     if f"-{name}" in flags and f"-{name}" not in NEVER_SUGGESTED:
         return f"did you mean '-{name}'?"
-    hint = nearest(name, flags, "option", _command_name(context))
+    hint = suggestion(name, flags, "option", _command_name(context))
     if any(f"'{flag}'" in hint for flag in NEVER_SUGGESTED):
         return ""
     return hint or ("write options behind the command" if isinstance(command, click.Group) else "")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.model.datatypes.parser import PatternError, translate
 from resource_api.model.values import expression
 from resource_api.model.values.document import Violation, unknown_keys
-from resource_api.model.values.errors import nearest
+from resource_api.model.values.errors import suggestion
 from resource_api.model.values.expression import EvaluationError, Expression, ExpressionPath
 from resource_api.model.values.start_up import NamedTuple, regex
 from resource_api.model.values.text import show
@@ -443,7 +443,7 @@ class _Parser:
             scope = key.partition(".")[0]
             hint = "write stacks.NAME.outputs.x" if scope == "stacks" else ""
             if len(scope) > _SHORT and scope not in SCOPES:
-                hint = nearest(scope, (*SCOPES, "any", "not"), "scope")
+                hint = suggestion(scope, (*SCOPES, "any", "not"), "scope")
             hint = hint or f"a path begins with {', '.join(SCOPES)}, as in facts.os.family"
             self._violation(path, f"{show(key)} is no path of a condition", hint)
             return _FALSE
@@ -458,7 +458,7 @@ class _Parser:
             message = f"a condition cannot depend on a resource, such as {target.root}: it is judged before one is read"
             self._violation(path, message, "test an input or a fact")
         elif target.root == "each" and target.keys[0] not in ELEMENT_KEYS:
-            self._violation(path, f"each has {', '.join(ELEMENT_KEYS)}", nearest(target.keys[0], ELEMENT_KEYS))
+            self._violation(path, f"each has {', '.join(ELEMENT_KEYS)}", suggestion(target.keys[0], ELEMENT_KEYS))
 
     def test(self, path: KeyPath, value: object) -> Test:
         """Return a test; one with violations has any values."""

@@ -11,7 +11,7 @@ from resource_api.model.attribute import MISSING
 from resource_api.model.datatypes import datatype as datatypes
 from resource_api.model.datatypes import from_text, messages
 from resource_api.model.values import expression
-from resource_api.model.values.errors import DataTypeError, Problem, UsageError, nearest
+from resource_api.model.values.errors import DataTypeError, Problem, UsageError, suggestion
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import UNKNOWN, Sensitive, place_text
 
@@ -79,7 +79,7 @@ def input_values(
     is_whole = manifest.with_includes is None and not manifest.skipped_includes
     for name, value in arguments.items() if is_whole else ():
         if name not in manifest.inputs and not isinstance(value, EnvironmentInput):
-            hint = nearest(name, manifest.inputs)
+            hint = suggestion(name, manifest.inputs)
             problem = Problem(name, f"unknown input '{name}'", file=manifest.file, code="unknown_input")
             problems.append(problem._replace(hint=hint))
     for name, declared in manifest.inputs.items():

@@ -13,7 +13,7 @@ from resource_api.manifest import conditions, syntax_hints
 from resource_api.model.attribute import OPERATIONS
 from resource_api.model.values import expression, reference
 from resource_api.model.values.document import Violation, unknown_keys
-from resource_api.model.values.errors import nearest
+from resource_api.model.values.errors import suggestion
 from resource_api.model.values.start_up import regex
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def _one_of(words: tuple[str, ...]) -> Check:
 
     def check(path: Path, value: object) -> Iterator[Violation]:
         if value not in words:
-            hint = nearest(value, words, "value") if type(value) is str else ""
+            hint = suggestion(value, words, "value") if type(value) is str else ""
             yield Violation(path, f"{_name(path)} must be one of {', '.join(words)}", hint)
 
     return check

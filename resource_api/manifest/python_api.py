@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from resource_api.manifest.python_positions import current_call, source
 from resource_api.model.attribute import EVALUATED, METAPARAMETERS, RELATIONSHIPS
 from resource_api.model.values import document
-from resource_api.model.values.errors import nearest
+from resource_api.model.values.errors import suggestion
 from resource_api.model.values.expression import Expression, ExpressionPath, Index
 from resource_api.model.values.reference import Reference, capitalize_type, child_reference, parse
 from resource_api.model.values.values import Sensitive, escape_expressions, map_leaves
@@ -181,7 +181,7 @@ class ManifestFacts(Mapping[str, Any]):
         except KeyError:
             names = self._facts.names()
             part = f"write m.facts.{name}" if name.partition(".")[0] in names else ""
-            advice = part or nearest(name, names, "fact") or f"there is {', '.join(names)}"
+            advice = part or suggestion(name, names, "fact") or f"there is {', '.join(names)}"
             msg = f"there is no fact '{name}'; {advice}"
             raise _MissingKeyError(msg) from None
 

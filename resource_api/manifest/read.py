@@ -18,7 +18,7 @@ from resource_api.manifest.sections import MAPPING, assemble
 from resource_api.model.declaration import DocumentPath, SkippedInclude
 from resource_api.model.values import document
 from resource_api.model.values.document import Document, unknown_keys
-from resource_api.model.values.errors import ManifestError, Problem, UsageError, nearest
+from resource_api.model.values.errors import ManifestError, Problem, UsageError, suggestion
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import Sensitive
 from resource_api.system import document_schema
@@ -169,7 +169,7 @@ def _load(path: str, python: Reader | None = None, open_code: Callable[[str], in
         ends = ", ".join(readers)
         msg = f"{path}: a manifest is a file that ends in {ends}; apply also takes a saved plan, whatever it is called"
         missing = "" if os.path.exists(path) else "there is no such file"
-        hint = nearest(_suffix(path), readers, "suffix") or nearest_file(path, path) or missing
+        hint = suggestion(_suffix(path), readers, "suffix") or nearest_file(path, path) or missing
         raise UsageError(f"{msg}; {hint}" if hint else msg)
     loader = _Loader(readers, {".py": open_code} if open_code is not None else {})
     loader.load(path, path, 0, loader.roots)
@@ -194,7 +194,7 @@ def nearest_file(path: str, written: str) -> str:
     if not name:
         return f"name one of its files: {', '.join(names[:_SHOWN])}" if names else "it holds no manifest"
     above = written.removesuffix(name)
-    return "" if name in names else nearest(written, [above + name for name in names])
+    return "" if name in names else suggestion(written, [above + name for name in names])
 
 
 def _open(path: str) -> int:

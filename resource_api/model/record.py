@@ -216,7 +216,7 @@ class Commit(NamedTuple):
     machine: str | None = None
 
     @property
-    def empty(self) -> bool:
-        """Whether it writes nothing but resolved intents."""
-        rest = self.outputs, self.manifest, self.machine
-        return not (self.put or self.drop or self.owed or self.paid) and rest == (None, None, None)
+    def changes_state(self) -> bool:
+        """Whether it writes more than resolved intents, which alone do not raise the serial."""
+        values = self.outputs, self.manifest, self.machine
+        return bool(self.put or self.drop or self.owed or self.paid) or values != (None, None, None)

@@ -25,8 +25,8 @@ from resource_api.model.values.errors import (
     MissingModule,
     UntrustedCode,
     library_hint,
-    nearest,
     reason,
+    suggestion,
 )
 from resource_api.model.values.start_up import regex
 from resource_api.system import process_guard
@@ -176,7 +176,7 @@ def _import_hint(error: BaseException, path: str) -> str:
     if type(error) is ImportError and error.name in ("types", "providers"):
         return "; types and providers cannot import each other: code that several need is in lib/"
     if type(error) is ImportError and error.name == "resource_api":
-        hint = nearest(str(error).partition("'")[2].partition("'")[0], sys.modules[error.name].__all__)
+        hint = suggestion(str(error).partition("'")[2].partition("'")[0], sys.modules[error.name].__all__)
         return f"; {hint}" if hint else ""
     return ""
 
@@ -264,7 +264,7 @@ class Library:
         if hasattr(module, "__path__"):
             self._module(f"{name}.{attribute}" if name else attribute)
             return
-        hint = nearest(attribute, (key for key in vars(module) if not key.startswith("_")))
+        hint = suggestion(attribute, (key for key in vars(module) if not key.startswith("_")))
         msg = f"{module.__file__} defines no '{attribute}'" + (f"; {hint}" if hint else "")
         if name in self._loading:
             msg = f"{module.__file__} has not defined '{attribute}' yet: its modules import each other in a circle"
@@ -318,7 +318,7 @@ class Library:
             names = [entry.removesuffix(".py") for entry in os.listdir(directory)]
         except OSError:
             names = []
-        hint = nearest(last, (name for name in names if not name.startswith("_")))
+        hint = suggestion(last, (name for name in names if not name.startswith("_")))
         return f"no module 'lib.{name}'; expected {self._root}/{name.replace('.', '/')}.py" + (
             f"; {hint}" if hint else ""
         )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from resource_api.model.attribute import AttributeSet
 from resource_api.model.type_definition import ComponentDefinition, TypeDefinition
-from resource_api.model.values.errors import DefinitionError, MissingModule, UnknownType, UsageError, nearest
+from resource_api.model.values.errors import DefinitionError, MissingModule, UnknownType, UsageError, suggestion
 from resource_api.model.values.reference import TYPE_NAME, capitalize_type
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.plugins.definitions import DefinitionFiles, by_preference, check_interface, policy
@@ -442,7 +442,7 @@ class Registry:
             type_name, _, title = name.partition("[")
             hint = f"type and title are two words, as in 'resource {type_name} {title.removesuffix(']')}'"
         else:
-            hint = nearest(name, [*self.names(), *self.component_names()], "type")
+            hint = suggestion(name, [*self.names(), *self.component_names()], "type")
             word, underscore, _ = name.partition("_")
             if underscore and not hint:
                 entry = f"{word}: {{source: NAMESPACE/{word}}}"

@@ -105,14 +105,14 @@ def match(
     state, recovery = instances.state, Commit()
     if catalog.left_out.all and catalog.manifest.moved:
         state, recovery = former_names.carry_out_moves(catalog, state)
-    if not recovery.empty:  # the moved records are matched under their new names
+    if recovery.changes_state:  # the moved records are matched under their new names
         catalog, prior = match(catalog, instances._replace(state=state), prune=prune, functions=functions)
         return catalog, prior._replace(recovery=recovering.join(recovery, prior.recovery))
     if catalog.missing:
         catalog = _with_recorded_names(catalog, state)
     if state.intents:
         state, recovery = recovering.recover(catalog, state, functions)
-    if not state.records and recovery.empty:
+    if not (state.records or recovery.changes_state):
         return catalog, Prior(state, {}, {}, recovery=recovery, instances=instances)
     records, moved_keys = _claimed_records(catalog, state)
     orphaned.check_removed_titles(catalog, records)
@@ -120,7 +120,7 @@ def match(
     unclaimed = _unclaimed(state, records, moved_keys)
     # A record under the namevars of an older version of its type is unclaimed: no entry has its name.
     present, renaming = recovering.rename(instances.state, unclaimed, functions)
-    if not renaming.empty:
+    if renaming.changes_state:
         catalog, prior = match(catalog, instances._replace(state=present), prune=prune, functions=functions)
         return catalog, prior._replace(recovery=recovering.join(renaming, prior.recovery))
     predecessors = _predecessors(catalog, records, unclaimed, instances.replaced)

@@ -160,7 +160,7 @@ def recover(
     declared = {(entry.instance, entry.reference): entry.name for entry in catalog.entries}
     state, former = rename_intents(state, declared, functions)
     recovery = _recovery(catalog, state, former)
-    if recovery.empty:
+    if not recovery.changes_state:
         return state, recovery
     records = {**state.records, **{record.key: record for record in recovery.put}}
     owed = {key: list(dict.fromkeys((*state.owed.get(key, ()), *names))) for key, names in recovery.owed.items()}

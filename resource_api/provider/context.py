@@ -17,8 +17,8 @@ from resource_api.model.values.errors import (
     ProviderError,
     ResourceAPIError,
     ResourceError,
-    nearest,
     reason,
+    suggestion,
 )
 from resource_api.model.values.text import show
 from resource_api.provider.outcomes import CallOutcomes, Outcome, Subject
@@ -246,7 +246,7 @@ class Context:
             if name in _LEVELS_ELSEWHERE:
                 hint = f"did you mean '{_LEVELS_ELSEWHERE[name]}'?"
             else:
-                hint = nearest(name, [method for method in dir(type(self)) if method[0] != "_"])
+                hint = suggestion(name, [method for method in dir(type(self)) if method[0] != "_"])
             msg = f"a context has no '{name}'" + (f"; {hint}" if hint else "")
             raise AttributeError(msg)
 

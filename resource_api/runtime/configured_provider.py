@@ -14,7 +14,7 @@ from resource_api.catalog.provider_config import invoke
 from resource_api.manifest import read as reading
 from resource_api.model.record import StackState
 from resource_api.model.values import expression
-from resource_api.model.values.errors import ManifestError, Problem, ProviderError, UsageError, hint, nearest
+from resource_api.model.values.errors import ManifestError, Problem, ProviderError, UsageError, hint, suggestion
 from resource_api.model.values.reference import split_instance
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.plugins.provider_pool import ProviderPool
@@ -151,9 +151,9 @@ class ProviderSelector:
 
     def _unknown_message(self, provider: str) -> str:
         """Return the message for a provider that no ``providers.yaml`` declares."""
-        suggestion = nearest(provider, [name for manifest in self._declared() for name in manifest.providers])
+        near = suggestion(provider, [name for manifest in self._declared() for name in manifest.providers])
         advice = "declare it in providers.yaml in a directory of the module path, or name the manifest that declares it"
-        return f"unknown provider '{provider}'; {advice}" + (f"; {suggestion}" if suggestion else "")
+        return f"unknown provider '{provider}'; {advice}" + (f"; {near}" if near else "")
 
 
 class _Configurations:

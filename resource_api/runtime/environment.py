@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.manifest.sections import project_name
 from resource_api.model.report import Diagnosed, Event
 from resource_api.model.sealed_secrets import declared_secrets, open_sealed
-from resource_api.model.values.errors import StateLocked, nearest
+from resource_api.model.values.errors import StateLocked, suggestion
 from resource_api.model.values.expression import EvaluationError
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.provider.context import RunContext
@@ -249,7 +249,7 @@ def _recorded_outputs(store: StateStore, own_stack: StackName, name: str) -> Val
     if stack not in (stacks := store.stacks()):
         project = own_stack.project
         names = [row.stack if row.project == project else "/".join(row) for row in stacks if row != own_stack]
-        advice = nearest(name, names) or (f"recorded are: {', '.join(names)}" if names else "none is recorded")
+        advice = suggestion(name, names) or (f"recorded are: {', '.join(names)}" if names else "none is recorded")
         msg = f"unknown stack '{name}'; {advice}"
         raise EvaluationError(msg)
     outputs: Values = open_sealed(store.load(stack).outputs)

@@ -20,7 +20,7 @@ from resource_api.plan.decide import required_references
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.render import json as documents
 from resource_api.snapshot.observe import configure_instances
-from resource_api.snapshot.snapshot import Snapshot
+from resource_api.snapshot.reading import Snapshot
 from resource_api.system.gc_pause import gc_paused
 from resource_api.transaction.records import recorded_inputs, recorded_lifecycle, recorded_state
 
@@ -120,7 +120,7 @@ def import_resources(
         resolved = [record.key for record in records if record.key in instances.state.intents]
         imported = Commit(records, resolved=resolved, manifest=catalog.manifest.recorded_as)
         for commit in (instances.commit, imported) if records else ():
-            if not commit.empty:
+            if commit.changes_state:
                 runtime.store.commit(stack, commit)
         outcomes = [_outcome(entry, rows.get(entry.index), is_explicit=entry.index in explicit) for entry in entries]
         for entry, outcome in zip(entries, outcomes, strict=True):

@@ -16,7 +16,7 @@ from resource_api.model.declaration import PROVIDER_TYPE
 from resource_api.model.report import Drifted, Event, PlannedChange
 from resource_api.model.sealed_secrets import map_sealed
 from resource_api.model.step import SAME, Step
-from resource_api.model.values.errors import StateError, UsageError, nearest
+from resource_api.model.values.errors import StateError, UsageError, suggestion
 from resource_api.model.values.values import is_secret
 from resource_api.state.store import NoStore, StackName, StateStore, Store
 from resource_api.system.facts import machine_id
@@ -233,7 +233,7 @@ def _log_new(plan: ExecutionPlan, own_stack: StackName, other_stacks: Sequence[S
         return
     names_ = sorted(described | {name.stack for name in other_stacks if name.project == own_stack.project})
     if names_:
-        advice = nearest(own_stack.stack, names_) or f"known are {', '.join(names_[:_NAMED])}"
+        advice = suggestion(own_stack.stack, names_) or f"known are {', '.join(names_[:_NAMED])}"
         file = f"stacks/{own_stack.stack}.yaml"
         text = f"nothing is recorded of the stack '{own_stack.stack}', and no {file} describes it; {advice}"
         log.write("notice", "", text)

@@ -21,7 +21,7 @@ from resource_api.model.values.errors import (
     StateError,
     UsageError,
     hint,
-    nearest,
+    suggestion,
 )
 from resource_api.model.values.start_up import NamedTuple, regex
 from resource_api.render import run_document
@@ -134,10 +134,10 @@ def _not_recorded(name: StackName, recorded: Sequence[StackName]) -> str:
         return "nothing is recorded yet"
     stacks = sorted(row.stack for row in recorded if row.project == name.project)
     if stacks:
-        advice = nearest(name.stack, stacks) or f"recorded are: {', '.join(stacks)}"
+        advice = suggestion(name.stack, stacks) or f"recorded are: {', '.join(stacks)}"
         return f"nothing is recorded of project '{name.project}' in the stack '{name.stack}'; {advice}"
     projects = sorted({row.project for row in recorded})
-    advice = nearest(name.project, projects) or f"recorded are: {', '.join(projects)}"
+    advice = suggestion(name.project, projects) or f"recorded are: {', '.join(projects)}"
     return f"nothing is recorded of project '{name.project}'; {advice}"
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from resource_api.model.record import Record
     from resource_api.model.step import Step
     from resource_api.runtime.planning import Plan
-    from resource_api.snapshot.snapshot import Snapshot
+    from resource_api.snapshot.reading import Snapshot
 
 
 class Report(report.RunReport):

@@ -29,7 +29,7 @@ from resource_api.prior.recovery import rename, upgrade
 from resource_api.render import json as documents
 from resource_api.render import run_document
 from resource_api.snapshot.observe import configure_instances
-from resource_api.snapshot.snapshot import Snapshot
+from resource_api.snapshot.reading import Snapshot
 from resource_api.system.gc_pause import gc_paused
 from resource_api.transaction.records import recorded_state
 
@@ -132,7 +132,7 @@ def read_again(
         written = seal_secrets({**state.outputs, **outputs}, state.salt) if changed else None
         refreshed = Commit([change.record for change in changed_records], outputs=written)
         for commit in () if noop else (instances.commit, renaming, refreshed):
-            if not commit.empty:
+            if commit.changes_state:
                 runtime.store.commit(name, commit)
     counts = Summary(refreshed=len(changed_records), outputs_changed=len(changed), failed=len(failures))
     if runtime.on_document is not None:

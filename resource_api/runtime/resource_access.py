@@ -12,13 +12,13 @@ from resource_api.model.change import exists
 from resource_api.model.datatypes import from_text
 from resource_api.model.options import to_options
 from resource_api.model.provider_functions import ProviderFunctions, canonical_name, canonical_names
-from resource_api.model.values.errors import Problem, ProviderError, UnknownName, UsageError, nearest
+from resource_api.model.values.errors import Problem, ProviderError, UnknownName, UsageError, suggestion
 from resource_api.model.values.reference import Reference, capitalize_type
 from resource_api.model.values.values import copy_resource, literal, reveal
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.plugins.registry import Registry
 from resource_api.runtime import configured_provider
-from resource_api.snapshot.snapshot import Snapshot
+from resource_api.snapshot.reading import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -290,7 +290,7 @@ def parse_attributes(
             msg = f"'{pair}': write ATTR=VALUE"
             raise UsageError(msg)
         if attribute not in definition.attributes:
-            hint = nearest(attribute, definition.attributes, "attribute", definition.name)
+            hint = suggestion(attribute, definition.attributes, "attribute", definition.name)
             msg = f"{Reference(definition.name, name)}: unknown attribute '{attribute}'" + (f"; {hint}" if hint else "")
             raise UnknownName(msg, attribute)
         try:

@@ -77,7 +77,7 @@ class RowStore(ABC, Generic[S]):
 
     def commit(self, name: StackName, commit: Commit) -> StackState:
         """Write a commit; return the state afterwards."""
-        if commit.empty:
+        if not commit.changes_state:
             state = self.load(name)
             if not any(key in state.intents for key in commit.resolved):
                 return state

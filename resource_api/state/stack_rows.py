@@ -305,7 +305,7 @@ class StackRows:
         before = self.state
         if commit.resolved and self._remove_intents(database, commit.resolved):
             before = before._replace(intents=self._intents())
-        if commit.empty:
+        if not commit.changes_state:
             self.state = before
         else:
             after = apply_commit(before, commit)

@@ -264,7 +264,7 @@ class MemoryStore:
         codec.check_encodable(commit.outputs)
         resolved = set(commit.resolved)
         changed = state._replace(intents={key: intent for key, intent in state.intents.items() if key not in resolved})
-        if not commit.empty:
+        if commit.changes_state:
             changed = apply_commit(changed, commit)._replace(
                 lineage=state.lineage or os.urandom(16).hex(), serial=state.serial + 1
             )

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values import document
-from resource_api.model.values.errors import ManifestError, nearest
+from resource_api.model.values.errors import ManifestError, suggestion
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import show
 from resource_api.model.values.values import place_text
@@ -167,7 +167,7 @@ def _violations(error: ValidationError) -> Iterator[SchemaViolation]:
         properties = schema.get("properties", {})
         for name in value.keys() - properties.keys():
             owner = f" of {show(str(path[-1]))}" if path else ""
-            hint = nearest(name, properties) or f"known are {', '.join(properties)}"
+            hint = suggestion(name, properties) or f"known are {', '.join(properties)}"
             yield SchemaViolation((*path, name), f"unknown key {show(name)}{owner}", hint, at_key=True)
     elif "propertyNames" in error.relative_schema_path:
         yield SchemaViolation((*path, value), f"{show(value)} must be {_accepted(schema)}", at_key=True)

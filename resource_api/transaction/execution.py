@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from resource_api.model.step import Operation
     from resource_api.model.type_definition import Name
     from resource_api.plan.planner import ExecutionPlan
-    from resource_api.snapshot.snapshot import Snapshot
+    from resource_api.snapshot.reading import Snapshot
     from resource_api.transaction.events import Events
     from resource_api.transaction.recorder import Recorder
     from resource_api.transaction.results import Results

@@ -229,7 +229,7 @@ class Recorder:
         )
         if plan.prior.undeclared or plan.prior.orphans or not plan.complete:
             commit = commit._replace(put=[*commit.put, *self._renamed(commit, self._store.load(self._name))])
-        if not commit.empty or not state.serial:
+        if commit.changes_state or not state.serial:
             manifest, machine = plan.catalog.manifest.recorded_as, machine_id()
             commit = commit._replace(
                 manifest=manifest if manifest != state.manifest else None,
@@ -265,7 +265,7 @@ class Recorder:
 
     def _commit(self, commit: Commit) -> None:
         """Write a commit, unless it is empty or nothing is to be written, and keep the state after it."""
-        if self._store is not None and (commit.resolved or not commit.empty):
+        if self._store is not None and (commit.resolved or commit.changes_state):
             self._state = self._store.commit(self._name, commit)
 
     def _vanished(self, runs: Iterable[OperationRun]) -> list[RecordKey]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from resource_api.plan.planner import ExecutionPlan
     from resource_api.provider.context import RunContext
-    from resource_api.snapshot.snapshot import Snapshot
+    from resource_api.snapshot.reading import Snapshot
     from resource_api.transaction.events import Events
     from resource_api.transaction.operation_run import OperationRun
     from resource_api.transaction.recorder import Recorder

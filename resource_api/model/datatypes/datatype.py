@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.datatypes import parser, predicates
 from resource_api.model.datatypes.predicates import PREDICATES
-from resource_api.model.values.errors import DataTypeError, nearest
+from resource_api.model.values.errors import DataTypeError, suggestion
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import UNKNOWN, Sensitive, is_unknown
 
@@ -245,7 +245,7 @@ def _advice(name: str) -> str:
     """Return how to spell the data type that a word of another language or a misspelling means."""
     if instead := _INSTEAD.get(name.lower()):
         return f"write {instead}"
-    return nearest(name[:1].upper() + name[1:], KINDS) or f"known are {', '.join(sorted(KINDS))}"
+    return suggestion(name[:1].upper() + name[1:], KINDS) or f"known are {', '.join(sorted(KINDS))}"
 
 
 def _unexpected(term: TypeTerm, expected: str) -> DataTypeError:

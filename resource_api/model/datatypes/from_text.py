@@ -54,7 +54,7 @@ def _refusal(datatype: DataType, text: str, words: str) -> str:
     value = _json(text) if any(_json in _READERS.get(leaf.kind, ()) for leaf in datatype.leaves) else _NOTHING
     for path, message in () if value is _NOTHING else messages.explain(datatype, value, words):
         return f"is wrong at {place_text(path)}: it {message}" if path else message
-    if hint := messages.nearest_word(datatype, text):
+    if hint := messages.word_suggestion(datatype, text):
         return f"{requirement}; {hint}"
     return f"{requirement}, not {messages.quote_value(text)}{advice and '; '}{advice}"
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.datatypes import predicates
 from resource_api.model.values.assets import ORIGINS, Archive, Asset
-from resource_api.model.values.errors import nearest
+from resource_api.model.values.errors import suggestion
 from resource_api.model.values.expression import is_reference_at
 from resource_api.model.values.reference import capitalize_type
 from resource_api.model.values.text import QUOTES, escape, show
@@ -83,7 +83,7 @@ def refusal(datatype: DataType, value: object, words: str = "", *, referred: boo
     ``words`` describe the values of a ``Pattern`` in it. ``referred``: the value comes from a reference.
     """
     expected = requirement(datatype, words)
-    if type(value) is str and _is_shown(datatype, value) and (hint := nearest_word(datatype, value)):
+    if type(value) is str and _is_shown(datatype, value) and (hint := word_suggestion(datatype, value)):
         return f"{expected}; {hint}"
     return f"{expected}, not {describe_value(datatype, value)}{_advice(datatype, value, referred=referred)}"
 
@@ -143,15 +143,15 @@ def _limits(datatype: DataType) -> str:
     return f"{low}" if low == high else f"{low} to {high}"
 
 
-def nearest_word(datatype: DataType, value: str) -> str:
+def word_suggestion(datatype: DataType, value: str) -> str:
     """Return the hint with the nearest word of an Enum, or of a Boolean, or an empty string."""
     if any(leaf.kind == "Boolean" for leaf in datatype.leaves):
         if value in _BOOLEANS:
             return "write it without quotes"
-        if hint := nearest(value, _BOOLEANS, "boolean"):
+        if hint := suggestion(value, _BOOLEANS, "boolean"):
             return hint
     words = [str(word) for leaf in datatype.leaves if leaf.kind == "Enum" for word in leaf.words]
-    return nearest(value, words, "value")
+    return suggestion(value, words, "value")
 
 
 def describe_value(datatype: DataType, value: object) -> str:
@@ -216,7 +216,7 @@ def _key_problems(datatype: DataType, value: Mapping[str, object]) -> Iterator[s
         if required and name not in value:
             yield f"needs the key {quote_value(name)}"
     for name in unknown:
-        hint = nearest(str(name), declared) or f"known are {', '.join(declared)}"
+        hint = suggestion(str(name), declared) or f"known are {', '.join(declared)}"
         yield f"has the unknown key {quote_value(name)}; {hint}"
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values import text
-from resource_api.model.values.errors import ManifestError, Problem, nearest
+from resource_api.model.values.errors import ManifestError, Problem, suggestion
 from resource_api.model.values.start_up import NamedTuple, regex
 
 if TYPE_CHECKING:
@@ -247,11 +247,11 @@ def unknown_keys(
     """Yield a violation with the nearest allowed key for each key not in ``allowed``; ``context`` as in ``suggest``."""
     for key, value in mapping.items():
         if key not in allowed:
-            advice = (nearest(key, allowed, context), module_hint(value), nearest("*", (), context))
+            advice = (suggestion(key, allowed, context), module_hint(value), suggestion("*", (), context))
             hint = next(filter(None, advice), f"known are {', '.join(allowed)}")
             yield Violation((*path, key), f"unknown key {quote_key(key)}", hint, "unknown_key")
 
 
 def module_hint(body: object) -> str:
     """Return the hint for a body whose key is a Salt module, such as ``pkg.installed``, or an empty string."""
-    return next(filter(None, (nearest(str(key), (), "module") for key in body)), "") if type(body) is dict else ""
+    return next(filter(None, (suggestion(str(key), (), "module") for key in body)), "") if type(body) is dict else ""

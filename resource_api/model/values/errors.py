@@ -89,22 +89,25 @@ class Problem(NamedTuple):
         return ": ".join(filter(None, (self.place, label, self.text)))
 
 
-def nearest(word: str, words: Iterable[str], context: str = "", type_name: str = "") -> str:
-    """Return the hint ``did you mean 'x'?`` with the nearest of ``words``, or ""; see ``suggest``."""
-    return nearest_word(word, words, context, type_name)[1]
+def suggestion(word: str, words: Iterable[str], context: str = "", type_name: str = "") -> str:
+    """Return ``did you mean 'x'?`` with the nearest of ``words``, a sentence on a word of another tool, both, or "".
+
+    ``context``, such as ``attribute``, and ``type_name`` select the words of other tools in ``foreign_terms.json``.
+    """
+    return suggested_word(word, words, context, type_name)[1]
 
 
-def nearest_word(word: str, words: Iterable[str], context: str = "", type_name: str = "") -> tuple[str, str]:
-    """Return the word that the hint of ``nearest`` names, or "", and the hint."""
+def suggested_word(word: str, words: Iterable[str], context: str = "", type_name: str = "") -> tuple[str, str]:
+    """Return the word that ``suggestion`` names, or "", and the suggestion; its tables are loaded for errors only."""
     from resource_api.model.values.suggestions import suggest
 
     return suggest(word, words, context, type_name)
 
 
 def hint(word: object, words: Iterable[str], context: str = "") -> str:
-    """Return the end of a message, ``; did you mean 'x'?``, or ""."""
-    suggestion = nearest(str(word), words, context)
-    return f"; {suggestion}" if suggestion else ""
+    """Return the ``suggestion`` as the end of a message, ``; did you mean 'x'?``, or "" if there is none."""
+    advice = suggestion(str(word), words, context)
+    return f"; {advice}" if advice else ""
 
 
 #: The name under which a module of a module path holds its file, relative to it: ``providers/dns.py``.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-from resource_api.model.values.errors import nearest
+from resource_api.model.values.errors import suggestion
 from resource_api.model.values.start_up import NamedTuple, regex
 
 #: How many components may be around a resource; more come from a damaged document only.
@@ -84,10 +84,10 @@ def parse(text: str) -> Reference:
 
 def _advice(text: str) -> str:
     """Return the correct form of a text that is no reference; that of a word of another tool, if it is one."""
-    if advice := nearest(text, (), "module"):
+    if advice := suggestion(text, (), "module"):
         return advice
     if collector := _COLLECTOR.match(text):
-        return nearest(collector[1], (), "type")
+        return suggestion(collector[1], (), "type")
     address = _ADDRESS.match(text)
     return f"write {capitalize_type(address[1])}[{address[2] or address[3]}]" if address else "write Type[title]"
 
@@ -99,7 +99,7 @@ def _type_name(head: str) -> str:
     if not TYPE_NAME.match(name):
         signs = _SIGNS.match(head)
         word = signs[0] if signs else "::" if "::" in head else head
-        advice = nearest(head, (), "type") or nearest(word, (), "type")
+        advice = suggestion(head, (), "type") or suggestion(word, (), "type")
         msg = f"'{head}' is not the name of a type" + (f"; {advice}" if advice else "")
         raise ValueError(msg)
     return name

@@ -10,7 +10,7 @@ from resource_api.cli import usage_advice
 from resource_api.cli.main import COMMANDS, cli
 from resource_api.manifest import metaparameters, sections
 from resource_api.model.attribute import METAPARAMETERS
-from resource_api.model.values.errors import nearest
+from resource_api.model.values.errors import suggestion
 from resource_api.model.values.suggestions import foreign_terms
 from resource_api.system.facts import Facts
 
@@ -33,7 +33,7 @@ ATTRIBUTES = ["content", "cwd", "ensure", "mode", "path", "require"]
 )
 def test_only_a_word_that_is_near_is_suggested(word: str, hint: str) -> None:
     """Words of one length with some letters in common are not near."""
-    assert nearest(word, ATTRIBUTES) == hint
+    assert suggestion(word, ATTRIBUTES) == hint
 
 
 @pytest.mark.parametrize(
@@ -47,22 +47,24 @@ def test_only_a_word_that_is_near_is_suggested(word: str, hint: str) -> None:
 )
 def test_a_reference_is_suggested_only_where_the_titles_are_alike(reference: str, suggested: str) -> None:
     """One type in common makes any two references alike."""
-    assert nearest(reference, ["File[/etc/motd]", "Ssh_authorized_key[alice]"]) == suggested
+    assert suggestion(reference, ["File[/etc/motd]", "Ssh_authorized_key[alice]"]) == suggested
 
 
 def test_one_of_many_names_is_suggested() -> None:
     """Of thousands of names only those with the same beginning and end are compared."""
-    assert nearest("File[/srv/flie-77.conf]", [f"File[/srv/file-{n}.conf]" for n in range(5000)]) == (
+    assert suggestion("File[/srv/flie-77.conf]", [f"File[/srv/file-{n}.conf]" for n in range(5000)]) == (
         "did you mean 'File[/srv/file-77.conf]'?"
     )
 
 
 def test_a_word_of_another_tool_leads_to_the_word_of_this_place() -> None:
     """The type decides first, then the place; an entry whose word does not exist here is not shown."""
-    assert nearest("state", ["ensure"], "attribute", "file").startswith("did you mean 'ensure'? It is present, file,")
-    assert nearest("STATE", ["ensure"], "attribute", "queue").startswith("did you mean 'ensure'? It is usually")
-    assert nearest("state", ["size"], "attribute", "queue") == ""
-    assert nearest("loop", ["for_each"], "attribute", "queue").startswith("did you mean 'for_each'? It takes")
+    assert suggestion("state", ["ensure"], "attribute", "file").startswith(
+        "did you mean 'ensure'? It is present, file,"
+    )
+    assert suggestion("STATE", ["ensure"], "attribute", "queue").startswith("did you mean 'ensure'? It is usually")
+    assert suggestion("state", ["size"], "attribute", "queue") == ""
+    assert suggestion("loop", ["for_each"], "attribute", "queue").startswith("did you mean 'for_each'? It takes")
 
 
 def _known(path: str, details: str) -> set[str]:
