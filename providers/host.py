@@ -6,6 +6,7 @@ import re
 from contextlib import suppress
 from functools import lru_cache, partial
 from ipaddress import IPv6Address, ip_address
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from lib import file_parts, prerequisites
@@ -92,7 +93,8 @@ class Provider(BaseProvider):
                         " and programs that ask for all addresses get both"
                     )
                     yield (name, target), Problem("ip", message, severity="warning")
-        yield from ((name, problem) for name in changes if name[1] == FILE for problem in _unread())
+        if machine := [name for name in changes if name[1] == FILE]:
+            yield from product(machine, list(_unread()))
         yield from prerequisites.written_in_place({name: name[1] for name in changes})
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:

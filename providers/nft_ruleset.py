@@ -120,7 +120,7 @@ class Provider(BaseProvider):
         """Yield that nft is missing, or else the error of a text that it refuses."""
         missing = list(prerequisites.missing_program(None, "nft", needs="Package[nftables]"))
         yield from prerequisites.of_files(changes, lambda path, should: missing or self._refusal(path, should))
-        for path in (path for path in changes if path != FILE and path.startswith("/etc/")):
+        for path in (path for path in prerequisites.present(changes) if path != FILE and path.startswith("/etc/")):
             with suppress(OSError):
                 if not _is_included(path, files.read_lines(FILE)):
                     message = f"{FILE} does not include {path}: its tables are not loaded at boot"

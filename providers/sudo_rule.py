@@ -108,7 +108,7 @@ class Provider(BaseProvider):
         if missing:
             return
         if unread := list(self._directory.unread()):
-            yield from ((name, problem) for name in changes for problem in unread)
+            yield from ((name, problem) for name in prerequisites.present(changes) for problem in unread)
         whole = {"user", "commands"}
         known = {name: should for name, should in changes.items() if should.get("content") or whole <= should.keys()}
         texts = {name: _text(name, None, should) for name, should in known.items()}

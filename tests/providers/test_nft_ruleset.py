@@ -264,7 +264,7 @@ def test_a_file_whose_names_another_one_uses_is_not_removed() -> None:
 
 
 def test_a_file_that_is_not_loaded_at_boot_is_reported_by_the_plan() -> None:
-    """Unless the main file includes it, by its name or by a pattern."""
+    """Unless it is removed, or the main file includes it, by its name or by a pattern."""
     main, path = Path("/etc/nftables.conf"), "/etc/nftables.d/ra-test.nft"
     Path(path).parent.mkdir(exist_ok=True)
     declared = {f"Nft_ruleset[{path}]": {"content": RULES}}
@@ -272,6 +272,9 @@ def test_a_file_that_is_not_loaded_at_boot_is_reported_by_the_plan() -> None:
     try:
         main.write_text("flush ruleset\n")
         assert warned(declared) == [f"/etc/nftables.conf does not include {path}: its tables are not loaded at boot"]
+        Path(path).write_text(RULES)
+        assert warned({f"Nft_ruleset[{path}]": {"ensure": "absent"}}) == []
+        Path(path).unlink()
         for included in (path, "/etc/nftables.d/*.nft", "nftables.d/*"):
             main.write_text(f'flush ruleset\ninclude "{included}"\n')
             assert warned(declared) == []

@@ -230,7 +230,7 @@ def test_the_content_that_a_rule_takes_the_place_of_is_in_the_plan() -> None:
 
 
 def test_a_directory_that_sudo_does_not_read_is_reported_by_the_plan() -> None:
-    """Its rules would have no effect."""
+    """Its rules would have no effect; a removal needs none."""
     main = Path("/etc/sudoers")
     text = main.read_text()
     try:
@@ -238,6 +238,8 @@ def test_a_directory_that_sudo_does_not_read_is_reported_by_the_plan() -> None:
         message = "/etc/sudoers does not read /etc/sudoers.d: the file has no effect"
         assert warned({"Sudo_rule[ra-test]": RULE}) == [message]
         assert warned({"File[/etc/sudoers]": {"content": text}, "Sudo_rule[ra-test]": RULE}) == []
+        (DIRECTORY / "ra-test").write_text("nobody ALL = /bin/ls\n")
+        assert warned({"Sudo_rule[ra-test]": {"ensure": "absent"}}) == []
     finally:
         main.write_text(text)
     assert warned({"Sudo_rule[ra-test]": RULE}) == []
