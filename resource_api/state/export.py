@@ -78,23 +78,25 @@ def from_document(text: str, file: str, key: keys.Key | None = None) -> StackSta
     try:
         document = codec.decode(text)
     except (ValueError, LookupError, TypeError, RecursionError) as error:
-        raise _refused(file, f"is not a document of 'state export': {error}") from error
+        raise _refusal(file, f"is not a document of 'state export': {error}") from error
     if not isinstance(document, dict) or "state_format" not in document:
-        raise _refused(file, "is not a document of 'state export'")
+        raise _refusal(file, "is not a document of 'state export'")
     if document["state_format"] != FORMAT:
-        raise _refused(file, f"has format {document['state_format']!r}; this resource-api reads {FORMAT}")
-    _refuse(file, map(str, find_violations("state-export", document)))
+        raise _refusal(file, f"has format {document['state_format']!r}; this resource-api reads {FORMAT}")
+    _raise_problems(file, map(str, find_violations("state-export", document)))
     data_key = None
-    if "sealing" in document:  # before anything is added to the records
+    if "sealing" in document:  # the salt authenticates the document as written: before fields are added to records
         data_key = DataKey.open(key, document["sealing"], file)
         rest = {name: value for name, value in document.items() if name != "sealed_salt"}
         document["salt"] = data_key.decrypt(document.get("sealed_salt"), rest)
-    _refuse(file, _contradictions(document))
+    _add_absent_fields(document)
+    _raise_problems(file, _contradictions(document))
     state = _state(document, file)
     return state if data_key is None else data_key.bind_state(state)
 
 
-def _refuse(file: str, messages: Iterable[str]) -> None:
+def _raise_problems(file: str, messages: Iterable[str]) -> None:
+    """Raise ``ManifestError`` with all ``messages``, if there are any."""
     if problems := [Problem(None, message, file=file, code="state") for message in messages]:
         raise ManifestError(problems)
 
@@ -109,7 +111,8 @@ def check_replacement(recorded: StackState, new: StackState, file: str, *, force
     if not reason:
         return new
     if not force:
-        raise _refused(file, f"{reason}; --force imports it nevertheless", "stale")
+        raise _refusal(file, f"{reason}; --force imports it nevertheless", "stale")
+    # Above both serials: an older copy of either state is not taken for a newer one.
     return new._replace(serial=max(recorded.serial, new.serial) + 1) if recorded.serial else new
 
 
@@ -128,10 +131,15 @@ def replacement_problem(recorded: StackState, new: StackState) -> str:
     return ""
 
 
-def _contradictions(document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the contradictions within the records of a valid document, which gets the fields of present records."""
+def _add_absent_fields(document: Mapping[str, Any]) -> None:
+    """Add to each record the fields that records of older versions lack."""
     for resource in document["resources"]:
         resource |= {**_DEFAULTS, **resource}
+
+
+def _contradictions(document: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the contradictions within the records of a document that its schema accepts."""
+    for resource in document["resources"]:
         for contradiction in _record_contradictions(resource, document):
             yield f"{resource['reference']}: {contradiction}"
 
@@ -180,7 +188,7 @@ def _state(document: Mapping[str, Any], file: str) -> StackState:
     for resource in document["resources"]:
         record = Record.from_dict({**resource, "is_": resource["is"], "name": hashable_name(resource["name"])})
         if record.key in records:
-            raise _refused(file, f"{record.reference} and {records[record.key].reference} are one resource")
+            raise _refusal(file, f"{record.reference} and {records[record.key].reference} are one resource")
         records[record.key] = record
     owed = {(kind, hashable_name(name)): sources for kind, name, sources in document["owed"]}
     fields = {key: document[key] for key in _FIELDS}
@@ -188,5 +196,6 @@ def _state(document: Mapping[str, Any], file: str) -> StackState:
     return StackState(**fields, salt=salt, records=records, owed=owed, outputs=document["outputs"])
 
 
-def _refused(file: str, message: str, code: str = "state") -> ManifestError:
+def _refusal(file: str, message: str, code: str = "state") -> ManifestError:
+    """Return the error for a document that is not imported."""
     return ManifestError([Problem(None, message, file=file, code=code)])

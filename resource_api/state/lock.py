@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _PAUSE: Final = 0.05
 _FLAGS: Final = os.O_NOFOLLOW | os.O_CLOEXEC
 _PRIVATE: Final = 0o600
+#: The start time in ``/proc/PID/stat``: field 22 of proc_pid_stat(5), counted from 0 after field 2, the program.
+_START_TIME: Final = 22 - 3
 
 #: Descriptors of the locks that this process holds. A forked child closes its copies, which would keep them locked.
 _held: set[int] = set()
@@ -68,6 +70,7 @@ class Lock:
         """Open nothing yet."""
         self._path = f"{path}.lock"
         self._note = f"{path}.holder"
+        #: The descriptor of the lock file while this process holds the lock, or -1.
         self._fd = -1
 
     @contextmanager
@@ -111,7 +114,7 @@ class Lock:
     def _acquire(self, timeout: float) -> None:
         """Try until the lock is taken or the time is over. Raises ``StateLocked``."""
         deadline = time.monotonic() + timeout
-        while not self._try():
+        while not self._try_lock():
             remaining = deadline - time.monotonic()
             if remaining <= 0:
                 holder = self.holder()
@@ -122,7 +125,7 @@ class Lock:
                 raise error
             time.sleep(min(_PAUSE, remaining))
 
-    def _try(self) -> bool:
+    def _try_lock(self) -> bool:
         """Open the lock file and lock it; return whether that succeeded. Raises ``StateError``."""
         try:
             fd = os.open(self._path, os.O_RDWR | os.O_CREAT | _FLAGS, _PRIVATE)
@@ -137,7 +140,11 @@ class Lock:
         return False
 
     def _lock_file(self, fd: int) -> bool:
-        """Lock an open file; return whether that succeeded and the path still leads to this file."""
+        """Lock an open file; return whether that succeeded and the path still leads to this file.
+
+        A user may have removed the file since it was opened: a lock on it would exclude nobody. Raises ``StateError``;
+        the descriptor is then closed.
+        """
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             locked, current = os.fstat(fd), os.lstat(self._path)
@@ -171,8 +178,9 @@ def boot_id() -> str:
 
 def start_time(pid: int) -> str:
     """Return the start time of a process in ticks since boot (proc_pid_stat(5), field 22), or an empty text."""
-    fields = _read_proc(f"{pid}/stat").rpartition(")")[2].split()
-    return fields[19] if len(fields) > 19 else ""  # noqa: PLR2004 - field 22, counted after field 2
+    _, _, after_program = _read_proc(f"{pid}/stat").rpartition(")")  # a program's name may have spaces
+    fields = after_program.split()
+    return fields[_START_TIME] if len(fields) > _START_TIME else ""
 
 
 def _read_proc(name: str) -> str:

@@ -52,8 +52,11 @@ class RowStore(ABC, Generic[S]):
     def __init__(self, key: Key | None = None) -> None:
         """Open nothing yet. With a ``key`` every stack is encrypted, and one that is not is refused."""
         self._data_keys = DataKeys(key)
+        #: Held by a thread that uses the store: a run's threads share one session.
         self._guard = threading.RLock()
+        #: Open while the lock of the store is held.
         self._session: S | None = None
+        #: The salts of stacks of which nothing is written yet.
         self._salts: dict[StackName, bytes] = {}
 
     @abstractmethod
@@ -76,7 +79,7 @@ class RowStore(ABC, Generic[S]):
                 session.change(name, stack, lambda tables: stack.record_intents(tables, intents))
 
     def commit(self, name: StackName, commit: Commit) -> StackState:
-        """Write a commit; return the state afterwards."""
+        """Write a commit, unless it neither changes the state nor resolves an open intent; return the state."""
         if not commit.changes_state:
             state = self.load(name)
             if not any(key in state.intents for key in commit.resolved):
@@ -93,7 +96,10 @@ class RowStore(ABC, Generic[S]):
             session.change(name, stack, lambda tables: stack.overwrite(tables, state, stack.data_key))
 
     def _encrypt(self, session: S, name: StackName, stack: StackRows, key: Key | None) -> StackState:
-        """Write a stack that was read for it under ``key`` with a new data key; return the state afterwards."""
+        """Write ``stack`` with a new data key, wrapped by ``key``, for ``rekey``; return the state afterwards.
+
+        ``stack`` was read with its former key, and is from now on the one that the session uses.
+        """
         session.stacks[name] = stack
         state = stack.state._replace(serial=stack.state.serial + 1)
         data_key = self._data_keys.replace(name, key)
@@ -105,6 +111,7 @@ class RowStore(ABC, Generic[S]):
             check_rename(name, new, self._recorded(session, name, new.checked()))
             stack = self._stack(session, name)
             state = stack.state._replace(**new._asdict(), serial=stack.state.serial + 1)
+            # A new data key: each secret is bound to the stack's name.
             data_key = None if stack.data_key is None else self._data_keys.replace(new, self._data_keys.key)
             session.rename(name, new, stack, lambda tables: stack.overwrite(tables, state, data_key))
 
@@ -127,7 +134,10 @@ class RowStore(ABC, Generic[S]):
 
     @contextmanager
     def _writing(self) -> Iterator[S]:
-        """Yield the session, for this thread alone. Raises ``RuntimeError`` without the lock."""
+        """Yield the session, for this thread alone.
+
+        Raises ``RuntimeError`` without the lock, and again the ``StateError`` of a write that has failed.
+        """
         with self._guard:
             if self._session is None:
                 msg = "state can be written only while its lock is held"

@@ -77,12 +77,12 @@ class RowWriter(Protocol):
 
 
 def make_row(row_id: int, body: bytes) -> Row:
-    """Return a row with its checksum over id and body."""
+    """Return a row with its checksum over id and body: 56 bits, which with an id fit the integers of both databases."""
     return row_id, body, int.from_bytes(blake2b(body, digest_size=7).digest(), "big") ^ row_id
 
 
 def are_intact(rows: Iterable[Row]) -> bool:
-    """Whether each row has the checksum of its id and body, which must be bytes."""
+    """Whether each row has the checksum of its id and body; False also for a body that is not bytes."""
     digest, number = blake2b, int.from_bytes
     try:
         for row_id, body, stored in rows:
@@ -96,6 +96,7 @@ def are_intact(rows: Iterable[Row]) -> bool:
 class Header(NamedTuple):
     """The header of one stack as it was read."""
 
+    #: The number of the stack in its database, from which the ids of its rows begin, see ``limits``.
     number: int
     name: StackName
     content: Mapping[str, Any]
@@ -127,7 +128,7 @@ class Header(NamedTuple):
         return database.read(table, *limits(self.number))
 
     def salt(self, data_key: DataKey | None) -> bytes:
-        """Return the salt. That of an encrypted stack is bound to the rest of the header and authenticates it."""
+        """Return the salt; an encrypted one authenticates the rest of the header, and is empty without its data key."""
         if data_key is not None:
             rest = {key: value for key, value in self.content.items() if key != "sealed_salt"}
             try:
@@ -154,14 +155,17 @@ class RowIndex:
     """The row ids of one stack in one table, by key, and the tally of all rows."""
 
     def __init__(self, table: str, number: int, data_key: DataKey | None, next_position: int = 0) -> None:
-        """Start without rows."""
+        """Start without rows; ``number`` is the stack's."""
+        #: The position of the next new row; that of a deleted row is not used again.
         self.next_position = next_position
         self._table = table
-        self._base = number * SPAN
+        self._base, _ = limits(number)
         self._data_key = data_key
+        #: By key: that of a record, or the position of a group of intents.
         self._ids: dict[Hashable, int] = {}
-        #: The weight of each row, by row id, and the XOR of all of them.
+        #: By row id, see ``_weigh``.
         self._weights: dict[int, int] = {}
+        #: The XOR of all weights.
         self._total = 0
 
     @property
@@ -181,7 +185,7 @@ class RowIndex:
         return self.tally == [count, total if self._data_key else total % (1 << _CHECKSUM_BITS), position]
 
     def ids(self, keys: Sequence[Hashable]) -> list[int] | None:
-        """Return the row ids of ``keys``, or None unless they are all keys of the table."""
+        """Return the row ids of ``keys`` in their order, or None unless they are exactly the keys of the table."""
         if len(keys) != len(self._ids) or not self._ids.keys() >= set(keys):
             return None
         return [self._ids[key] for key in keys]
@@ -199,7 +203,7 @@ class RowIndex:
         database.write(self._table, rows)
 
     def delete(self, database: RowWriter, keys: Iterable[Hashable]) -> None:
-        """Delete the rows of ``keys``; unknown keys are ignored."""
+        """Delete the rows of ``keys``, here and in the database; unknown keys are ignored."""
         ids = [self._ids.pop(key) for key in dict.fromkeys(keys) if key in self._ids]
         for row_id in ids:
             self._total ^= self._weights.pop(row_id, 0)
@@ -236,8 +240,9 @@ class StackRows:
         self.data_key = data_key
         next_positions = {**dict.fromkeys(TABLES, 0), **(positions or {})}
         self._indexes = {table: RowIndex(table, self.number, data_key, next_positions[table]) for table in TABLES}
-        #: The intents that were recorded together are one row.
+        #: By position of the row: the intents that were recorded together are one row, until the last is resolved.
         self._batches: dict[int, dict[RecordKey, Intent]] = {}
+        #: The batch of each open intent: the inverse of ``_batches``.
         self._batch_of: dict[RecordKey, int] = {}
 
     @classmethod
@@ -265,7 +270,7 @@ class StackRows:
         return StackName.of(self.state)
 
     def ids(self, keys: Sequence[RecordKey]) -> list[int] | None:
-        """Return the row ids of the records of ``keys``, or None unless these are the keys of all records."""
+        """Return the ids, for the no-change cache, of the records of ``keys``, or None unless these are all records."""
         return self._indexes["resource"].ids(keys)
 
     def _load_rows(self, database: RowReader, header: Header) -> None:
@@ -286,7 +291,7 @@ class StackRows:
         self.state = self.state._replace(records=records, owed=owed, intents=self._intents())
 
     def record_intents(self, database: RowWriter, intents: Sequence[Intent]) -> None:
-        """Write the changes about to be made as one row."""
+        """Write the changes about to be made as one row; they replace former intents for the same resources."""
         if self._batch_of:
             self._remove_intents(database, [intent.key for intent in intents])
         index = self._indexes["intent"]
@@ -297,7 +302,7 @@ class StackRows:
         self._write_header(database)
 
     def commit(self, database: RowWriter, commit: Commit, lineage: str) -> None:
-        """Write a commit; ``lineage`` becomes the lineage of a stack without one."""
+        """Write a commit and remove the intents that it resolves; ``lineage`` is for a stack that has none yet."""
         if self.data_key is not None:
             put = [self.data_key.encrypt_record(self.name, record) for record in commit.put]
             outputs = commit.outputs and self.data_key.encrypt_outputs(self.name, commit.outputs)
@@ -331,6 +336,7 @@ class StackRows:
             self._write_header(database)
 
     def _write_records(self, database: RowWriter, records: Sequence[Record]) -> None:
+        """Write records, some together: the rows of all at once would need too much memory."""
         for batch in batches(records):
             self._indexes["resource"].write(database, {record.key: pack(record) for record in batch})
 
@@ -347,7 +353,7 @@ class StackRows:
         self._batch_of |= dict.fromkeys(self._batches[number], number)
 
     def _remove_intents(self, database: RowWriter, keys: Iterable[RecordKey]) -> bool:
-        """Remove intents from their batches; return whether there were any."""
+        """Remove intents, with rows written again or deleted for their batches; return whether any was open."""
         changed: dict[int, None] = {}
         for key in keys:
             number = self._batch_of.pop(key, None)
@@ -364,6 +370,7 @@ class StackRows:
         return bool(changed)
 
     def _intents(self) -> dict[RecordKey, Intent]:
+        """Return the open intents of all batches."""
         return {key: intent for batch in self._batches.values() for key, intent in batch.items()}
 
     def _write_header(self, database: RowWriter) -> None:
@@ -397,7 +404,9 @@ class DataKeys:
     def __init__(self, key: Key | None) -> None:
         """Take the user's key, which is read when it is first needed."""
         self.key = key
+        #: Generated for stacks of which nothing is written yet, so that a stack opened twice gets the same one.
         self._new: dict[StackName, DataKey] = {}
+        #: By stack and wrapped key: ``rekey`` or another process may have wrapped another one since.
         self._opened: dict[str, DataKey] = {}
 
     def for_use(self, header: Header) -> DataKey | None:
@@ -462,6 +471,7 @@ def remove_rows(database: RowWriter, header: Header) -> None:
 
 
 def _delete_rows(database: RowWriter, number: int) -> None:
+    """Delete the rows of a stack, except its header."""
     for table in TABLES:
         database.delete_range(table, *limits(number))
 
@@ -507,7 +517,7 @@ def verify(database: RowReader, find_data_key: FindDataKey) -> dict[StackName, S
 def describe_stacks(
     location: str, states: Mapping[StackName, StackState], holder: Callable[[StackName], str]
 ) -> Iterator[str]:
-    """Yield lines about the content of a verified store at ``location``; ``holder`` returns that of a stack."""
+    """Yield lines about a verified store; ``holder`` returns the run of a stack, or "": open intents are in doubt."""
     yield f"{location}: every row is intact"
     for name, state in sorted(states.items()):
         owed = f", {len(state.owed)} refreshes owed" if state.owed else ""
@@ -526,6 +536,7 @@ def decode_rows(rows: Sequence[Row]) -> Iterator[Any]:
     for start in range(0, len(rows), _BATCH):
         bodies = [body for _, body, _ in rows[start : start + _BATCH]]
         text = (b"[" + b",".join(bodies) + b"]").decode("utf-8", "surrogatepass")
+        # Without secrets and other tagged values the plain decoder is enough, and faster.
         yield from codec.decode(text) if codec.MARK.decode() in text else json.loads(text)
 
 
@@ -570,7 +581,7 @@ _DEFAULTS: Final = [value for name, value in reversed(RecordRow._field_defaults.
 
 
 def pack(record: Record) -> list[object]:
-    """Return the row of a record; values that repeat each other are in it once."""
+    """Return the row of a record: ``should`` and ``is_`` as differences, without the defaults at its end."""
     row = list(
         RecordRow(
             record.type,
@@ -607,7 +618,7 @@ def unpack(columns: Sequence[Any]) -> Record:
         row.owned,
         row.requires,
     )
-    if len(columns) <= _REQUIRED:
+    if len(columns) <= _REQUIRED:  # of a version before ``lifecycle`` and the optional columns
         return Record(*fields)
     lifecycle = RecordedLifecycle(row.protect, row.retain, row.replace, row.deleted_with, row.external)
     return Record._make((*fields, row.value_requires, lifecycle, *_optional_values(row)))

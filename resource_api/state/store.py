@@ -339,7 +339,7 @@ class MemoryStore:
 
 
 class NoStore(MemoryStore):
-    """A store that is never read again: for a single run of which nothing is recorded."""
+    """A store that is never read again, for a single run: the runtime records nothing where it meets this class."""
 
 
 def apply_commit(state: StackState, commit: Commit) -> StackState:
@@ -355,7 +355,7 @@ def apply_commit(state: StackState, commit: Commit) -> StackState:
     for key, sources in commit.owed.items():
         # Sorted: the result must not depend on the order of the changes.
         owed[key] = sorted({*owed.get(key, ()), *sources})
-    for key in commit.drop:
+    for key in commit.drop:  # also those just added: a resource without a record cannot be refreshed
         owed.pop(key, None)
     return state._replace(
         records=records,

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 #: The version of this format, stored beside the wrapped data key.
 FORMAT: Final = 1
+#: The fields of a record that may contain secrets.
 _VALUES: Final = ("inputs", "should", "is_", "private")
 
 
@@ -81,7 +82,7 @@ class DataKey:
             raise StateError(msg) from error
 
     def authenticate(self, table: str, row: Row) -> int:
-        """Return the 128-bit authentication code of a row."""
+        """Return the 128-bit authentication code of a row: without the key no other row has a known one."""
         row_id, body, _ = row
         digest = blake2b(b"%s %d " % (table.encode(), row_id) + body, key=self._row_key, digest_size=16)
         return int.from_bytes(digest.digest(), "big")
@@ -132,6 +133,7 @@ def remove_secrets(state: StackState) -> StackState:
 
 
 def _change_state(state: StackState, change: _Change) -> StackState:
+    """Return a state with each sealed secret of its records and outputs replaced."""
     name = StackName.of(state)
     records = {key: _change_record(name, record, change) for key, record in state.records.items()}
     return state._replace(records=records, outputs=_change_outputs(name, state.outputs, change))

@@ -60,8 +60,11 @@ class ServerConnection:
                 parameters.setdefault(name, value)
         self._parameters = conninfo.make_conninfo(**parameters)
         self._connection: Connection | None = None
+        #: Closes the connection, also when this object is no longer used.
         self._closing: weakref.finalize[Any, Any] | None = None
+        #: The process that opened the connection; a forked child opens its own.
         self._pid = 0
+        #: Whether tables were seen on the present connection.
         self._has_tables = False
 
     def close(self) -> None:
@@ -118,7 +121,7 @@ class ServerConnection:
         return self._connection
 
     def has_tables(self, exist: Callable[[Connection, str], bool]) -> bool:
-        """Return whether ``exist`` finds tables, which the open connection is asked until it does."""
+        """Return whether ``exist`` finds tables; a positive answer holds for as long as the connection is open."""
         if not self._has_tables:
             self._has_tables = exist(self._opened(), self.url)
         return self._has_tables

@@ -104,7 +104,7 @@ class LeaseHolder(NamedTuple):
 
 
 def _machine() -> str:
-    """Return the identity of this machine since its start, and of its numbers of processes: a container's differ."""
+    """Return the boot id and the namespace of process ids, or "" if unknown: a container has other processes."""
     try:
         return f"{boot_id()} {os.readlink('/proc/self/ns/pid')}"
     except OSError:
@@ -119,11 +119,12 @@ def take(connection: Connection, name: StackName, run: LeaseHolder, seconds: flo
     """
     values = {**name._asdict(), "seconds": seconds, "holder": json.dumps(run._asdict())}
     ended_fence: int | None = None
+    # An attempt finds no row, which is inserted, or a holder that has ended, whose fence the next attempt names.
     for _ in range(3):
         if (row := connection.execute(_TAKE, {**values, "ended": ended_fence}).fetchone()) is not None:
             return Lease(*row)
         if (locked := connection.execute(_HOLDER, name).fetchone()) is None:
-            connection.execute(_INSERT, name)  # unless it has ended since
+            connection.execute(_INSERT, name)  # does nothing where the row exists and its lease has ended since
             continue
         row, ended_fence, remaining = locked
         holder = LeaseHolder.read(row)
@@ -149,9 +150,9 @@ def renew(connection: Connection, lease: Lease, seconds: float) -> bool:
 
 
 def release(connection: Connection, lease: Lease) -> None:
-    """End a lease, unless it was lost, and wake those who wait for it."""
+    """End a lease, unless it was lost, and wake those who wait for it; remove the stack if nothing was recorded."""
     row = connection.execute(_RELEASE, lease._asdict()).fetchone()
-    if row is not None and row[0]:
+    if row is not None and row[0]:  # no body
         connection.execute(_REMOVE, (lease.number,))
 
 

@@ -70,8 +70,11 @@ class LeasedSession:
         self._timeout = timeout
         self._seconds = seconds
         self._leases: dict[StackName, Lease] = {}
+        #: The number of the last write, stored with it: an attempt that succeeded unnoticed is not repeated.
         self._write = 0
+        #: Set at the end of the session, for the thread that renews.
         self._ended = threading.Event()
+        #: Started with the first lease.
         self._renewing: threading.Thread | None = None
 
     def holds(self, name: StackName) -> bool:
@@ -85,14 +88,14 @@ class LeasedSession:
     def claim(self, name: StackName, timeout: float) -> None:
         """Take the lease of a stack, looking for up to ``timeout`` seconds. Raise ``StateLocked``, ``StateError``."""
         until = time.monotonic() + timeout
-        while (locked := self._try(name)) is not None:
+        while (locked := self._try_claim(name)) is not None:
             remaining = until - time.monotonic()
             if remaining <= 0:
                 raise locked
             with self._guard:
                 self._server.wait_for(leases.CHANNEL, "/".join(name), min(PAUSE, remaining))
 
-    def _try(self, name: StackName) -> StateLocked | None:
+    def _try_claim(self, name: StackName) -> StateLocked | None:
         """Take the lease of a stack unless the run has it; return the error that names its holder, or None."""
         with self._guard:
             if name in self._leases:
@@ -189,7 +192,7 @@ class LeasedSession:
             if not preceding:
                 return connection.execute(statement, arguments).fetchone() == (1,)
             with connection.transaction():
-                # A client that is frozen now would keep the rows locked.
+                # Otherwise a client that is frozen now would keep the rows locked.
                 connection.execute(_LIMIT.format(round(1000 * self._seconds)))
                 if connection.execute(_LOCK, (*lease, self._write)).fetchone() is None:
                     return False  # lost, or an attempt before was successful

@@ -89,6 +89,7 @@ class PostgresqlStore(RowStore[LeasedSession]):
         """Verify everything that is stored; return sentences about intact parts. Raises ``StateError``."""
 
         def verify(connection: Connection) -> list[str]:
+            """Return the lines about all stacks of one snapshot."""
             with snapshot(connection):
                 rows = FetchedRows.of_all(connection, self._server.url)
                 runs.history(connection, None)

@@ -85,7 +85,9 @@ class CollectedRows:
         """Start without any."""
         #: The header of the stack, which every change writes.
         self.header: Row = (0, b"", 0)
+        #: By table, the limits of the ids that are deleted before anything is written.
         self.ranges: dict[str, tuple[int, int]] = {}
+        #: By table and id; an id is in ``_rows`` or in ``_deleted``, never in both: the statement has no order.
         self._rows: dict[str, dict[int, Row]] = {}
         self._deleted: dict[str, set[int]] = {}
 

@@ -99,7 +99,7 @@ def validate(path: str) -> None:
 
 
 def _digest_header(header: Header) -> str:
-    """Return a digest of a stack's header, which changes with every commit."""
+    """Return a digest of a stack's header: it differs after every commit, because the header has the serial."""
     return blake2b(codec.to_bytes(dict(header.content)), digest_size=16).hexdigest()
 
 
@@ -110,10 +110,12 @@ def _identity(path: str) -> list[int]:
 
 
 def _directory(path: str) -> str:
+    """Return the directory of the entries of the database at ``path``."""
     return f"{path}.converged"
 
 
 def _file_name(label: str) -> str:
+    """Return the name of an entry's file, a digest: a label may be no file name."""
     return blake2b(label.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 

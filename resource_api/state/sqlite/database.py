@@ -146,6 +146,7 @@ class Database:
                 self._connection.backup(copy)
 
     def _execute(self, statement: str, values: Sequence[object] = ()) -> list[Any]:
+        """Return the rows that a statement yields. Raises ``StateError``."""
         with state_errors(self.path):
             return self._connection.execute(statement, values).fetchall()
 
@@ -173,10 +174,11 @@ def open_for_reading(path: str) -> Database:
         # With a log beside it, the main file alone is incomplete.
         if _has_log(path):
             raise
-    return Database(path, immutable=True)
+    return Database(path, immutable=True)  # SQLite cannot create a log there, and needs none
 
 
 def _has_log(path: str) -> bool:
+    """Return whether commits are in the log that the main file may not contain yet."""
     try:
         return os.stat(f"{path}-wal").st_size > 0
     except OSError:
@@ -293,6 +295,7 @@ def _is_disk_full(error: sqlite3.Error, path: str) -> bool:
 
 
 def _library() -> Any:
+    """Return sqlite3, imported with the first connection."""
     import sqlite3
 
     return sqlite3

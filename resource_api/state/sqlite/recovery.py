@@ -90,6 +90,7 @@ def write_marker(path: str, marker: Marker) -> None:
 
 
 def _digest(body: object) -> str:
+    """Return a digest of JSON data, by which a damaged marker is noticed."""
     return blake2b(json.dumps(body, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
@@ -100,8 +101,8 @@ class _Intact(NamedTuple):
     states: Mapping[StackName, StackState]
 
     @property
-    def age(self) -> int:
-        """The sum of all serials, which grows with every commit."""
+    def commits(self) -> int:
+        """The sum of all serials: of two copies of one database, the newer one has the greater."""
         return sum(state.serial for state in self.states.values())
 
     def __str__(self) -> str:
@@ -111,7 +112,10 @@ class _Intact(NamedTuple):
 
 
 def create_generation(database: Database) -> None:
-    """Copy the committed content to a new generation. Raises ``StateError`` for a copy that is not intact."""
+    """Copy the committed content to a new generation, in place of the oldest one.
+
+    Raises ``StateError`` for a copy that is not intact; the former generations are then unchanged.
+    """
     path = database.path
     new = f"{path}.0"
     database.copy(new)
@@ -158,7 +162,7 @@ def recover(path: str, damage: str, find_data_key: FindDataKey) -> Sequence[str]
         moves = "; ".join(f"mv {quote(name)} {quote(aside + name.removeprefix(path))}" for name in existing)
         msg = f"{damage}; no intact generation is left. To start again with an empty state, run: {moves}"
         raise StateError(msg)
-    best = max(candidates, key=lambda candidate: candidate.age)
+    best = max(candidates, key=lambda candidate: candidate.commits)
     before = None
     with suppress(StateError):
         before = read_marker(path)
@@ -173,7 +177,10 @@ def recover(path: str, damage: str, find_data_key: FindDataKey) -> Sequence[str]
 
 
 def with_recovery(error: StateDamaged, path: str, find_data_key: FindDataKey) -> StateDamaged:
-    """Return the error for a damaged database at ``path``, with the effect that ``recover`` will have."""
+    """Return the error for a damaged database at ``path``, with the effect that ``recover`` will have.
+
+    Generations may exist and all be damaged: then it does not promise to restore one.
+    """
     if error.effect != StateDamaged.RESTORES or any(_intact(path, find_data_key)):
         return error
     return StateDamaged(error.message, databases.NONE_LEFT)

@@ -41,7 +41,7 @@ def add_finished(database: Database, name: StackName, run: Mapping[str, object])
 
 
 def rename_stack(database: Database, name: StackName, new: StackName | None) -> None:
-    """Give the runs of a stack to another one, or delete them. Call it within a transaction."""
+    """Give the runs of a stack to ``new``, or delete them if that is None. Call it within a transaction."""
     rows = database.read("run")
     runs = zip(rows, decode_rows(rows), strict=True)
     matching = {row_id: run for (row_id, _, _), run in runs if (run["project"], run["stack"]) == name}
@@ -116,10 +116,12 @@ def _file_names(directory: str) -> Sequence[str]:
 
 
 def _run_of(name: str) -> str:
+    """Return the id of the run that a file is named after, see ``_NAME``."""
     return name.partition("-")[2].removesuffix(".json")
 
 
 def _time_stamp() -> str:
+    """Return the present time as in ``_NAME``."""
     nanoseconds = time.time_ns()
     return time.strftime("%Y%m%dT%H%M%S", time.gmtime(nanoseconds // 10**9)) + f".{nanoseconds // 1000 % 10**6:06d}Z"
 

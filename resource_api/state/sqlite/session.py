@@ -90,10 +90,15 @@ class WriteSession:
         for leftover in (f"{path}.0", f"{path}.new"):
             databases.remove(leftover)
         headers = self.opened.headers if self.opened is not None else {}
+        #: The lineage and serial of each stack with a commit: the next content of the marker.
         self._versions = {name: header.version for name, header in headers.items() if header.serial}
+        #: As it is written now.
         self._marker = read_marker(path)
+        #: A forked child must not use the connection.
         self._pid = os.getpid()
+        #: Whether the structure was checked, as before the first write.
         self._verified = False
+        #: Whether the end of the session makes a new generation: a serial has risen, or a stack was removed.
         self._changed = False
 
     def writable(self) -> OpenState:
@@ -135,9 +140,9 @@ class WriteSession:
         state = stack.state
         self._changed |= state.serial != serial
         if state.serial != serial or state.lineage:
-            new = name not in self._versions
+            is_new = name not in self._versions
             self._versions[name] = state.lineage, state.serial
-            if new:
+            if is_new:
                 self.write_marker()
         return state
 
@@ -149,7 +154,7 @@ class WriteSession:
             change(database)
             run_archive.rename_stack(database, name, new)
 
-        former = self._versions.pop(name, None)
+        former = self._versions.pop(name, None)  # ``change`` writes the marker, which must not expect the old name
         self.stacks.pop(name, None)
         self.stacks[new] = stack
         try:
@@ -160,7 +165,7 @@ class WriteSession:
             raise
 
     def allow_lineage(self, name: StackName, lineage: str) -> None:
-        """Remove a stack of another lineage from the marker, because it will be overwritten."""
+        """Remove a stack of another lineage from the marker before it is overwritten: a kill then is no damage."""
         former, _ = self._versions.get(name, (lineage, 0))
         if former != lineage:
             del self._versions[name]
@@ -199,7 +204,7 @@ class WriteSession:
         return self.failure is None
 
     def _forget(self, name: StackName) -> None:
-        """Forget a stack after a failed write: the object may differ from the database."""
+        """Forget a stack's object, which may differ from the database; it is read again before its next use."""
         self.stacks.pop(name, None)
         if self.opened is not None and not self.failure:
             self.opened = self.opened.refreshed()
@@ -224,5 +229,6 @@ def recorded(path: str) -> Iterator[tuple[StackName, list[RecordedName]]]:
 
 
 def _reference(row: RecordRow) -> str:
+    """Return the reference of a recorded resource as a user writes it, after its component's."""
     inner = Reference(row.type, row.title)
     return str(child_reference(row.parent, *inner) if row.parent else inner)

@@ -96,6 +96,7 @@ class SqliteStore(RowStore[WriteSession]):
             yield opened
 
     def _read(self, opened: OpenState, name: StackName) -> StackRows:
+        """Return a recorded stack. Raises ``StateError``, and ``UsageError`` for a missing or superfluous key."""
         header = opened.headers[name]
         return StackRows.read(opened.database, header, self._data_keys.for_use(header))
 
@@ -112,6 +113,7 @@ class SqliteStore(RowStore[WriteSession]):
             self._lock.write_holder(command)
             with self._guard:
                 self._session = WriteSession(self.path)
+            # After an error of the run, that of closing is not shown instead.
             try:
                 yield
             except BaseException:
@@ -137,7 +139,7 @@ class SqliteStore(RowStore[WriteSession]):
             header = opened.headers[name]
             stack = StackRows.read(opened.database, header, self._data_keys.for_rekey(header))
             state = self._encrypt(session, name, stack, key)
-            opened.database.compact()
+            opened.database.compact()  # nothing under the former key remains in free pages
             if drop_generations:
                 recovery.remove_generations(self.path)
             return state
@@ -169,6 +171,7 @@ class SqliteStore(RowStore[WriteSession]):
     def save_conclusion(self, label: str, name: StackName, content: object, keys: Sequence[RecordKey]) -> None:
         """Save plain data without secrets, valid until the stack changes."""
         with self._writing() as session:
+            # Of encrypted state nothing is kept outside the database; without a database nothing was recorded.
             if session.opened is not None and self._data_keys.key is None:
                 cache.save(session.opened, label, self._stack(session, name), keys, content)
 
@@ -210,6 +213,7 @@ class SqliteStore(RowStore[WriteSession]):
         headers = session.opened.headers if session.opened else {}
         if session.opened and name in headers:
             return self._read(session.opened, name)
+        # A stack that was opened in this session and not written yet has no header.
         numbers = {h.number for h in headers.values()} | {s.number for s in session.stacks.values()}
         number = max(numbers, default=0) + 1
         return StackRows(number, self._new_state(name), self._data_keys.for_new_stack(name))
