@@ -38,6 +38,14 @@ def test_a_copy_is_restored_and_the_restoration_undone(bench: Bench, path: Path)
     assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("one", 0o600)
 
 
+def test_a_directory_is_not_restored_by_a_copy_of_a_file_in_it(bench: Bench, path: Path) -> None:
+    """Also not the root directory, beneath which all copies are listed."""
+    for directory in ("/", str(bench.home)):
+        result = bench.run("backup", "restore", directory)
+        assert (result.code, f"no copy of {directory};" in result.err, path.read_text()) == (1, True, "three")
+    assert len(bench.run("backup", "list", "/", "--json").document) == 2
+
+
 def test_a_list_shows_each_copy_and_no_content(bench: Bench, path: Path) -> None:
     """Of a path, or of all beneath a directory, with the whole path; text and JSON."""
     lines = bench.run("backup", "list", str(bench.home)).out.splitlines()

@@ -97,20 +97,20 @@ def _absolute(path: str) -> str:
 
 
 def _copies(store_path: str, path: str | None, *, beneath: bool = True) -> Iterator[Backup]:
-    """Yield the copies in a directory of a path, and of all beneath it. Raise ``ResourceError``."""
+    """Yield the copies of a path and of all ``beneath`` it, or all for None, oldest first. Raise ``ResourceError``."""
     try:
         copies = backups.list_backups(store_path)
     except OSError as error:
         msg = f"the copies in {store_path} cannot be read: {describe_error(error, store_path)}"
         raise ResourceError(msg) from error
-    absolute = None if path is None else _absolute(path)
+    absolute = "" if path is None else _absolute(path).rstrip("/")
     for copy in copies:
-        if absolute in {None, "/", copy.path} or (beneath and copy.path.startswith(f"{absolute}/")):
+        if path is None or copy.path == absolute or (beneath and copy.path.startswith(f"{absolute}/")):
             yield copy
 
 
 def _chosen(copies: Sequence[Backup], path: str, at: str | None) -> Backup:
-    """Return the newest copy, or the one ``at`` a digest. Raise ``UsageError``, ``ResourceError``."""
+    """Return the newest copy, or the newest with the digest ``at``. Raise ``UsageError``, ``ResourceError``."""
     if at is not None and len(at) < _FEWEST:
         msg = f"--at {at}: give at least {_FEWEST} digits"
         raise UsageError(msg)
