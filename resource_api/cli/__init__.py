@@ -10,6 +10,7 @@ if not TYPE_CHECKING:
     )
 
     def __getattr__(name: str) -> object:
+        """Return the module of a feature, which is imported at its first use."""
         if name not in _FEATURES:  # "main", with which --version needs no more than click
             msg = f"module {__name__!r} has no attribute {name!r}"
             raise AttributeError(msg)

@@ -69,8 +69,12 @@ class CommandInputs:
         return self._resolved(self._of_command)
 
     def _resolved(self, located: Mapping[str, LocatedValue]) -> dict[str, object]:
-        """Return the values, those with a source as its text."""
+        """Return the values by name, where a value names a source (a file, a program) the text that it has.
+
+        Also add the values to ``located``, and the files that are sources to ``files``.
+        """
         self.located |= located
+        # Only a value of a file, which has a line, can name a source.
         if not any(value.line for value in located.values()):
             return {name: value.value for name, value in located.items()}
         for path in self.reader.source_files(located.values()):
@@ -139,7 +143,7 @@ def stack_files(settings: Settings) -> list[str]:
 
 
 def _exists(path: str) -> bool:
-    """Return whether a file exists, or cannot be opened: reading it raises that error."""
+    """Return whether a file exists; also True for one that cannot be opened: reading it raises that error."""
     try:
         # Not lstat: watch knows the files that were opened, or could not be.
         with open(path, "rb"):

@@ -46,26 +46,28 @@ class _Complete(ShellComplete):
 
     def get_completion_args(self) -> tuple[list[str], str]:
         """Return the words before the incomplete one, and that word, as the shell has passed them."""
-        *words, incomplete = [*sys.argv[1:], ""] if len(sys.argv) == 1 else sys.argv[1:]
+        *words, incomplete = sys.argv[1:] or [""]
         return words, incomplete
 
     def complete(self) -> str:
-        """Return the answer for the script: the next step, and each value in the form that the shell needs."""
+        """Return the answer for the script, see ``answer``; an empty text after any error."""
         try:
             words, incomplete = self.get_completion_args()
             option, equals, _ = incomplete.partition("=")
+            # Of the one word "--stack=pro" click completes "pro" alone.
             attached = f"{option}=" if equals and option.startswith("--") else ""
             items = [item for item in self.get_completions(words, incomplete) if _can_be_passed(item.value)]
             files = next((item.type for item in items if item.type in {"file", "dir"}), "")
             for item in items:
                 item.value = attached + item.value
+            # The value of "NAME=" is typed behind it.
             nospace = bool(items) and all(item.value.endswith(("=", "=@")) for item in items)
             return self.answer(files or ("nospace" if nospace else "plain"), [] if files else items, incomplete)
         except Exception:  # noqa: BLE001 - an error would be shown in the middle of the line that is typed
             return ""
 
     def answer(self, then: str, items: Sequence[CompletionItem[str]], incomplete: str) -> str:  # noqa: ARG002 - bash's
-        """Return the answer in one text. ``then``: ``file``, ``dir``, ``nospace`` or ``plain``."""
+        """Return ``then``, the next step (``file``, ``dir``, ``nospace``, ``plain``), and the values, ended by NUL."""
         # Click adds the end of a line, which must not become part of the last value.
         return "\0".join([then, *map(self.format_completion, items), ""])
 
@@ -76,12 +78,12 @@ class _Bash(_Complete):
     name = "bash"
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """Return the words of the line up to the cursor, without their quotes."""
+        """Return the words of the line up to the cursor, without their quotes; keep the last one for ``answer``."""
         words, self._word = split_words(os.environ.get("_RESOURCE_API_LINE", ""))
         return words[1:], self._word.text
 
     def answer(self, then: str, items: Sequence[CompletionItem[str]], incomplete: str) -> str:
-        """Return a line for each value: the part that replaces bash's idea of the word."""
+        """Return a line for each value: its part after the last break (``=``, ``:``), all that bash replaces."""
         prefix = self._word.prefix(os.environ.get("_RESOURCE_API_BREAKS", ""))
         values = [item.value for item in items if item.value.startswith(incomplete)]
         quoted = [quote_word(value[len(prefix) :], self._word.quote) for value in values]
@@ -94,7 +96,7 @@ class _Zsh(_Complete):
     name = "zsh"
 
     def answer(self, then: str, items: Sequence[CompletionItem[str]], incomplete: str) -> str:
-        """Return the answer, in which the descriptions are aligned."""
+        """Return the answer; keep the widest label, by which ``format_completion`` aligns the descriptions."""
         self._width = max((len(escape(item.value)) for item in items if item.help), default=0)
         return super().answer(then, items, incomplete)
 
@@ -125,7 +127,7 @@ def _can_be_passed(value: str) -> bool:
 
 
 def register() -> None:
-    """Register these classes in place of click's own."""
+    """Register these classes in place of click's own, whose script for bash inserts values without quotes."""
     for shell in (_Bash, _Zsh, _Fish):
         add_completion_class(shell)
 
@@ -167,9 +169,9 @@ class Word:
 
 
 def split_words(line: str) -> tuple[list[str], Word]:
-    """Return the complete words of a line, and the incomplete one at its end, which may be empty."""
+    """Return the complete words of a line, by bash's rules, and the incomplete one at its end, which may be empty."""
     words: list[str] = []
-    word, begun, rest = Word(), False, iter(line)
+    word, begun, rest = Word(), False, iter(line)  # a word has begun also with ''
     for character in rest:
         if word.quote == "'" and character != "'":
             word.add(character, plain=False)
@@ -203,16 +205,17 @@ _SPECIAL: Final = re.compile(r"[^\w@%+=:,./-]")
 def quote_word(text: str, quote: str) -> str | None:
     """Return a text as it is typed in bash after ``quote``, or None where that is impossible."""
     if _CONTROL.search(text):
-        return None if quote else "$'" + "".join(map(_ansi_c, text)) + "'"
+        return None if quote else "$'" + "".join(map(_ansi_c, text)) + "'"  # it cannot begin within quotes
     if quote == "'":
         return text.replace("'", "'\\''")
     if quote:
+        # No backslash protects "!" in double quotes from the expansion of the history.
         return None if "!" in text else re.sub(r'[$`"\\]', r"\\\g<0>", text)
     return _SPECIAL.sub(r"\\\g<0>", text)
 
 
 def _ansi_c(character: str) -> str:
-    """Return a character between the quotes of ``$'...'``."""
+    """Return a character as bash reads it between the quotes of ``$'...'``: a control character in octal."""
     if _CONTROL.match(character):
         return "".join(f"\\{byte:03o}" for byte in character.encode())
     return f"\\{character}" if character in "'\\" else character
@@ -297,7 +300,7 @@ def resource_names(context: click.Context, incomplete: str) -> Items:
 
 
 def attributes(context: click.Context, incomplete: str) -> Items:
-    """Return the attributes that can be changed, as ``NAME=``; after it, the values of an enumeration."""
+    """Return the attributes that can be changed and are not on the line yet, as ``NAME=``; after it, an enumeration."""
     definition = _definition(context)
     assigned = {text.partition("=")[0] for text in context.params.get("changes") or ()}
     offered = {
@@ -335,14 +338,14 @@ def _input_type(declared: Mapping[str, object]) -> str:
 
 
 def facts(_context: click.Context, incomplete: str) -> Items:
-    """Return the facts of this machine; those below another one are not looked up."""
+    """Return the facts of this machine; those below another one, such as ``os.name``, would have to be looked up."""
     from resource_api.system.facts import Facts
 
     return _items(Facts().names(), incomplete)
 
 
 def commands(context: click.Context, incomplete: str) -> Items:
-    """Return the subcommands of the command's arguments."""
+    """Return the commands below the ones that ``help`` already names; none below a command without subcommands."""
     group: Any = context.find_root().command
     above = context.find_root()
     for name in context.params.get("names") or ():
@@ -351,7 +354,7 @@ def commands(context: click.Context, incomplete: str) -> Items:
 
 
 def hosts(context: click.Context, incomplete: str) -> Items:
-    """Return the groups and hosts of the inventory for the last name of a list; none of a program."""
+    """Return the groups and hosts of the inventory for the last name of a list; none of a program, which is not run."""
     from resource_api.fleet import inventory
 
     path = context.params.get("hosts_file") or inventory.beside(_first_argument(context, "manifest"))
@@ -361,12 +364,13 @@ def hosts(context: click.Context, incomplete: str) -> Items:
         declared = inventory.read(str(path), input_files.InputFiles(code_trust.CodeTrust()))
     except ManifestError:
         return []
+    # The names before the last one of "web,!db" stay: "web,!".
     before = incomplete[: max(map(incomplete.rfind, ",&!")) + 1]
     return _items((f"{before}{name}" for name in (*declared.groups, *declared.hosts)), incomplete)
 
 
 def _first_argument(context: click.Context, name: str) -> str:
-    """Return an argument; click does not assign it where an option without its value follows."""
+    """Return an argument, or ""; where an option without value follows, click assigns none: the first one then."""
     return str(context.params.get(name) or next(iter(context.args), ""))
 
 
@@ -421,7 +425,7 @@ def _definition(context: click.Context) -> TypeDefinition:
 
 
 def _recorded(context: click.Context) -> list[tuple[StackName, list[RecordedName]]]:
-    """Return each recorded stack with the names of its resources."""
+    """Return each recorded stack with the names of its resources; none of a store that is no local file."""
     from resource_api.state.open_store import open_store
     from resource_api.state.sqlite.session import recorded
 
@@ -454,12 +458,13 @@ def _project(manifest: str) -> str:
 def _declared_references(manifest: str) -> list[str]:
     """Return the references that are keys in the text of a manifest, without expressions."""
     keys = _KEY.findall(_text(manifest))
-    titles = [single.replace("''", "'") or double or plain for single, double, plain in keys]
-    return [title for title in titles if "${" not in title]
+    # A single quote in single quotes is doubled.
+    names = [single.replace("''", "'") or double or plain for single, double, plain in keys]
+    return [name for name in names if "${" not in name]
 
 
 def _programs(manifest: str) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """Yield the Terraform providers that a manifest declares, by name."""
+    """Yield the name and the declaration of each Terraform provider in a manifest; a Python manifest has none."""
     for name, declared in _section(manifest, "providers").items():
         if isinstance(declared, dict) and not {"source", "path"}.isdisjoint(declared):
             yield str(name), declared
@@ -475,6 +480,7 @@ def _names_of_providers(context: click.Context) -> Iterator[tuple[str, TypeNames
 
 
 def _types_of_providers(context: click.Context) -> Iterator[str]:
+    """Yield the names of the types of all Terraform providers in the manifest."""
     for _, names in _names_of_providers(context):
         yield from names.types
 

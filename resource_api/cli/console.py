@@ -79,7 +79,7 @@ class Console:
         return plan_text.lines(plan, self._output.style, verbose=self._settings.get("verbose", False))
 
     def show_noop(self, plan: ExecutionPlan) -> None:
-        """Print the plan of a noop run, its only result on stdout; with ``--json`` its events are."""
+        """Print the plan of a noop run in place of its steps and summary; with ``--json`` its events are the result."""
         if not self._output.json:
             self._run.plan_is_shown = True
             self._output.print(self.plan_lines(plan))
@@ -94,7 +94,7 @@ class Console:
                 self._output.log.write("err", reference, message, name, step.log_fields, status="failed")
 
     def show_report(self, report: RunReport, code: int, *, interrupted: bool) -> None:
-        """Print the summary of a run."""
+        """Print the summary of a run, before it the failures if the log is long; after a shown plan nothing."""
         if self._output.json:
             self._output.emit(documents.line("summary", documents.summary(report.summary, code, report.run)))
         elif not self._run.plan_is_shown or interrupted:
@@ -107,6 +107,7 @@ class Console:
         self._output.print(text.report(RunReport((), self._empty_summary(), 0)))
 
     def _empty_summary(self) -> Summary:
+        """Return the counts of a run that did nothing."""
         return Summary(noop=bool(self._settings.get("noop")))
 
     # Problems
@@ -161,7 +162,7 @@ class Console:
     # Events
 
     def receive(self, event: Event) -> None:
-        """Show a warning; write an event to the JSON of a run."""
+        """Show a warning, and keep it for ``warnings``; write an event to the JSON of a run."""
         if isinstance(event, Diagnosed):
             self._warnings.append(event.problem)
             self.show_problem(event.problem)
@@ -179,6 +180,6 @@ class Console:
         return progress.ProgressDisplay(lines, self._output.log.mask)
 
     def end_progress(self, *, wait: bool = True) -> None:
-        """Erase the display of running calls; ``wait`` for its thread, which a signal handler cannot."""
+        """Erase the display of running calls, if any; ``wait`` for its thread, which a signal handler cannot."""
         if "progress" in self.__dict__:
             (self.progress.close if wait else self.progress.erase)()

@@ -43,7 +43,7 @@ def edit_until_valid(session: Session, subject: str, path: str, original: str, a
     """
     current, refused, count = original, "", 0
     while True:
-        text = _edited(session, subject, path, current)
+        text = _run_editor(session, subject, path, current)
         body = "".join(line for line in text.splitlines(keepends=True) if not line.startswith(_PROBLEM))
         if original in (text, body) or not body.strip():
             session.log.write("notice", "", "nothing has been edited, so nothing is changed")
@@ -52,14 +52,15 @@ def edit_until_valid(session: Session, subject: str, path: str, original: str, a
             return accept(body)
         except ManifestError as error:
             count += 1
+            # The user leaves it as it is, or the editor is a program that repeats its mistake.
             if body == refused or (count == _MOST and not sys.stdin.isatty()):
                 raise
             current, refused = _with_problems(body, error.problems), body
 
 
-def _edited(session: Session, subject: str, path: str, text: str) -> str:
-    """Return a text as it has been edited. Raise ``ResourceAPIError`` where the editor fails."""
-    command, private = _editor(subject), partial(os.open, mode=0o600)
+def _run_editor(session: Session, subject: str, path: str, text: str) -> str:
+    """Let the user edit a text in the file at ``path``, and return it. Raise ``ResourceAPIError``, ``UsageError``."""
+    command, private = _editor_command(subject), partial(os.open, mode=0o600)
     try:
         with open(path, "w", encoding="utf-8", errors="surrogateescape", newline="", opener=private) as file:
             file.write(text)
@@ -76,7 +77,7 @@ def _edited(session: Session, subject: str, path: str, text: str) -> str:
     return edited
 
 
-def _editor(subject: str) -> str:
+def _editor_command(subject: str) -> str:
     """Return the command of the user's editor. Raise ``UsageError`` where none is named and there is no terminal."""
     if command := (os.environ.get("VISUAL") or os.environ.get("EDITOR") or "").strip():
         return command
@@ -87,7 +88,7 @@ def _editor(subject: str) -> str:
 
 
 def _with_problems(text: str, problems: Sequence[Problem]) -> str:
-    """Return a text below its problems, whose lines are those of the whole."""
+    """Return a text below its problems, whose line numbers count these lines too."""
     count = len(problems)
     moved = [problem._replace(line=problem.line + count if problem.line else 0) for problem in problems]
     return "".join(f"{_PROBLEM}{' '.join(str(problem).split())}\n" for problem in moved) + text
@@ -108,17 +109,18 @@ def edit_resources(session: Session, listed: Listed, providers: Mapping[str, obj
     with tempfile.TemporaryDirectory(prefix="resource-api-") as directory:
         path = f"{directory}/{_FILE}"
         code = edit_until_valid(
-            session, "--edit", path, original, lambda text: _apply(session, _manifest(text, before, providers))
+            session, "--edit", path, original, lambda text: _apply(session, _changed_manifest(text, before, providers))
         )
     return code or 0
 
 
-def _manifest(text: str, before: Mapping[str, object], providers: Mapping[str, object]) -> Manifest:
+def _changed_manifest(text: str, before: Mapping[str, object], providers: Mapping[str, object]) -> Manifest:
     """Return the manifest of the resources whose declaration is not as before. Raise ``ManifestError``."""
     document = yaml_reader.read(text.encode(errors="surrogateescape"), _FILE)
     data = document.data
     if type(data) is not dict or data.keys() != {"resources"} or type(data["resources"]) is not dict:
         raise manifest_error(_FILE, (1, 1), "structure", "here stands 'resources:' and nothing else beside it")
+    # ``...`` differs from any body: a reference that is new counts as changed.
     changed = {reference: body for reference, body in data["resources"].items() if before.get(reference, ...) != body}
     for name in providers:
         changed = {title: {**body, "provider": name} if body else body for title, body in changed.items()}

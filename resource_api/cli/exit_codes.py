@@ -71,6 +71,7 @@ def of_hosts(
     """
     if signals:
         return 128 + signals[-1]
+    #: ``codes``: those with which hosts refused the work, None for any other failure.
     codes, all_bad, changed = set[int | None](), True, False
     for report in reports:
         if report.succeeded or report.status in ignored:

@@ -60,7 +60,7 @@ class GroupedCommand(click.Command):
             raise
 
     def get_help_option(self, ctx: click.Context) -> click.Option | None:
-        """Return the program's option."""
+        """Return the program's help option, which all commands share, or click's for a command by itself."""
         return _program_help(ctx) or super().get_help_option(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -80,7 +80,7 @@ class CommandGroup(click.Group):
         self.examples = examples
 
     def get_help_option(self, ctx: click.Context) -> click.Option | None:
-        """Return the program's option."""
+        """Return the program's help option, as for a command."""
         return _program_help(ctx) or super().get_help_option(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -77,6 +77,7 @@ class Display:
         self._out = out
         self._answers = None if session.json else answers
         self._on_result = on_result if self._answers is None else self._answers.add
+        #: Whether the run is shown as JSON objects; the resources of ``resource`` are one document at the end.
         self._json = session.json and work.command != "resource"
         #: Whether lines are shown as they come, and not in groups of hosts.
         self._every_line = not session.json and session.log.enabled("info")
@@ -90,7 +91,7 @@ class Display:
         self.question_open = False
 
     def __enter__(self) -> Self:
-        """Begin to show progress on a terminal."""
+        """Begin to show progress on a terminal, unless with ``--json`` or ``--quiet``."""
         if not (self._session.json or self._session.settings.get("quiet")):
             self._live = self._session.output.live_lines()
         return self
@@ -103,14 +104,14 @@ class Display:
     # The observer
 
     def host_started(self, host: Host, batch: int) -> None:
-        """Emit the start of a host."""
+        """Begin the span of a host in the trace; with ``--json`` emit its start."""
         if self._session.tracing is not None:
             self._session.tracing.host_started(host.name)
         if self._json:
             self._emit("host_start", {"host": host.name, "batch": batch})
 
     def host_event(self, host: str, document: Mapping[str, object]) -> None:
-        """Emit a document with its host, or show its lines at once."""
+        """Trace a host's document, save its plan, pass on its answer; emit it, or with ``--verbose`` show its lines."""
         kind = document["type"]
         if self._session.tracing is not None:
             self._session.tracing.host_event(host, document)
@@ -126,7 +127,7 @@ class Display:
                 self._session.output.error_text(line)
 
     def host_ended(self, report: HostReport) -> None:
-        """Emit the outcome of a host, or show its error at once."""
+        """Emit the outcome of a host, or with ``--verbose`` show its error; count a failed one, and end its span."""
         if not report.succeeded:
             self._failed.append(report.name)
         if self._session.tracing is not None:
@@ -140,7 +141,7 @@ class Display:
                 self._session.output.error_text(line)
 
     def batch_ended(self, batch: BatchReport) -> None:
-        """Show the groups of a batch, and its counts if there are further batches."""
+        """Show the groups that are new since the last batch, and the counts of the batch if there are further ones."""
         if self._json:
             self._emit("batch_end", _batch(batch))
         groups = self._merge.in_order(self._merge.groups[self._shown :])
@@ -150,7 +151,7 @@ class Display:
         if not self._every_line:
             self._session.output.print(self._group_lines(groups))
         if batch.of > 1 and batch.remaining:
-            following = 0 if batch.last else batch.remaining
+            following = 0 if batch.last else batch.remaining  # after too many failures no host follows
             self._session.output.print(text.batch(batch.number, batch.of, self._shown_counts(batch.counts), following))
 
     def next_batch(self, batch: BatchReport) -> str:
@@ -161,7 +162,7 @@ class Display:
         self._release_terminal()
         if settings["between"]:
             outcomes = {"names": list(batch.outcomes), "outcomes": dict(batch.outcomes)}
-            return self._hook("between", "batch_end", {**_batch(batch), **outcomes})
+            return self._run_hook("between", "batch_end", {**_batch(batch), **outcomes})
         self.question_open = True
         try:
             verb = "follows" if batch.remaining == 1 else "follow"
@@ -178,15 +179,15 @@ class Display:
             return ""
         self._release_terminal()
         body = {"batch": batch.number, "batches": batch.of, "names": list(batch.names), "left": batch.remaining}
-        return self._hook("before", "batch_start", body)
+        return self._run_hook("before", "batch_start", body)
 
     def _release_terminal(self) -> None:
-        """Erase the line of progress, and write the output so far."""
+        """Erase the line of progress, and write the output so far, before a question or a command of the user."""
         if self._live is not None:
             self._live.show(())
         self._session.output.flush()
 
-    def _hook(self, option: str, kind: str, body: Mapping[str, object]) -> str:
+    def _run_hook(self, option: str, kind: str, body: Mapping[str, object]) -> str:
         """Run the command of an option with a document as its input; return the reason to stop, or an empty text."""
         document = documents.line(kind, {"run": self._run, **body})
         code = interactive.shell(self._session.settings[option], f"{json.dumps(document)}\n")
@@ -212,10 +213,10 @@ class Display:
     # The end
 
     def finish(self, reports: Sequence[HostReport], stop: str, code: int, *, can_rerun: bool) -> None:
-        """Show the counts of a run, and after failures the command of a rerun if it was recorded."""
+        """Show the answers, the resources, or the counts of a run, and after failures its rerun if ``can_rerun``."""
         counts, seconds = self._merge.counts(), time.monotonic() - self._began
         if self._json:
-            body = {**self._sums(reports), "exit_code": code, "run": self._run}
+            body = {**self._total_counts(reports), "exit_code": code, "run": self._run}
             self._emit("summary", {**body, "hosts": dict(counts), "stop": stop or None, "seconds": round(seconds, 6)})
             return
         if self._answers is not None:
@@ -234,7 +235,7 @@ class Display:
         self._session.output.print(line + text.rerun(self._run, remaining=can_rerun and failed))
 
     def _shown_counts(self, counts: Mapping[str, int]) -> Mapping[str, int]:
-        """Return the counts of hosts by the statuses of this command."""
+        """Return the counts of hosts by status; of ``run`` success is known, not whether a program changed anything."""
         return text.of_programs(counts) if self._work.command == "run" else counts
 
     def document(self, reports: Sequence[HostReport], started: float, stop: str, code: int) -> FleetJson:
@@ -250,7 +251,7 @@ class Display:
             "ended": ended,
             "seconds": round(ended - started, 6),
             "stop": stop or None,
-            "summary": {**self._sums(reports), "exit_code": code},
+            "summary": {**self._total_counts(reports), "exit_code": code},
             "project": self._work.shown_project,
             "stack": self._session.settings.get("stack"),
             "counts": self._merge.counts(),
@@ -265,8 +266,8 @@ class Display:
         return {"status": group.status, "hosts": host_names.fold(group.hosts), "count": len(group.hosts),
                 "error": group.reason() or None, "lines": lines, "more": group.more}  # fmt: skip
 
-    def _sums(self, reports: Iterable[HostReport]) -> dict[str, object]:
-        """Return the counts of resources of all hosts together."""
+    def _total_counts(self, reports: Iterable[HostReport]) -> dict[str, object]:
+        """Return the counts of resources of all hosts together, and whether the run was ``noop``."""
         sums = dict.fromkeys(COUNTS, 0)
         for report in reports:
             for name, count in (report.summary or {}).items():
@@ -314,6 +315,7 @@ class Display:
             named = ((name, row) for group in groups for name in group.hosts for row in _rows(group, name))
             self._session.output.print_json([{"host": name, **row} for name, row in named])
         else:
+            #: Row as text → the row, and the hosts that have it.
             equal: dict[str, tuple[Mapping[str, object], list[str]]] = {}
             for group in groups:
                 for row in _rows(group):
@@ -329,6 +331,7 @@ class Display:
                 self._session.output.error_text(text.error(f"{report.name}: {report.error or report.status}"))
 
     def _emit(self, kind: str, body: Mapping[str, object]) -> None:
+        """Write an object of the run's JSON, with its type and the present time."""
         self._session.output.emit(documents.line(kind, body))
 
 
@@ -370,11 +373,12 @@ def plan_lines(document: Mapping[str, object], registry: Registry, style: Style)
 
 
 def _rows(group: HostGroup, host: str = "") -> Iterator[Mapping[str, object]]:
-    """Yield the resources in the answers of a group's hosts."""
+    """Yield the resources in the answers of a group; ``host``: with its own name and address in them."""
     for document in group.documents(host):
         rows = document.get("document") if document["type"] == "result" else ()
         yield from (row for row in (rows if isinstance(rows, list) else ()) if isinstance(row, dict))
 
 
 def _batch(batch: BatchReport) -> dict[str, object]:
+    """Return the common fields of the JSON about a finished batch."""
     return {"batch": batch.number, "batches": batch.of, "hosts": dict(batch.counts), "left": batch.remaining}

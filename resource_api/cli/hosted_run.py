@@ -80,7 +80,7 @@ def run(
     with ExitStack() as stack:
         ledger: Ledger | None = None
         if is_recorded or settings.get("rerun"):
-            ledger = stack.enter_context(closing(Ledger(_directory())))
+            ledger = stack.enter_context(closing(Ledger(_fleet_directory())))
         earlier = ledger.find(settings["rerun"]) if ledger is not None and settings.get("rerun") else None
         hosts = hosted_work.select_hosts(session, manifest, earlier)
         work = hosted_work.prepare(session, command, manifest, hosts, arguments)
@@ -92,13 +92,14 @@ def run(
         hosted_run = HostedRun(session, archive, modules, earlier)
         if confirm is not None:
             plans = ShownPlans()
+            # A destruction is the plan of the empty manifest.
             planning = work._replace(command="plan", options={**work.options, "empty": True})
             code = hosted_run.run(planning, on_result=plans.add)
             if not (exit_codes.is_planned(code) and plans.summary.changed):
-                return code
+                return code  # of the failed plan, or of one without anything to destroy
             if not confirm(plans.question(settings["stack"])):
                 return 1
-            # A host without a plan, because an unreachable one is ignored, is left alone.
+            # A host without a confirmed plan, because an unreachable one is ignored, is left alone.
             hosts = {name: inventory for name, inventory in work.hosts.items() if name in plans.confirmed}
             work = work._replace(hosts=hosts, confirmed=plans.confirmed)
         record = (ledger, digest) if ledger is not None and is_recorded else None
@@ -119,6 +120,7 @@ class HostedRun:
         self._package = package
         self._modules = modules
         request = earlier.request if earlier is not None else {}
+        #: The texts of ``--batches`` and ``--stop-after``, or None.
         self._batches = {name: session.settings.get(name) or request.get(name) for name in ("batches", "stop_after")}
 
     def run(
@@ -173,7 +175,7 @@ class HostedRun:
         return code
 
     def _begin(self, work: Work, record: tuple[Ledger, str] | None) -> tuple[str, bytes]:
-        """Return the id of the run, and the key of digests."""
+        """Begin the record of the run; return its id and the key of digests: without a record a random id and b""."""
         if record is None:
             return secrets.token_hex(8), b""
         ledger, digest = record
@@ -223,7 +225,7 @@ class HostedRun:
 
 
 def open_connections(sent: Archives, settings: Settings, transports: Collection[str]) -> HostConnections:
-    """Return connections by these transports. Raise ``ResourceError`` if a library is not installed."""
+    """Return connections by ``transports``, such as ``asyncssh``. Raise ``ResourceError`` if a library is missing."""
     runtimes = PythonRuntimes(python_runtimes.directory(os.environ))
     return SshConnections(sent, limit=settings["at_once"], runtime=runtimes.find, transports=transports)
 
@@ -239,7 +241,7 @@ def _parsed(option: str, text: str | None, parse: Callable[[str], V]) -> V | Non
 
 @contextmanager
 def _interruptible(run: FleetRun, display: Display) -> Iterator[list[int]]:
-    """Let signals end a run in an orderly way; the yielded list receives their numbers."""
+    """Let signals end a run in an orderly way, the fourth one at once; the yielded list receives their numbers."""
     signals = list[int]()
 
     def handle(number: int, _frame: object) -> None:
@@ -248,7 +250,7 @@ def _interruptible(run: FleetRun, display: Display) -> Iterator[list[int]]:
             os._exit(128 + number)
         run.interrupt()
         if display.question_open:
-            raise InterruptedError
+            raise InterruptedError  # otherwise the wait for the answer goes on
 
     before: dict[int, Any] = {}
     for kind in SIGNALS:
@@ -267,9 +269,13 @@ class ShownPlans:
 
     def __init__(self) -> None:
         """Begin with none."""
+        #: Host → the identity of its plan, which the host compares before it destroys anything.
         self.confirmed: dict[str, Mapping[str, object]] = {}
+        #: The counts of all hosts together.
         self.summary = Summary()
+        #: The projects, in the order of their arrival.
         self._projects: dict[str, None] = {}
+        #: The number of hosts on which something would be destroyed.
         self._acting = 0
 
     def add(self, host: str, document: object) -> None:
@@ -286,7 +292,7 @@ class ShownPlans:
         self._projects[plan["project"]] = None
 
     def question(self, stack: str) -> str:
-        """Return the question whether to destroy all this."""
+        """Return the question whether to destroy the resources of all plans so far."""
         return destroy_question(self.summary, ", ".join(self._projects), stack, f", on {hosts_of(self._acting)}")
 
 
@@ -299,7 +305,7 @@ def _check_options(settings: Settings) -> None:
                 " the hosts with sqlite:PATH"
             )
             raise UsageError(msg)
-        open_store(url)
+        open_store(url)  # raises for an invalid URL
     if settings.get("pause") and settings.get("between"):
         msg = "--pause and --between exclude each other"
         raise UsageError(msg)
@@ -319,12 +325,12 @@ def _make_directory(path: str) -> None:
 
 
 def _archives(session: Session, work: Work) -> tuple[archives.SentArchive, archives.SentArchive | None]:
-    """Return the archives of this package, with the libraries that a manifest needs, and of the user's modules."""
-    package = archives.package_archive(f"{_directory()}/payloads", work.libraries)
+    """Return the archive of this package, with the libraries that a manifest needs, and of user modules, or None."""
+    package = archives.package_archive(f"{_fleet_directory()}/payloads", work.libraries)
     modules = [directory for directory in session.registry.directories if directory != BUNDLED]
     return package, archives.modules_archive(modules, session.registry.trust.read)
 
 
-def _directory() -> str:
+def _fleet_directory() -> str:
     """Return the directory of the ledger and of the archives for hosts. Raise ``UsageError``."""
     return os.environ.get("RESOURCE_API_FLEET") or state_directory(os.environ)

@@ -45,7 +45,9 @@ class Work(NamedTuple):
     """The common part of all jobs of a run, and each host's own part."""
 
     command: str
+    #: Host → the inventory that it stands in.
     hosts: Mapping[str, Inventory]
+    #: The inputs of the stack, the environment and the command line.
     arguments: GivenInputs
     #: Host → the inputs of the manifest there.
     inputs: Mapping[str, Mapping[str, object]]
@@ -103,7 +105,7 @@ def prepare(
     if declared is not None and command in _CHECKED:
         _check_declarations(session, declared)
     host_inputs = HostInputs(declared, inputs).of_all(hosts.items())
-    for values in {id(values): values for values in host_inputs.values()}.values():
+    for values in {id(values): values for values in host_inputs.values()}.values():  # each shared mapping once
         session.log.mask.add_inputs(values)
     return work._replace(
         documents=documents,
@@ -128,10 +130,12 @@ def _job_options(session: Session, arguments: Mapping[str, object]) -> dict[str,
 
 
 def _plain(value: object) -> Any:
-    """Return the value of an option as JSON data; a set, such as of tags, is a sorted list."""
+    """Return the value of an option as JSON data; a set, such as of tags, is a sorted list of its non-empty members."""
     if isinstance(value, dict):
         return {name: _plain(member) for name, member in value.items()}
-    return [_plain(member) for member in sorted(value) if member] if isinstance(value, (set, frozenset)) else value
+    if isinstance(value, (set, frozenset)):
+        return [_plain(member) for member in sorted(value) if member]
+    return value
 
 
 def _libraries(
@@ -156,6 +160,7 @@ def _documents(session: Session, manifest: str) -> Sequence[Document]:
     """Return the documents of a manifest with its includes, all of which are sent to the hosts."""
     source = session.source(manifest)
     if isinstance(source, Manifest):  # standard input has been read
+        # All includes: their conditions are judged on the hosts.
         return (source if source.with_includes is None else source.with_includes(lambda *_: "")).documents
     return job_inputs.read_documents(str(source), session.registry.trust.open)
 
@@ -163,7 +168,7 @@ def _documents(session: Session, manifest: str) -> Sequence[Document]:
 def _saved_plans(
     session: Session, path: str, hosts: Mapping[str, Inventory]
 ) -> Mapping[str, Mapping[str, object]] | None:
-    """Return the saved plan of each host from the directory of ``plan -o``, or None for a manifest."""
+    """Return each host's saved plan from the directory of ``plan -o``; None for a manifest. Raise ``ManifestError``."""
     if not Path(path).is_dir():
         if read_saved_plan(path) is not None:
             msg = f"{path} is the plan of one machine; plan with --on and -o DIR, then apply DIR"
@@ -214,7 +219,7 @@ _COMPARED: Final = 20
 
 
 def select_hosts(session: Session, manifest: str | None, earlier: RecordedRun | None) -> Mapping[str, Inventory]:
-    """Return the selected hosts with the inventory of each; with ``earlier`` only those that this run has left."""
+    """Return the selected hosts, each with its inventory, or those that the ``earlier`` run left; warn of mistakes."""
     settings, trust = session.settings, session.registry.trust
     patterns = settings["on"] or (earlier.request["on"] if earlier is not None else ())
     file = settings["hosts_file"] or (earlier.request["hosts_file"] if earlier is not None else None)

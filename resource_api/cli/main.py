@@ -89,9 +89,11 @@ class _Commands(click.Group):
     """A group whose commands are imported when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Return the names of all commands, in the order of the help."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - see above
+        """Import and return a command, or return None for an unknown name; ``import`` is the function ``import_``."""
         if cmd_name not in COMMANDS:
             return None
         module = next((module for module, names in _MODULES.items() if cmd_name in names), cmd_name)
@@ -101,6 +103,7 @@ class _Commands(click.Group):
 
     @cached_property
     def _help(self) -> click.Option:
+        """The option ``--help`` of all commands."""
         text = "Show this message and exit."
         return click.Option(
             ["-h", "--help"], is_flag=True, is_eager=True, expose_value=False, callback=_show_help, help=text
@@ -118,6 +121,7 @@ class _Commands(click.Group):
         return [*items, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - see above
+        """Write the commands by group with their summaries, without importing any."""
         width = max(map(len, COMMANDS))
         for title, commands in COMMAND_GROUPS.items():
             with formatter.section(title):
@@ -125,13 +129,16 @@ class _Commands(click.Group):
 
 
 def _show_help(ctx: click.Context, _option: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's callback
+    """Print the help and end the command, if ``--help`` was given; not while a shell completes a line."""
     if value and not ctx.resilient_parsing:
         click.echo(ctx.get_help(), color=ctx.color)
         ctx.exit()
 
 
 def _show_version(ctx: click.Context, _option: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's callback
+    """Print the version and end the command, if ``--version`` was given; not while a shell completes a line."""
     if value and not ctx.resilient_parsing:
+        # In a checkout, ``COMMIT`` is still the placeholder ``$Format...$`` that an archive of Git replaces.
         commit, _, date = (_commit_of_checkout() if COMMIT[0] == "$" else COMMIT).partition(" ")
         origin = f" (commit {commit[:10]}, {date})" if date else ""
         click.echo(f"resource-api, version {__version__}{origin}")

@@ -41,7 +41,7 @@ F = TypeVar("F", bound="Callable[..., Any]")
 
 
 def together(*decorators: Callable[[F], F]) -> Callable[[F], F]:
-    """Return a decorator that applies the ``decorators``, the last one first."""
+    """Return a decorator that applies the ``decorators``, the last one first, as if they stood above the function."""
 
     def decorate(function: F) -> F:
         for decorator in reversed(decorators):
@@ -63,7 +63,7 @@ def complete(candidates: str) -> Callable[[click.Context, click.Parameter, str],
 
 
 def checked_name(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
-    """Refuse a name of a stack or project that a URN cannot contain."""
+    """Return a name of a stack or project, or None without one. Raise ``BadParameter`` if a URN cannot contain it."""
     if value is None or STACK_NAME.match(value):
         return value
     msg = f"'{value}' is no name: write 1 to 100 letters, digits, '.', '_' and '-', beginning with one of the first two"
@@ -71,7 +71,7 @@ def checked_name(_context: click.Context, _option: click.Parameter, value: str |
 
 
 def key(context: click.Context, _option: click.Parameter, value: str | None) -> Key | None:
-    """Return the key of a URL; its passphrase is removed from the environment, where child processes would see it."""
+    """Return the key of a URL, or None; its passphrase leaves the environment, where child processes would see it."""
     if value is None or context.resilient_parsing:
         return None
     from resource_api.state.encryption.keys import key_from_url
@@ -83,7 +83,7 @@ def key(context: click.Context, _option: click.Parameter, value: str | None) -> 
 
 
 def _inputs_key(context: click.Context, _option: click.Parameter, value: str | None) -> age.Identities | None:
-    """Return the identities of ``age:PATH``; nothing is read yet."""
+    """Return the identities of ``age:PATH``, or None without it; the file is not read yet. Raise ``BadParameter``."""
     if not value or context.resilient_parsing:
         return None
     scheme, _, path = value.partition(":")
@@ -104,14 +104,16 @@ class Path(click.ParamType[str]):
     def __init__(self, *, exists: bool = False, file_okay: bool = True, dir_okay: bool = True) -> None:
         """Require an existing file or directory, refuse files, or refuse directories."""
         self.name = "path" if file_okay and dir_okay else "file" if file_okay else "directory"
+        #: Whether a path is a directory → whether it is accepted.
         self._is_okay = {False: file_okay, True: dir_okay}
-        self._make = partial(click.Path, exists=exists, file_okay=file_okay, dir_okay=dir_okay)
+        #: Makes click's type, which words the refusal.
+        self._click_path = partial(click.Path, exists=exists, file_okay=file_okay, dir_okay=dir_okay)
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the path. Raise ``BadParameter`` in click's words."""
         if os.access(value, os.R_OK) and self._is_okay[os.path.isdir(value)]:
             return value
-        return os.fsdecode(self._make().convert(value, param, ctx))
+        return os.fsdecode(self._click_path().convert(value, param, ctx))
 
     def split_envvar_value(self, rv: str) -> list[str]:
         """Return the paths in a variable without empty ones, as after a trailing colon."""
@@ -119,7 +121,7 @@ class Path(click.ParamType[str]):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
         """Let the shell complete files or directories."""
-        return self._make().shell_complete(ctx, param, incomplete)
+        return self._click_path().shell_complete(ctx, param, incomplete)
 
 
 class Number(click.FloatRange):
@@ -158,7 +160,7 @@ class Duration(click.ParamType[float]):
         self._least = least
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return seconds."""
+        """Return seconds; a float is converted already, as click may pass it again. Raise ``BadParameter``."""
         if isinstance(value, float):
             return value
         text = f"{value}s" if str(value).isdecimal() else str(value)
@@ -171,7 +173,7 @@ class Duration(click.ParamType[float]):
 
 
 def _tags(_context: click.Context, _option: click.Parameter, value: str | None) -> frozenset[str]:
-    """Return the tags of a list. Refuse one without any: a variable that is not set must not mean everything."""
+    """Return the tags. Raise ``BadParameter`` for a list of none: an unset variable must not mean everything."""
     tags = lower_tags(tag.strip() for tag in (value or "").split(",") if tag.strip())
     if value is not None and not tags:
         msg = "it names no tag"
@@ -180,7 +182,7 @@ def _tags(_context: click.Context, _option: click.Parameter, value: str | None) 
 
 
 def _targets(kind: str, _context: click.Context, _option: click.Parameter, value: Any) -> list[Target]:
-    """Return the targets of reports that values name, by the function ``kind`` of ``reporting``."""
+    """Return the targets of reports, made by the function ``kind`` of ``reporting``. Raise ``BadParameter``."""
     if not value:
         return []
     try:
@@ -209,20 +211,22 @@ _CODE: Final = Path(exists=True, file_okay=False)
 
 
 def _option(group: str, text: str, *flags: str, variable: str | None = None, **settings: object) -> dict[str, object]:
-    """Return the settings of an option: its group and text in the help, its flags unless its name, its variable."""
+    """Return the settings of an option: its group and text in the help, its variable; ``flags`` default to its name."""
     own_flags = {"flags": flags} if flags else {}
     return {**own_flags, "group": group, "help": text, "envvar": variable, **settings}
 
 
 def _run_option(name: str, option: RunOption) -> dict[str, object]:
     """Return the settings of an option of runs; ``noop`` stands among a command's own options."""
+    settings = {"variable": option.variable, "rare": option.rare, **_KINDS[option.kind]}
     group = WHAT_TO_CHANGE if option.phase in {"selection", "changes"} else HOW_TO_RUN
-    rank = {"rank": 0} if name == "noop" else {}
-    settings = {"variable": option.variable, "rare": option.rare, **rank, **_KINDS[option.kind]}
-    return _option(OWN if rank else group, option.help, *_RUN_FLAGS.get(name, ()), **settings)
+    if name == "noop":
+        group, settings["rank"] = OWN, 0  # in the order of declaration, as own options are
+    return _option(group, option.help, *_RUN_FLAGS.get(name, ()), **settings)
 
 
 def _flag(name: str) -> str:
+    """Return ``--lock-timeout`` for the parameter ``lock_timeout``."""
     return f"--{name.replace('_', '-')}"
 
 
@@ -393,7 +397,7 @@ _RANKS: Final = {name: rank for rank, name in enumerate(_TABLE, 1)}
 
 
 def shared(*names: str, **changes: object) -> Callable[[F], F]:
-    """Return a decorator that adds options of the table to a command; ``changes`` are settings that differ there."""
+    """Return a decorator that adds options of the table to a command; ``changes`` replace their settings there."""
 
     def option(name: str) -> Callable[[F], F]:
         settings = {"rank": _RANKS[name], **_TABLE[name], **changes}
@@ -455,7 +459,7 @@ rerun = shared("rerun")
 
 
 def is_hosted(settings: Settings) -> bool:
-    """Return whether a command is for other hosts.
+    """Return whether a command is for other hosts: with ``--on`` or ``--rerun``.
 
     Raise ``UsageError`` for an option that needs ``--on``, and for an empty one: a variable that is not set must
     neither turn to this machine nor to all hosts at once.
@@ -472,7 +476,9 @@ def is_hosted(settings: Settings) -> bool:
             raise UsageError(msg)
     context = click.get_current_context(silent=True)
     source = context.get_parameter_source("hosts_file") if context is not None else None
-    if settings.get("hosts_file") and source is click.core.ParameterSource.COMMANDLINE:  # a variable is for any command
+    if (
+        settings.get("hosts_file") and source is click.core.ParameterSource.COMMANDLINE
+    ):  # a variable also is there for commands without --on
         msg = "--inventory needs --on, which selects hosts of it; for all: --on all"
         raise UsageError(msg)
     return False
@@ -484,9 +490,10 @@ def run_options(settings: Settings) -> dict[str, Any]:
 
 
 def saved_plan_options(settings: Settings, document: Mapping[str, object]) -> dict[str, object]:
-    """Return the options with which a saved plan is applied.
+    """Return the options with which a saved plan is applied: those about the execution alone.
 
-    Raise ``UsageError`` for an option that decides a plan's content, and for another stack or project.
+    Raise ``UsageError`` for an option on the command line that decides a plan's content (its variable has no effect),
+    and for another stack or project than the plan's.
     """
     context = click.get_current_context()
     planning = {*RUN_OPTIONS, "given", "input_files"}.difference(EXECUTION)

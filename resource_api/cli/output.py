@@ -53,8 +53,9 @@ _SEVERAL_LINES: Final = frozenset({"definition", "provider", "resource", "type"}
 class _OwnStream(io.TextIOWrapper):
     """A stream for a copy of a standard descriptor; each write waits until earlier text of child processes is written.
 
-    ``cleared`` returns a context for a write to a terminal, in which its live lines are hidden. The streams below are
-    the interpreter's own: a signal may interrupt Python code there after a write, which would then be repeated.
+    ``drain`` is that wait. ``cleared`` returns a context for a write to a terminal, in which its live lines are hidden.
+    The streams below are the interpreter's own: a signal may interrupt Python code there after a write, which would
+    then be repeated.
     """
 
     def __init__(
@@ -80,11 +81,13 @@ class Output:
     def __init__(self, settings: Settings, *, runs: bool) -> None:
         """Use the options about output; JSON of a command that ``runs`` is one object per line, with its log lines."""
         self.json = bool(settings.get("json"))
+        #: Whether the JSON is one object per line.
         self.streams = runs and self.json
         _open_closed_streams()
+        #: Masks the output of child processes, once started; and the replaced lines on stderr, once there are any.
         self._filter: DescriptorFilter | None = None
         self._live: LiveLines | None = None
-        self.stdout, self.stderr = self._private(1), self._private(2)
+        self.stdout, self.stderr = self._own_stream(1), self._own_stream(2)
         os.dup2(2, 1)  # for everything that child processes print
         if os.isatty(2):
             process_guard.before_provider_code(self._start_filter)
@@ -109,23 +112,23 @@ class Output:
         #: Shows lines on stderr alone, at any level.
         self._stderr_log = Log("debug", self._stderr_processors, lines, terse=terse)
         self._stderr_log.mask = self.log.mask
-        sys.stdout, sys.stderr = (
-            line_stream(self._provider_printed, descriptor, self.log.mask) for descriptor in (1, 2)
-        )
+        sys.stdout, sys.stderr = (line_stream(self._log_print, descriptor, self.log.mask) for descriptor in (1, 2))
 
     def _processors(self) -> Sequence[Processor]:
+        """Return the steps of a log event: to the JSON of a run, then to a line on stderr."""
         return [*([self._emit_event] if self.streams else []), *self._stderr_processors()]
 
     def _stderr_processors(self) -> Sequence[Processor]:
+        """Return the steps that make an event a line on stderr."""
         return json_processors() if self._json_log else [self._without_repetition, self._render]
 
     def _emit_event(self, _logger: object, _method: str, event: EventDict) -> EventDict:
-        """Write an event to the JSON of a run."""
+        """Write an event to the JSON of a run; return it unchanged for the line on stderr."""
         self.emit(documents.log(log_event(event)))
         return event
 
     def _render(self, logger: object, method: str, event: EventDict) -> str:
-        """Return the line of an event; if its change is too large for one, also the lines of the change."""
+        """Return the line of an event; a change too large for one has further lines, which ``_diffs`` counts."""
         if event.get("change") is None:
             return render_line(logger, method, event, color=self._log_color)
         # All texts of one resource together have the lines of a screen.
@@ -137,7 +140,7 @@ class Output:
         return lines
 
     def _without_repetition(self, _logger: object, _method: str, event: EventDict) -> EventDict:
-        """Drop the end of an error that repeats the warnings about its resource right before it.
+        """Return the event; cut the end of an error that repeats the warnings about its resource right before it.
 
         Count the lines after the first failure.
         """
@@ -150,6 +153,7 @@ class Output:
         elif level == "err":
             self._failed, self._warned = True, ("", [])
             if event["subject"] == subject:
+                # After the warnings "a" and "b" of "failed: a; b (site.yaml:4)" remains "failed (site.yaml:4)".
                 ends = (": " + "; ".join(warned[first:]) for first in range(len(warned)))
                 position = match[0] if (match := _PLACE.search(event["event"])) else ""
                 reason = event["event"].removesuffix(position)
@@ -167,8 +171,8 @@ class Output:
         """The style of changes on stdout."""
         return changes.Style(self._color, self._diff, self.log.mask)
 
-    def _private(self, number: int) -> TextIO:
-        """Return a stream for a copy of a standard descriptor, which provider code does not have."""
+    def _own_stream(self, number: int) -> TextIO:
+        """Return a stream for a copy of a standard descriptor, into which provider code does not print."""
         with suppress(OSError):
             (sys.stdout if number == 1 else sys.stderr).flush()
         return _OwnStream(number, self._drain, self._cleared)
@@ -213,7 +217,7 @@ class Output:
         return answer.lower() in {b"y", b"yes"} if short else answer == b"yes"
 
     def descriptors(self) -> tuple[int, ...]:
-        """Return the descriptors that output is written to now."""
+        """Return the descriptors that output is written to now, the filter's too: isolated runs keep them open."""
         more = () if self._filter is None else self._filter.descriptors
         return (self.stdout.fileno(), self.stderr.fileno(), *more)
 
@@ -226,15 +230,15 @@ class Output:
             if self._filter is not None:
                 self._filter.learn(secret, declared=declared)
                 return
-            self._start_filter()
+            self._start_filter()  # which has the secret from the mask
 
     def _start_filter(self) -> None:
-        """Start the process through which programs and providers print, so that it can mask and escape."""
+        """Start, once, the process that masks and escapes the prints of programs. Raise ``ResourceAPIError``."""
         with self._lock:
             if self._filter is not None:
                 return
             try:
-                self._foreign_line("")  # imports what it needs
+                self._foreign_line("")  # imports here what the filter's process needs
                 self._filter = descriptor_filter.DescriptorFilter(self.log.mask, self._foreign_line)
             except OSError as error:
                 msg = f"cannot start the process that masks secrets in what programs print: {error.strerror}"
@@ -282,19 +286,19 @@ class Output:
         )
 
     def _write(self, text: str) -> None:
-        """Write to stdout; after a first failure write nothing more, and let the run go on."""
+        """Write to stdout; after a first failure, kept in ``write_error``, write nothing more: a run goes on."""
         try:
             with self._lock:
                 self.stdout.write(text)
         except (OSError, ValueError) as error:
-            self._note(error)
-            # What it holds cannot be written; closed later, since Python 3.13 it would say so on stderr.
+            self._keep_error(error)
+            # Its buffer cannot be written; closed later, since Python 3.13 it would say so on stderr.
             with suppress(OSError, ValueError):
                 self.stdout.close()
             self.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - open until the process ends
 
-    def _note(self, error: Exception) -> None:
-        """Record the error of a write to stdout, unless its reader has closed it."""
+    def _keep_error(self, error: Exception) -> None:
+        """Keep the error of a write to stdout in ``write_error``, unless its reader has closed it."""
         if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
             self.write_error = f"{error.strerror}"
 
@@ -315,11 +319,11 @@ class Output:
         return line if len(line) <= _LONGEST_PROBLEM else f"{line[:_LONGEST_PROBLEM]}… ({len(line)} characters)"
 
     def error_text(self, text: str) -> None:
-        """Write text to stderr, known secrets masked and control characters escaped."""
+        """Write text to stderr, known secrets masked and control characters escaped; a failed write is ignored."""
         with suppress(OSError, ValueError):
             self.stderr.write(escape_lines(self.log.mask(text)) + "\n")
 
-    def _provider_printed(self, text: str) -> None:
+    def _log_print(self, text: str) -> None:
         """Log a line that Python code of a provider has printed, with the type that is at work."""
         context = current.get()
         if context is None and not self._json_log:
@@ -328,12 +332,12 @@ class Output:
             self._stderr_log.show("notice", context.type.name if context else "", text)
 
     def restore_stdout(self) -> None:
-        """Make descriptor 1 stdout again, for another command of this process."""
+        """Make descriptor 1, since the creation a copy of 2, stdout again: for another command of this process."""
         self.flush()
         os.dup2(self.stdout.fileno(), 1)
 
     def flush(self) -> None:
-        """Flush all streams; a reader that has closed one is no error."""
+        """Flush all streams; a stream that fails ends in ``/dev/null``, and only stdout's error is kept."""
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError):
                 stream.flush()
@@ -343,7 +347,7 @@ class Output:
                 ours.flush()
             except (OSError, ValueError) as error:
                 if ours is self.stdout:
-                    self._note(error)
+                    self._keep_error(error)
                 # Otherwise the interpreter fails on the rest of the buffer at its end, with exit code 120.
                 os.dup2(os.open(os.devnull, os.O_WRONLY), ours.fileno())
 

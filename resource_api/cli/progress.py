@@ -35,8 +35,10 @@ class LiveLines:
     def __init__(self, descriptor: int) -> None:
         """Use the terminal at ``descriptor``; nothing is written yet."""
         self._descriptor = descriptor
+        #: The lines on the terminal now, none while they are hidden.
         self._lines: Sequence[str] = ()
         self._lock = RLock()
+        #: Whether no line is shown any more, after the end or a failed write.
         self._closed = False
 
     @property
@@ -49,7 +51,7 @@ class LiveLines:
         return columns or _SIZE[0], rows or _SIZE[1]
 
     def show(self, lines: Sequence[str]) -> None:
-        """Replace the lines, unless they are the same or this process is in the background of its terminal."""
+        """Replace the lines, unless they are the same, closed, or this process is in the background of its terminal."""
         with self._locked():
             if self._closed or not self._in_foreground():
                 return
@@ -179,12 +181,13 @@ class ProgressDisplay:
         #: When the next notice about each activity is due.
         self._due: dict[Activity, float] = {}
         self._thread: threading.Thread | None = None
-        self._starting = threading.Lock()
+        #: Held while the thread is started: several calls may begin at once.
+        self._start_lock = threading.Lock()
         self._closed = threading.Event()
 
     @contextmanager
     def running(self, activity: Activity) -> Iterator[None]:
-        """Show an activity while the block runs."""
+        """Show an activity while the block runs; the first one starts the thread that draws."""
         if self._thread is None:
             self._start_thread()
         with self._shown(activity):
@@ -208,7 +211,7 @@ class ProgressDisplay:
                 self.update()
 
     def update(self) -> None:
-        """Show the running activities."""
+        """Show the running activities by live lines, or log the notices that are due."""
         time_now = self._clock()
         if self._lines is not None:
             columns, rows = self._lines.size
@@ -217,7 +220,7 @@ class ProgressDisplay:
             self._lines.show(lines if len(lines) < rows else [*lines[: rows - 2], f"… {len(lines) - rows + 2} more"])
             return
         for activity, due in list(self._due.items()):
-            if time_now >= due and activity in self._due:
+            if time_now >= due and activity in self._due:  # another thread may have ended it meanwhile
                 self._due[activity] = due + _NEXT * ((time_now - due) // _NEXT + 1)
                 activity.log(int(time_now - activity.started))
 
@@ -245,8 +248,8 @@ class ProgressDisplay:
             self._lines.close()
 
     def _start_thread(self) -> None:
-        """Start the thread that draws, with all signals blocked."""
-        with self._starting:
+        """Start the thread that draws, once, with all signals blocked."""
+        with self._start_lock:
             if self._thread is not None or self._closed.is_set():
                 return
             thread = threading.Thread(target=self._run, daemon=True, name="progress")

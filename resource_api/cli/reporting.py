@@ -57,12 +57,13 @@ class Reporting:
     def __init__(self, targets: Sequence[Target]) -> None:
         """Collect the document of a run for ``targets``, to which it is sent at the end."""
         self.targets = targets
+        #: The document of the run or plan, or None until there is one.
         self.document: Mapping[str, object] | None = None
         #: Whether a command within this one, as in ``watch`` and the agent, reports the run in place of this one.
         self.detached = False
 
     def check(self, sources: Iterable[str]) -> None:
-        """Raise ``UsageError`` if a report would replace a file that the command reads; then nothing is reported."""
+        """Raise ``UsageError`` if a report would replace a file that the command reads; no target is left then."""
         targets, self.targets = self.targets, ()
         for target in targets:
             for source in sources:
@@ -101,7 +102,7 @@ class Reporting:
 def report(text: str) -> Target:
     """Return the target of ``--report``. Raise ``UsageError`` for an invalid one."""
     if match := _FUNCTION.fullmatch(text):
-        return Target(text, _imported(*match.groups()))
+        return Target(text, _import_reporter(*match.groups()))
     if Path(text).is_dir():
         return report_directory(text)
     form = next((form for suffix, form in _FORMS.items() if text.endswith(suffix)), None)
@@ -109,7 +110,7 @@ def report(text: str) -> Target:
         msg = f"'{text}' ends in none of {', '.join(_FORMS)}, and is neither a directory nor MODULE:FUNCTION"
         raise UsageError(msg)
     # The content of files is in it.
-    return _file(text, form, 0o600)
+    return _file_target(text, form, 0o600)
 
 
 def report_directory(path: str) -> Target:
@@ -120,7 +121,7 @@ def report_directory(path: str) -> Target:
 def metrics(text: str) -> Target:
     """Return the target of ``--metrics``. Raise ``UsageError`` for a file that cannot be made."""
     # The collector runs as another user; only numbers are in it.
-    return _file(text, _metrics, 0o644)
+    return _file_target(text, _metrics, 0o644)
 
 
 def _add_to_directory(directory: Path, document: Document) -> None:
@@ -137,8 +138,8 @@ def _add_to_directory(directory: Path, document: Document) -> None:
             batch.remove(os.path.abspath(directory / name))
 
 
-def _imported(module: str, name: str) -> Reporter:
-    """Return the function of a module that ``--report`` names. Raise ``UsageError``."""
+def _import_reporter(module: str, name: str) -> Reporter:
+    """Import the module that ``--report`` names, and return its function. Raise ``UsageError``."""
     try:
         reporter = getattr(import_module(module), name)
     except Exception as error:  # a foreign module may raise anything
@@ -150,7 +151,7 @@ def _imported(module: str, name: str) -> Reporter:
     return reporter  # type: ignore[no-any-return] # it is called as a reporter
 
 
-def _file(path: str, form: Callable[[Document], str], mode: int) -> Target:
+def _file_target(path: str, form: Callable[[Document], str], mode: int) -> Target:
     """Return a target that writes the text ``form`` of a document into one file. Raise ``UsageError``."""
     file = Path(path)
     if file.is_dir() or not file.parent.is_dir():

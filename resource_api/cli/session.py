@@ -65,10 +65,11 @@ class Session:
         self.settings = settings
         self._began = time()
         self._runs = runs
+        #: The problems that have ended the command, for the document of reporters.
         self._problems: Sequence[Problem] = ()
         self.output = Output(settings, runs=runs)
         self.log = self.output.log
-        self.log.mask.on_secret = self._on_secret
+        self.log.mask.on_secret = self._protect_secret
         has_secrets = any(settings.get(option) for option in ("given", "input_files", "key", "inputs_key", "config"))
         if has_secrets or any(environment_inputs()):
             core_dumps.forbid()
@@ -86,7 +87,7 @@ class Session:
         self.registry = Registry(module_path, settings.get("trust_path") or ())
         self.inputs = CommandInputs(settings, self.registry.trust, self._warn_of_writers)
         self.run = RunContext(self.log)
-        self.run.isolate = bool(settings.get("isolate")) or None
+        self.run.isolate = bool(settings.get("isolate")) or None  # None: as each provider declares it
         self.reader = ResourceReader(self.registry, self.run)
         self.interrupts = Interrupts(self.run, lambda: self._end_progress(wait=False))
         if not settings.get("quiet"):
@@ -103,6 +104,7 @@ class Session:
         return consoles.Console(self.output, self.run, self.settings, self.registry.attributes_of, self._began)
 
     def _end_progress(self, *, wait: bool = True) -> None:
+        """Erase the display of running calls, see ``Console.end_progress``; without a console there is none."""
         if "console" in self.__dict__:
             self.console.end_progress(wait=wait)
 
@@ -128,7 +130,8 @@ class Session:
     def source(self, manifest: str) -> Source:
         """Return the source that ``MANIFEST`` of the command line means: a path, or for ``-`` the manifest on stdin.
 
-        Raise ``ManifestError`` for that manifest, ``UsageError`` where neither it nor an option names the project.
+        Also warn of files of inputs that other users can change. Raise ``ManifestError`` for the manifest on stdin,
+        ``UsageError`` where neither it nor an option names the project.
         """
         self.warn_of_inputs()
         if manifest != "-":
@@ -152,7 +155,7 @@ class Session:
             self.console.emit_problem(problem._replace(code="untrusted_manifest"))
 
     def stdin_manifest(self) -> Manifest:
-        """Return the manifest on stdin. Raise ``ManifestError``."""
+        """Return the manifest on stdin; the console keeps its text for source lines. Raise ``ManifestError``."""
         from resource_api.manifest.read import STDIN, read_stdin
 
         try:
@@ -167,7 +170,7 @@ class Session:
         return not (self.json or self.log.enabled("info") or self.settings.get("uncached"))
 
     def suitability(self, type_name: str) -> Sequence[Suitability]:
-        """Return whether each provider of a type with several is suitable here; empty for any other type."""
+        """Return whether each of a type's several providers is suitable here, else ``()``; warn of a broken type."""
         try:
             return self.reader.suitability(type_name)
         except DefinitionError as error:
@@ -187,7 +190,7 @@ class Session:
 
     @contextmanager
     def providers_of(self, manifest: str | None) -> Iterator[None]:
-        """Know the types of the Terraform providers of a manifest, unless None, meanwhile. Raise ``ManifestError``."""
+        """Add the types of a manifest's Terraform providers, unless None, to the registry. Raise ``ManifestError``."""
         if manifest is None:
             yield
             return
@@ -216,7 +219,7 @@ class Session:
         return code
 
     def set_document(self, document: Mapping[str, object]) -> None:
-        """Set the document of the command's run or plan, which reporters receive."""
+        """Set the document of the command's run or plan, which reporters, if there are any, receive at the end."""
         if self.reporting is not None:
             self.reporting.document = document
 
@@ -265,7 +268,10 @@ class Session:
         error: BaseException | None = None,
         cause: ResourceAPIError | None = None,
     ) -> int:
-        """Show problems with their places; return the exit code."""
+        """Show the problems that end the command, also as the end of its JSON; return ``code``.
+
+        ``error`` is shown with its traceback for ``--debug``; ``cause``: see ``Console.show_problem``.
+        """
         self._problems = problems
         if error is not None and self.settings.get("debug"):
             import traceback
@@ -291,6 +297,7 @@ class Session:
             return code
 
         def failure() -> Mapping[str, object]:
+            """Return the document of a command that ended before it had one, without secrets."""
             command = click.get_current_context().info_name or ""
             document = reporting.failure_document(self.settings, command, self._began, code, self._problems)
             masked: Mapping[str, object] = self.log.mask.document(document)
@@ -305,7 +312,7 @@ class Session:
                 self.output.problem(Problem(None, text, severity="warning"))
         return code if self._runs or not failed else code or 1
 
-    def _on_secret(self, secret: str, declared: bool) -> None:  # noqa: FBT001 - as the mask calls it
+    def _protect_secret(self, secret: str, declared: bool) -> None:  # noqa: FBT001 - as the mask calls it
         """Keep a secret that the mask has learnt out of core dumps and of the output of child processes."""
         core_dumps.forbid()
         self.output.mask_descriptors(secret, declared=declared)
@@ -322,7 +329,7 @@ def with_session(*, runs: bool = False) -> Callable[[Callable[..., int | None]],
 
         @wraps(function)
         def command(**settings: object) -> int:
-            # A plan that is only saved is no run.
+            # A plan that is only saved, with --out, is no run.
             session = Session(settings, runs=runs and settings.get("out") is None)
             return session.execute(lambda: function(session, **settings))
 
@@ -333,7 +340,7 @@ def with_session(*, runs: bool = False) -> Callable[[Callable[..., int | None]],
 
 def _module_path_advice(name: str) -> str:
     """Return a message about an unknown type or component that the working directory has, or an empty text."""
-    kinds = ("types", "components") if TYPE_NAME.match(name) else ()
-    file = next((file for kind in kinds if os.path.exists(file := f"{kind}/{name}.py")), "")
+    files = [f"types/{name}.py", f"components/{name}.py"] if TYPE_NAME.match(name) else []
+    file = next(filter(os.path.exists, files), "")
     advice = f"{file} is here, but this directory is not on the module path; give --module-path ."
     return f"unknown type '{capitalize_type(name)}'; {advice}" if file else ""

@@ -144,6 +144,7 @@ class SourceLines:
         self._stdin = stdin
         manifest = settings.get("manifest") or ""
         self._manifest = STDIN if manifest == "-" else manifest
+        #: The option before each ``NAME=VALUE`` of the command line, and that text.
         self._given = [("-i ", text) for text in settings.get("given") or ()]
         self._given += [("", text) for text in settings.get("changes") or ()]
         self._type_name = settings.get("type_name") or ""
@@ -151,12 +152,13 @@ class SourceLines:
         self._mask = log.mask
         self._began = began
         self._files: dict[str, _Outline] = {}
+        #: File → its names of secrets and of other attributes; None: too many types to know them.
         self._secret_names: dict[str, tuple[frozenset[str], frozenset[str]] | None] = {}
         #: File, index and whether it cannot be parsed → whether a line may be secret.
         self._hidden: dict[tuple[str, int, bool], bool] = {}
 
     def _argument(self, problem: Problem) -> tuple[str, str] | None:
-        """Return the option and the ``NAME=VALUE`` of the command line that a problem is about."""
+        """Return the option and the ``NAME=VALUE`` that a problem is about, the last one of its name, or None."""
         if problem.attribute is None or (problem.code not in INPUT_CODES and problem.file):
             return None
         return next((pair for pair in reversed(self._given) if pair[1].startswith(f"{problem.attribute}=")), None)
@@ -184,7 +186,7 @@ class SourceLines:
         return name in sensitive or not _resembles(name, frozenset(sensitive), frozenset())
 
     def under(self, problem: Problem) -> list[str]:
-        """Return the source line of a problem and its carets, or nothing where there is none to show."""
+        """Return the source line of a problem and its carets, or an empty list where none may be shown."""
         if (argument := self._argument(problem)) is not None:
             return self._under_argument(problem, *argument)
         if not problem.file or not 0 < problem.line <= len(lines := self._outline(problem.file).lines):
@@ -223,7 +225,10 @@ class SourceLines:
         return os.path.splitext(file)[1].lower()
 
     def _may_be_secret(self, file: str, index: int, unparsed: bool) -> bool:  # noqa: FBT001 - part of a key
-        """Whether a line holds a known secret, or belongs to a key whose value may be one."""
+        """Whether a line holds a known secret, or belongs to a key whose value may be one.
+
+        Of an ``unparsed`` file any word or neighbouring line may be meant as the key.
+        """
         outline = self._outline(file)
         line = outline.lines[index]
         if self._mask(line) != line:
@@ -269,9 +274,10 @@ class _Outline:
 
     @cached_property
     def sensitive_inputs(self) -> set[str]:
-        """The keys on each line that declares a secret, and on the one that it is indented under: secret inputs.
+        """The names that are inputs declared to be secret, or may be.
 
-        Where declarations in braces are all that declares one, their keys alone.
+        These are the keys on each line that declares a secret, and on the one that it is indented under; where only
+        braces declare one, ``a: {sensitive: true}, b: {}``, the key of those braces alone.
         """
         names = set[str]()
         for index, line in enumerate(self.lines):
@@ -287,6 +293,7 @@ class _Outline:
     @cached_property
     def _above(self) -> Sequence[int]:
         """For each line the index of the nearest one before that is indented less, -1 where there is none."""
+        #: ``outer``: the indentation and index of the lines that a next one may stand under, the outermost first.
         indices, outer = [], list[tuple[int, int]]()
         for index, line in enumerate(self.lines):
             indentation = _indentation(line)

@@ -42,18 +42,21 @@ class Tracing:
     def __init__(self, environ: Mapping[str, str]) -> None:
         """Continue the trace that ``TRACEPARENT`` names, or begin one."""
         self._environ = environ
+        #: The span of the caller, or None; and the identity of the command's span.
         self._parent = parse_traceparent(environ.get("TRACEPARENT", ""))
         base = self._parent or TraceContext(secrets.token_hex(16), "")
         self._context = base._replace(span_id=secrets.token_hex(8))
         self._runs = 0
+        #: The number of spans of resources that hosts may still add.
         self._remaining = _OF_ALL
-        #: The beginnings of hosts, and the spans of their resources so far.
+        #: The beginnings of running hosts, and the spans of their resources so far.
         self._began: dict[str, float] = {}
         self._steps: dict[str, list[Span]] = {}
+        #: The spans of ended hosts.
         self._hosts: list[Span] = []
 
     def begin_run(self) -> None:
-        """Begin a run over hosts; a command may have one of plans and one of changes."""
+        """Begin a run over hosts, whose spans have new identities: ``destroy`` has one of plans, one of changes."""
         self._runs += 1
 
     def host_context(self, host: str) -> TraceContext:
@@ -113,7 +116,7 @@ def _masked(span: Span, mask: Mask) -> Span:
 
 
 def tracing(environ: Mapping[str, str]) -> Tracing | None:
-    """Return the trace of a command, or None where the variables configure none."""
+    """Return the trace of a command, or None where the variables of OpenTelemetry configure none."""
     return Tracing(environ) if telemetry.is_configured(environ) else None
 
 

@@ -75,6 +75,7 @@ def _advice_on_option(name: str, context: click.Context | None) -> str:
     if context:
         flags += context.help_option_names
     flags = [flag for flag in flags if flag.startswith("-")]
+    # Of "-target" the flag is "--target".
     if f"-{name}" in flags and f"-{name}" not in NEVER_SUGGESTED:
         return f"did you mean '-{name}'?"
     hint = suggestion(name, flags, "option", _command_name(context))
@@ -104,4 +105,5 @@ def _command_name(context: click.Context | None) -> str:
 
 
 def _usage_error(message: str, hint: str, context: click.Context | None) -> click.UsageError:
+    """Return an error of usage whose message ends in the hint, unless it is empty."""
     return click.UsageError(f"{message}; {hint}" if hint else f"{message}.", context)

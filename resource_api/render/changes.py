@@ -49,6 +49,7 @@ class Style(NamedTuple):
         texts = [self.mask(show_attribute(value)) for value in (is_, should)]
         if self.diff == "full" or min(map(len, texts)) <= _WIDEST:
             return " → ".join(map(self.cut, texts))
+        # The length of the common beginning; 0 also where one text is the beginning of the other.
         same = next((at for at, pair in enumerate(zip(*texts, strict=False)) if pair[0] != pair[1]), 0)
         start = same - _BEFORE if same > _WIDEST - _BEFORE else 0
         return " → ".join(_part(text, start) for text in texts)

@@ -167,12 +167,12 @@ def ordered(definition: Definition | FunctionPage) -> list[tuple[str, Attribute]
 
 
 def attribute_facts(attribute: Attribute, noun: str = "property") -> str:
-    """Return an attribute's kind, whether it is mandatory, and its default: ``property, default present``."""
+    """Return an attribute's kind, or ``noun`` without one, its marks and its default: ``property, default present``."""
     return "".join(_facts(attribute, noun))
 
 
 def _facts(attribute: Attribute, noun: str) -> Item:
-    """Return the kind of an attribute, its marks and its default, for one cell of the reference."""
+    """Return the kind of an attribute, or the ``noun`` of one without, its marks and its default, in pieces."""
     words = [word for word in (attribute.kind or noun,) if word]
     words += ["write only"] if attribute.write_only else []
     words += ["stable"] if attribute.stable else []
@@ -195,6 +195,7 @@ def datatype_words(attribute: Attribute, *, expressions: bool = False) -> Item:
     more = [", ", _Code(whole.text)] if expressions else []
     if words := _alternatives(datatype, attribute.must_be):
         return [_Words(words), *more]
+    # The words tell the patterns.
     text = datatype.text
     for pattern in sorted(_patterns(datatype), key=len, reverse=True):
         text = text.replace(pattern, "String")
@@ -202,7 +203,10 @@ def datatype_words(attribute: Attribute, *, expressions: bool = False) -> Item:
 
 
 def _alternatives(datatype: DataType, must_be: str) -> str:
-    """Return the words for a restricted text and its alternatives, as in errors; empty for other data types."""
+    """Return the words for a restricted text and its alternatives, as in errors: ``auto or a port, or a list of them``.
+
+    Return an empty text for other data types, and for a list of other elements than the alternatives.
+    """
     leaves = datatype.leaves
     scalars = [leaf for leaf in leaves if leaf.kind != "Array"]
     kinds = {leaf.kind for leaf in scalars}
@@ -223,6 +227,7 @@ def _patterns(datatype: DataType) -> set[str]:
 
 
 def _default(attribute: Attribute) -> str:
+    """Return the default as manifests write it, of a secret no part."""
     return "<sensitive>" if attribute.datatype.sensitive else show(attribute.default)
 
 
@@ -294,7 +299,7 @@ def _feature_names(definition: TypeDefinition) -> list[Item]:
     """Return whether resources of a type are configured only, and the names of its features on one line."""
     items: list[Item] = [] if definition.ensurable else [[_ENSURABLE[False]]]
     names = [piece for name in FEATURES if name in definition.features for piece in (", ", _Code(name))]
-    return [*items, names[1:]] if names else items
+    return [*items, names[1:]] if names else items  # without the first comma
 
 
 def implementations(providers: Sequence[Suitability]) -> list[str]:
@@ -378,7 +383,7 @@ def text(
     noun = "property" if isinstance(definition, TypeDefinition) else "input"
     for name, attribute in ordered(definition):
         words = "".join(datatype_words(attribute, expressions=expressions))
-        lines += _attribute(name, attribute, words, _MARGIN + " " * column, width, noun=noun)
+        lines += _attribute_lines(name, attribute, words, _MARGIN + " " * column, width, noun=noun)
     for heading, items in _sections(definition, providers, origin, expressions=expressions):
         lines += [heading.upper(), ""]
         for item in items:
@@ -390,14 +395,16 @@ def text(
     return "\n".join(lines).rstrip()
 
 
-def _attribute(name: str, attribute: Attribute, words: str, margin: str, width: int, *, noun: str) -> Iterator[str]:
-    """Yield the name with its kind beside it, the documentation, and the data type in ``words``."""
+def _attribute_lines(
+    name: str, attribute: Attribute, words: str, margin: str, width: int, *, noun: str
+) -> Iterator[str]:
+    """Yield the name, its kind beside it or below a long name, the documentation, and the data type in ``words``."""
     head = f"{_MARGIN}{name}"
     first = head.ljust(len(margin)) if len(head) < len(margin) else margin
     if first == margin:
         yield head
     yield from wrapped(attribute_facts(attribute, noun), width, margin, first)
-    yield from _flowed(attribute.docs, width, margin)[:-1]
+    yield from _flowed(attribute.docs, width, margin)[:-1]  # without the empty line
     yield from wrapped(words, width, margin)
     yield ""
 

@@ -43,6 +43,7 @@ BOLD: Final = "1"
 
 
 def _plain(words: str, _code: str) -> str:
+    """Return text without the colour that ``Style.paint`` would give it."""
     return words
 
 
@@ -152,6 +153,7 @@ def fact_lines(result: object, name: str) -> Iterable[str]:
 
 
 def _value_lines(value: object) -> Iterable[str]:
+    """Return the lines of one output or fact of a host."""
     return escape_lines(text.output(value, terminal=True)).split("\n")
 
 

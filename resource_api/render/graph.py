@@ -31,8 +31,8 @@ def render(catalog: Catalog, form: Form) -> str:
     ``html`` is a page that needs no network, ``dot`` Graphviz's language, ``mermaid`` a flowchart, ``json`` a mapping
     of ``nodes`` (``reference``, ``type``, ``title``, ``index`` in the order of execution, ``parent`` within a
     component, ``origin`` in ``for_each``), ``left_out`` (``reference``, ``why``) and ``edges`` (``from``, ``to``,
-    ``kind``: ``require``, or ``notify`` where a change of the first
-    refreshes the second, ``on_failure`` where its failure is needed; ``automatic`` where only a type declares it).
+    ``kind``: ``require``, or ``notify`` where a change of the first refreshes the second, ``on_failure`` where its
+    failure is needed; ``automatic`` where only a type declares it).
     """
     if form == "html":
         return _page(catalog, _edges(catalog))
@@ -50,6 +50,7 @@ def _edges(catalog: Catalog) -> list[Edge]:
 
 
 def _kind(edge: Edge) -> str:
+    """Return the kind of an edge as JSON has it, the strongest of several."""
     return "on_failure" if edge.on_failure else "notify" if edge.refresh else "require"
 
 
@@ -94,6 +95,7 @@ def _dot(catalog: Catalog, edges: Iterable[Edge]) -> str:
         "}",
     )
     for edge in edges:
+        # A list times False is empty.
         style = ["color=blue", "label=notify"] * edge.refresh + ["style=dashed"] * edge.automatic
         style += ["color=red", "label=on_failure"] * edge.on_failure
         lines.append(f"  n{edge.first} -> n{edge.then}" + (f" [{', '.join(style)}]" if style else ""))
@@ -138,6 +140,7 @@ def _boxed(
     entries: Sequence[Entry], node: Callable[[int, Entry], str], begin: Callable[[int, str], str], end: str
 ) -> Iterator[str]:
     """Yield the nodes outside of components, then components as boxes around their resources."""
+    #: Component → its own resources, and component → those directly within it; "" is outside of all.
     inside: dict[str, list[tuple[int, Entry]]] = {"": []}
     boxes: dict[str, dict[str, None]] = {}
     for index, entry in enumerate(entries):
@@ -203,7 +206,10 @@ def _body(
     edges: tuple[Mapping[int, Sequence[Edge]], Mapping[int, Sequence[Edge]]],
     ids: Mapping[str, str],
 ) -> str:
-    """Return the details of a resource on the page: the resources before and after it, by kind of edge."""
+    """Return the details of a resource on the page: the resources before and after it, by kind of edge.
+
+    ``edges``: for each resource those in which it comes after another one, and those in which it comes before one.
+    """
     after, before = (side.get(number, ()) for side in edges)
     return "".join((
         links("requires", [names[edge.first] for edge in after if _kind(edge) == "require"], ids),

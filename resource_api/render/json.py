@@ -88,6 +88,7 @@ def refresh(resources: Sequence[Drift], outputs: Sequence[Difference]) -> Refres
 
 
 def _output_changes(changes: Sequence[Difference]) -> dict[str, OutputChangeJson]:
+    """Return output → its recorded and its new value."""
     return {change.attribute: {"is": plain(change.is_), "should": plain(change.should)} for change in changes}
 
 
@@ -290,4 +291,5 @@ def event_line(happened: Event) -> dict[str, object] | None:
 
 
 def _named(step: Step) -> dict[str, object]:
+    """Return the fields that identify a step in events."""
     return {"reference": str(step.reference), "action": str(step.action)}

@@ -73,6 +73,7 @@ def manifest_schema(
 
 
 def _ref(name: str) -> Schema:
+    """Return a reference to a definition of the schema."""
     return {"$ref": f"#/definitions/{name}"}
 
 
@@ -144,7 +145,7 @@ def _evaluated(metaparameter: Schema) -> Schema:
     shape = _open(metaparameter)
     names = metaparameter.get("properties", {})
     for name in names.keys() & {"replace_triggered_by", "deleted_with"}:
-        shape["anyOf"][0]["properties"][name] = names[name]
+        shape["anyOf"][0]["properties"][name] = names[name]  # of the mapping, before the alternative of an expression
     return shape
 
 
@@ -184,7 +185,7 @@ def _resource_conditions(types: Iterable[Definition], implementations: Implement
 
 
 def _resource_patterns(definition: Definition, implementations: Sequence[str]) -> Iterator[tuple[str, Schema]]:
-    """Yield patterns of resources' keys, and the conditions for these resources."""
+    """Yield patterns of resources' keys, each with the condition for such resources; none for a type without any."""
     start = _head(definition.name)
     shape: Schema = {}
     if mandatory := _mandatory(definition):
@@ -211,7 +212,7 @@ def _spelt(definition: Definition) -> Mapping[str, Attribute]:
 
 
 def _absence(definition: Definition) -> Schema | bool:
-    """Return the shape of a resource that is absent, or may be: nothing is mandatory for it."""
+    """Return the shape of a resource that is absent, or may be, for which nothing is mandatory; False: none can be."""
     if "ensure" not in definition.attributes:
         return False
     absent: Schema = {"anyOf": [{"const": "absent"}, _ref("expression")]}
@@ -240,6 +241,7 @@ def _in_brackets(source: str) -> str | None:
     except parser.PatternError:
         return None
     body = pattern.removeprefix("^").removesuffix(END)
+    # Without its groups, the innermost first, the rest shows an alternative that is in none.
     outside, inner = "", body
     while inner != outside:
         outside, inner = inner, re.sub(r"\([^()]*\)", "", inner)

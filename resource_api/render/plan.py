@@ -133,6 +133,7 @@ def left_out_lines(left_out: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 def _blocks(document: PlanDocument, style: Style) -> Iterator[Sequence[str]]:
     """Yield the lines of each step, drift of steps without a change, failure handlers and changed outputs."""
+    #: Reference → its drift that no step so far corrects, or None.
     drifts: dict[str, Drift | None] = {drift.reference: drift for drift in document.drift}
     for step in document.steps:
         drift = drifts.get(step.reference)
@@ -150,7 +151,7 @@ def _blocks(document: PlanDocument, style: Style) -> Iterator[Sequence[str]]:
 
 
 def _uncorrected(drift: Drift, step: StepDocument) -> Drift | None:
-    """Return the drift that a step of the resource leaves, or None; the same value if it corrects none."""
+    """Return the drift that a step of the resource leaves, or None; the same object if the step corrects none."""
     if step.error or step.deferred:
         return drift
     if step.action in _WHOLE:
@@ -165,9 +166,9 @@ def _uncorrected(drift: Drift, step: StepDocument) -> Drift | None:
 def _step_documents(plan: ExecutionPlan, may_change: Mapping[int, int]) -> Iterator[StepDocument]:
     """Yield the documents of steps that act, or would be refreshed if they could.
 
-    ``may_change``: resources in sync that are shown too, see ``Plan.may_change``.
+    ``may_change``: resource in sync that is shown too → the acting one before it, by index, see ``Plan.may_change``.
     """
-    blocked, notified = plan.blocked, _notified(plan)
+    blocked, notified = plan.blocked, _only_notified(plan)
     for step in plan.steps:
         index = step.entry.index
         acts = step.action is not Action.SAME or step.deferred or step.previous
@@ -215,7 +216,7 @@ def uses_parameters(action: Action, features: Collection[str]) -> bool:
     return action in _WITH_PARAMETERS or (action is Action.REFRESH and "imperative" in features)
 
 
-def _notified(plan: ExecutionPlan) -> Collection[int]:
+def _only_notified(plan: ExecutionPlan) -> Collection[int]:
     """Return the entries' indices of resources that cannot be refreshed, although a step notifies them."""
     if not plan.catalog.subscribes:
         return ()
@@ -283,7 +284,7 @@ def _parts(change: Difference) -> Sequence[Difference]:
 
 
 def _outputs(changes: Sequence[Difference], style: Style) -> Iterator[str]:
-    """Yield the lines of changed outputs; of one that is new or gone and null, both values are None."""
+    """Yield the lines of changed outputs; where both values are None, an output of null is new or gone: ``null``."""
     yield "Changes to outputs:"
     parts = [part for change in changes for part in nested_parts(change)]
     nulls = [part._replace(message="null") if part.is_ is part.should is None else part for part in parts]

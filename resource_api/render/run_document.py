@@ -131,12 +131,13 @@ def _calls(calls: Sequence[ProviderCall]) -> list[list[Any]]:
 
 
 def _critical_path(plan: ExecutionPlan, calls: Sequence[ProviderCall]) -> list[int]:
-    """Return the indices of the calls on the longest chain of calls that waited for each other."""
+    """Return the indices of the calls on the longest chain of calls that waited for each other, in their order."""
     if len(calls) < 2:  # noqa: PLR2004 - one call waits for none
         return list(range(len(calls)))
     call_of = {
         operation.number: call for call, provider_call in enumerate(calls) for operation in provider_call.operations
     }
+    #: By index of a call: the seconds until all that it waits for has ended, and the last call of that, or -1.
     ready, previous = [0.0] * len(calls), [-1] * len(calls)
     #: Operation → the seconds until it has ended at the earliest, and the last call before that.
     ended: dict[int, tuple[float, int]] = {}
@@ -226,7 +227,7 @@ def _step(reference: str, group: StepGroup, positions: Mapping[str, tuple[str | 
 
 
 def history_document(run: Mapping[str, Any]) -> RunJson:
-    """Return the document of a run of which only the history's line is left."""
+    """Return the document of a run of which only the history's line is left: without steps, calls and drift."""
     seconds = round(run["ended"] - run["started"], 6) if "ended" in run and "started" in run else None
     empty: dict[str, object] = {name: [] for name in ("steps", "calls", "critical_path", "notifications", "drift")}
     fields = {"kind": "run", "format_version": FORMAT_VERSION, **run, "seconds": seconds, **empty, "problems": []}

@@ -138,6 +138,7 @@ def _run_gauges(document: Mapping[str, Any]) -> Iterator[_Gauge]:
 
 
 def _agent_gauges(agent: Mapping[str, Any]) -> Iterator[_Gauge]:
+    """Yield the gauges of an agent: its period and pause, and after a run the state of its source."""
     yield _gauge("agent_period_seconds", "Seconds from one run of the agent to the next.", agent["period"])
     yield _gauge("agent_paused", "1 while the agent is paused, otherwise 0.", int(agent["paused"]))
     if "trust" in agent:
@@ -146,10 +147,12 @@ def _agent_gauges(agent: Mapping[str, Any]) -> Iterator[_Gauge]:
 
 
 def _gauge(name: str, description: str, value: float) -> _Gauge:
+    """Return a gauge of one value."""
     return _Gauge(name, description, [({}, value)])
 
 
 def _gauge_of(name: str, description: str, label: str, values: Mapping[str, float]) -> _Gauge:
+    """Return a gauge with a value for each key, which is the value of ``label``."""
     return _Gauge(name, description, [({label: key}, value) for key, value in values.items()])
 
 
@@ -164,7 +167,7 @@ def _lines(gauge: _Gauge, labels: Mapping[str, str]) -> Iterator[str]:
 
 
 def _escaped(text: str) -> str:
-    """Return the value of a label in quotes."""
+    """Return the value of a label as it stands between quotes."""
     # A byte that is no UTF-8 is written as its escape: one invalid label makes the whole file unreadable.
     printable = text.encode("utf-8", "backslashreplace").decode()
     return printable.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

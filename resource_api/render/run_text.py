@@ -172,17 +172,18 @@ def differences(first: RunJson, second: RunJson) -> dict[str, Any]:
         "different": [
             {"reference": name, **different}
             for name, step in ours.items()
-            if name in theirs and (different := _different(step, theirs[name]))
+            if name in theirs and (different := _step_differences(step, theirs[name]))
         ],
     }
 
 
 def _about(run: RunJson) -> dict[str, Any]:
+    """Return the fields that identify a compared run, and its counts."""
     return {name: run.get(name) for name in ("run", "command", "started", "ended", "seconds", "summary")}
 
 
-def _different(ours: RunStepJson, theirs: RunStepJson) -> dict[str, Any]:
-    """Return both values of each field and attribute in which two steps of a resource differ."""
+def _step_differences(ours: RunStepJson, theirs: RunStepJson) -> dict[str, Any]:
+    """Return both values of each field and attribute in which two steps of a resource differ; empty for equal ones."""
     outcomes = {name: [ours[name], theirs[name]] for name in _COMPARED if ours[name] != theirs[name]}
     before, after = ({change["attribute"]: change for change in step["changes"]} for step in (ours, theirs))
     attributes = {

@@ -173,7 +173,7 @@ def entry(key: str, value: object, indent: str) -> Iterator[str]:
 
 
 def _block(value: str, indent: str) -> list[str]:
-    """Return the lines of a literal block, or none for text that is safer in quotes."""
+    """Return the lines of a literal block, or none for text that is safer in quotes, such as with spaces at an end."""
     lines = value.split("\n")
     if value.startswith((" ", "\n")) or any(line != line.rstrip() or not line.isprintable() for line in lines):
         return []
@@ -228,5 +228,6 @@ def _quoted(text: str) -> str:
 
 
 def _escaped(match: re.Match[str]) -> str:
+    """Return the escape of a character in double quotes."""
     code = ord(match.group())
     return f"\\U{code:08x}" if code > 0xFFFF else f"\\u{code:04x}"  # noqa: PLR2004 - the end of the basic plane

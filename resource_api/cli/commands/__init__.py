@@ -32,7 +32,7 @@ def run_on_hosts(session: Session, command: str, manifest: str | None = None, **
 
 
 class LocalCall(NamedTuple):
-    """A call of a command that this process answers."""
+    """A call of a command that this process answers, as ``runtime.commands.Call``; a host has its own one."""
 
     session: Session
     options: Mapping[str, Any]
@@ -44,7 +44,7 @@ class LocalCall(NamedTuple):
 
     @property
     def manifest(self) -> Source:
-        """The manifest. Raise ``ManifestError``."""
+        """The manifest, see ``Session.source``. Raise ``ManifestError``, ``UsageError``."""
         return self.session.source(self.options["manifest"])
 
     @property
@@ -80,7 +80,7 @@ def show_document(
 
 
 class DeclinedError(Exception):
-    """The user has answered no, while a plan was shown."""
+    """The user has answered no to a plan: raised by ``on_plan``, so that the run ends before it changes anything."""
 
 
 def asker(session: Session, command: str, declined: str) -> Callable[[str], bool]:

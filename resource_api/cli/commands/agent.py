@@ -203,12 +203,12 @@ def _default_report(settings: Settings) -> Target:
 
 
 def _with_source(target: Target, source_fields: Mapping[str, object]) -> Target:
-    """Return a target whose documents also have the fields of the source by then."""
+    """Return a target whose documents also have ``source_fields``, which ``_once`` fills before the run."""
     return target._replace(reporter=lambda document: target.reporter({**document, **source_fields}))
 
 
 def _with_agent(target: Target, agent: Agent, source_fields: Mapping[str, Any]) -> Target:
-    """Return a target of ``--metrics`` whose documents also have the source by then, the period, and the pause."""
+    """Return a target of ``--metrics`` whose documents also have ``source_fields``, the period, and the pause."""
 
     def report(document: Mapping[str, Any]) -> None:
         """Report a run with the agent's period and the version of its source."""
@@ -236,10 +236,10 @@ def _report_killed(agent: Agent, killed: loop.KilledRun, settings: Settings) -> 
 
 
 def _report_pause(session: Session, agent: Agent, settings: Settings) -> None:
-    """Write the metrics of a paused agent; reports are of runs alone, so none is written."""
+    """Let the session write the metrics of a paused agent at its end; reports are of runs alone, so none is written."""
     last = agent_status.last_run(agent.directory)
     if session.reporting is not None:
-        session.reporting.detach()
+        session.reporting.detach()  # of the reports, and of the trace, which is of a run too
         session.reporting.targets = settings["metrics"]
     session.set_document({
         "kind": "agent",
@@ -275,7 +275,10 @@ def _once(session: Session, agent: Agent, source_fields: dict[str, Any], setting
 
 
 def _apply(session: Session, version: SourceVersion, settings: Settings, keep: Callable[[Any], None]) -> int:
-    """Apply a version as the command ``apply`` does, and return its exit code; ``keep`` receives its document."""
+    """Apply a version by the command ``apply``, and return its exit code; ``keep`` receives its document.
+
+    That command reports the run, so the session of the agent hands over its reporters and its stdout.
+    """
     from resource_api.cli.commands.apply import apply
 
     if version.error is not None:

@@ -45,6 +45,7 @@ def apply(session: Session, manifest: str, **settings: object) -> int:
     source = session.source(manifest)
     if isinstance(source, str) and (document := read_saved_plan(source)) is not None:
         execution = options.saved_plan_options(settings, document)
+        # Its problems quote sources that have not changed since it was planned.
         session.console.source_time = os.stat(source).st_mtime
         report = session.runtime.apply_saved(
             saved_plan.SavedPlan(document, manifest, session.runtime.key), execution, on_plan
@@ -52,7 +53,7 @@ def apply(session: Session, manifest: str, **settings: object) -> int:
     else:
         inputs, run_options = session.inputs.values, options.run_options(settings)
         use_cache = session.use_cache and not settings["explain"]
-        gc.disable()
+        gc.disable()  # until on_plan
         report = session.runtime.apply(source, inputs, on_plan=on_plan, use_cache=use_cache, **run_options)
     if not (session.json or session.run.plan_is_shown):
         session.output.print(text.outputs(report.outputs))

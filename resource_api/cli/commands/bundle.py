@@ -88,9 +88,10 @@ def make(session: Session, directory: str, out: str, **settings: Any) -> None:
     if not STACK_NAME.match(name):
         msg = f"'{name}' can be no name of a bundle; give one with --name"
         raise UsageError(msg)
-    before = _existing(path, out)
+    before = _existing_bundle(path, out)
     generation = settings["generation"] or (before.generation if before else 1)
     bundle = collected._replace(name=name, generation=generation)
+    # With the generation of the present bundle equal files have equal bytes; other files are the next generation.
     if before is not None and settings["generation"] is None and bundle.raw != before.raw:
         bundle = bundle._replace(generation=before.generation + 1)
     if before is None or bundle.raw != before.raw:
@@ -98,7 +99,7 @@ def make(session: Session, directory: str, out: str, **settings: Any) -> None:
     session.console.show(lambda: _document(out, bundle), lambda: _line(out, bundle))
 
 
-def _existing(path: str, name: str) -> Bundle | None:
+def _existing_bundle(path: str, name: str) -> Bundle | None:
     """Return the bundle at a path; None without one. Raise ``UsageError`` for any other file."""
     try:
         return bundles.read(reading.read(path, bundles.LARGEST_FILE))
@@ -122,7 +123,7 @@ def _existing(path: str, name: str) -> Bundle | None:
 def sign(session: Session, path: str, signing_key: str, **_settings: object) -> None:
     """Sign BUNDLE with an SSH key; the signature is the file BUNDLE.sig."""
     raw = reading.read(os.path.realpath(path), bundles.LARGEST_FILE)
-    with _naming(path):
+    with _path_in_errors(path):
         bundle = bundles.read(raw)
     files.write_output(os.path.realpath(path) + signing.SUFFIX, signing.sign(raw, signing_key), 0o644)
     session.console.show(
@@ -142,7 +143,7 @@ def sign(session: Session, path: str, signing_key: str, **_settings: object) -> 
 def verify(session: Session, path: str, signers: str, **settings: Any) -> None:
     """Check that one of the signers has signed BUNDLE, and that its files are those that it lists."""
     allowed = signing.check_signers(signers, settings["trust_path"])
-    with _naming(path):
+    with _path_in_errors(path):
         raw, signature = signing.read_signed(os.path.realpath(path))
         signer = signing.verify(raw, signature, allowed)
         bundle = bundles.read(raw)
@@ -152,8 +153,8 @@ def verify(session: Session, path: str, signers: str, **settings: Any) -> None:
 
 
 @contextmanager
-def _naming(path: str) -> Iterator[None]:
-    """Put the path of the bundle before its error."""
+def _path_in_errors(path: str) -> Iterator[None]:
+    """Put the path of the bundle before the message of ``Untrusted`` that the block raises."""
     try:
         yield
     except Untrusted as error:

@@ -93,7 +93,7 @@ def diff(session: Session, first: str, second: str, **_settings: object) -> None
 _REPORT_FORMS: Final = ("text", "json", "html")
 
 
-def _rehearsal(path: str, form: str, on: Sequence[str]) -> str:
+def _rehearsal_page(path: str, form: str, on: Sequence[str]) -> str:
     """Return the page of a rehearsal that was written to a file. Raise ``UsageError`` for any other."""
     if form != "html" or on:
         msg = f"{path}: a rehearsal is shown with --format html" + (", and without --on" if on else "")
@@ -142,7 +142,7 @@ def report(session: Session, run: str | None, form: str, since: float | None, **
     if since is not None:
         return _report_since(session, run, form, since)
     if run is not None and run.endswith(".json"):
-        session.output.print(_rehearsal(run, form, session.settings["on"]))
+        session.output.print(_rehearsal_page(run, form, session.settings["on"]))
         return 0
     if form != "text" and session.settings["on"]:
         msg = f"--format {form} is for one machine; with --on the outcomes are text, or with --json documents"

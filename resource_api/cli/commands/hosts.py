@@ -89,7 +89,7 @@ def trust(session: Session, patterns: Sequence[str], *, yes: bool, fingerprints:
     selected = _select(session, patterns, settings["hosts_file"])
     if settings["connect_timeout"]:
         selected = [host._replace(connect_timeout=settings["connect_timeout"]) for host in selected]
-    keys = _keys(selected, fingerprints)
+    keys = _fetch_keys(selected, fingerprints)
     if not session.json:
         session.output.print(map(_key_line, keys))
     unknown = [key for key in keys if key.status == "unknown"]
@@ -137,7 +137,7 @@ def list_runtimes(session: Session, **_settings: object) -> None:
 
 
 class _Key(NamedTuple):
-    """A host, and its key or why there is none."""
+    """A host, and its key or the reason that there is none to trust."""
 
     host: Host
     key: HostKey | None
@@ -155,7 +155,7 @@ class _Key(NamedTuple):
 
 
 def _select(session: Session, patterns: Sequence[str], file: str | None) -> list[Host]:
-    """Return the hosts of a selection. Raise ``UsageError``, ``ManifestError``."""
+    """Return the hosts of ``patterns``, without these all of the inventory. Raise ``UsageError``, ``ManifestError``."""
     default = file or inventory.beside(None)
     if not patterns and default is None:
         msg = f"there is no {inventory.FILE} here; name an inventory with --hosts, or name hosts"
@@ -164,6 +164,7 @@ def _select(session: Session, patterns: Sequence[str], file: str | None) -> list
         inventories = Selection(default, session.registry.trust, session.inputs.reader).find(patterns)
         return [inventory_.host(name) for name, inventory_ in inventories.items()]
     except UsageError as error:
+        # Here WHERE is an argument.
         raise UsageError(str(error).removeprefix("--on").lstrip(": ")) from error
     except ValueError as error:
         raise UsageError(str(error)) from error
@@ -201,7 +202,7 @@ def _reached(host: Host) -> str:
     return f"{user}{f'[{address}]' if port and ':' in address else address}{port}"
 
 
-def _keys(selected: Sequence[Host], fingerprints: Sequence[str]) -> list[_Key]:
+def _fetch_keys(selected: Sequence[Host], fingerprints: Sequence[str]) -> list[_Key]:
     """Ask hosts for their keys. Raise ``ResourceError`` where the library for SSH is not installed."""
     keys = []
     for host, key in zip(selected, asyncssh_transport.host_keys(selected, os.environ), strict=True):
@@ -234,6 +235,7 @@ def _record(keys: Sequence[HostKey]) -> None:
 
 
 def _runtimes() -> PythonRuntimes:
+    """Return the interpreters that are kept for hosts without Python."""
     return PythonRuntimes(python_runtimes.directory(os.environ))
 
 

@@ -137,7 +137,7 @@ def _import_all(session: Session, type_names: str, out: str, *, yes: bool) -> in
     except OSError as error:
         msg = f"{out} cannot be written: {error.strerror}"
         raise UsageError(msg) from error
-    return _apply_imports(session, _importing(content, out), confirm)
+    return _apply_imports(session, _with_imports(content, out), confirm)
 
 
 def _project(session: Session, out: str) -> str:
@@ -160,8 +160,8 @@ def _manifest_lines(session: Session, type_names: str, project: str) -> tuple[li
     return list(yaml_manifest.manifest(listed, unlisted, project=project)), complete
 
 
-def _importing(content: bytes, out: str) -> Manifest:
-    """Return the manifest in a file with each resource to be imported under its title."""
+def _with_imports(content: bytes, out: str) -> Manifest:
+    """Return the manifest in a file, with ``import`` in each resource, which the file itself does not keep."""
     document = yaml_reader.read(content, out)
     resources = {
         reference: {**(body or {}), "lifecycle": {"import": reference.partition("[")[2].removesuffix("]")}}
@@ -171,7 +171,7 @@ def _importing(content: bytes, out: str) -> Manifest:
 
 
 def _apply_imports(session: Session, manifest: Manifest, confirm: Callable[[str], bool] | None) -> int:
-    """Carry out the plan of imports after the question; return the exit code."""
+    """Carry out the plan of imports after the question, unless ``confirm`` is None; return the exit code."""
 
     def on_plan(planned: Plan) -> None:
         if not session.json:

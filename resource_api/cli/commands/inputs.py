@@ -41,7 +41,7 @@ class _Inputs(CommandGroup):
     """The commands about inputs; ``inputs MANIFEST`` is ``inputs show MANIFEST``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Return the remaining arguments, after ``show`` where no command is named."""
+        """Return the remaining arguments; ``show`` is put before them where no command is named."""
         has_command = not args or args[0] in {*self.commands, *ctx.help_option_names}
         return super().parse_args(ctx, args if has_command else ["show", *args])
 
@@ -96,7 +96,7 @@ def edit(session: Session, file: str, **_settings: object) -> None:
     text = (
         _NEW if encrypted is None else session.inputs.reader.decrypt(encrypted, file).decode(errors="surrogateescape")
     )
-    edited = _edited(session, file, text)
+    edited = _edit_text(session, file, text)
     if edited is None:
         session.console.show(lambda: {"file": file, "written": False}, list)
         return
@@ -134,8 +134,11 @@ def _encrypted(path: str, file: str) -> bytes | None:
         raise UsageError(msg) from error
 
 
-def _edited(session: Session, file: str, text: str) -> str | None:
-    """Return a text as it has been edited and can be read, or None without a change."""
+def _edit_text(session: Session, file: str, text: str) -> str | None:
+    """Let the user edit a text until it can be read; return it, or None without a change.
+
+    Raise ``ResourceAPIError``, ``UsageError``, and ``ManifestError`` without the text, which is secret.
+    """
 
     def accept(edited: str) -> str:
         located_values(reader_of(file)(edited.encode(errors="surrogateescape"), file))
@@ -169,7 +172,7 @@ def _replace(path: str, before: bytes | None, after: bytes) -> None:
 
 
 def _warn_of_lost_key(session: Session, path: str, file: str) -> None:
-    """Warn where the key of this call does not open the file any more."""
+    """Warn where the key of this call does not open the file any more: the user could not edit it again."""
     identities = session.settings["inputs_key"]
     try:
         if identities is not None:

@@ -59,7 +59,7 @@ def eval(session: Session, expression: str, manifest: str | None, **_settings: o
     Attributes of resources are those that are recorded. Without MANIFEST there are facts, recorded resources and
     outputs of stacks.
     """
-    source = _without_manifest(session) if manifest is None else session.source(manifest)
+    source = _empty_manifest(session) if manifest is None else session.source(manifest)
     result = expression_value(session.runtime, source, session.inputs.values, expression)
     value = plain(result)
     if is_unknown(result):
@@ -68,8 +68,8 @@ def eval(session: Session, expression: str, manifest: str | None, **_settings: o
         session.console.show(lambda: value, lambda: text.output(value, terminal=session.output.stdout.isatty()))
 
 
-def _without_manifest(session: Session) -> Source:
-    """Return an empty manifest, of the only recorded project unless one is named."""
+def _empty_manifest(session: Session) -> Source:
+    """Return an empty manifest: of the project that is named, else the only recorded one, else one called ``none``."""
     recorded = {name.project for name in session.runtime.store.stacks()}
     project = session.settings["project"] or (recorded.pop() if len(recorded) == 1 else "none")
     return {"project": project, "resources": {}}

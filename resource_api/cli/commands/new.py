@@ -59,6 +59,7 @@ def component(session: Session, name: str, directory: str, **_settings: object) 
 
 
 def _show_written(session: Session, paths: Sequence[Path]) -> None:
+    """Print the paths of the new files."""
     written = list(map(str, paths))
     session.console.show(lambda: {"written": written}, lambda: written)
 
@@ -125,7 +126,7 @@ def write_type(name: str, directory: Path, *, shared: bool = False, http: bool =
 def write_component(name: str, directory: Path) -> list[Path]:
     """Write ``components/NAME.py`` and ``tests/test_NAME.py`` into ``directory``; return the files.
 
-    Raise ``UsageError`` as ``new_type`` does.
+    Raise ``UsageError`` as ``write_type`` does.
     """
     return _write(name, directory, _COMPONENT)
 

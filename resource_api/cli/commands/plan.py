@@ -64,7 +64,7 @@ def show_plan(session: Session, manifest: str, out: str | None, *, destroy: bool
         _refuse_changes(settings)
     if (code := run_on_hosts(session, "plan", manifest, out=out, empty=destroy)) is not None:
         return code
-    gc.disable()
+    gc.disable()  # until the end: the values of a plan live that long
     plan = _make_plan(session, manifest, destroy=destroy)
     if out is not None:
         sources = (document.file for document in plan.catalog.manifest.documents)

@@ -44,8 +44,8 @@ def list_(session: Session, manifest: str, **_settings: object) -> None:
     )
 
 
-def _runtime() -> ModuleType:
-    """Return the module that finds programs. Raise ``UsageError`` without the extra."""
+def _programs_module() -> ModuleType:
+    """Return the module that finds programs. Raise ``UsageError`` where the extra ``terraform`` is not installed."""
     try:
         from resource_api.runtime import provider_programs
     except ImportError as error:
@@ -55,7 +55,8 @@ def _runtime() -> ModuleType:
 
 
 def _programs(session: Session, manifest: str) -> Sequence[ProviderProgram]:
-    programs = _runtime().programs(session.runtime, session.source(manifest), session.inputs.values)
+    """Return the programs of a manifest's Terraform providers. Raise ``UsageError``, ``ManifestError``."""
+    programs = _programs_module().programs(session.runtime, session.source(manifest), session.inputs.values)
     return cast("Sequence[ProviderProgram]", programs)
 
 
@@ -75,7 +76,7 @@ def lock(session: Session, manifest: str, **_settings: object) -> None:
 
     From then on only these files are executed for a provider with 'source'.
     """
-    path, locked = _runtime().lock(session.runtime, session.source(manifest), session.inputs.values)
+    path, locked = _programs_module().lock(session.runtime, session.source(manifest), session.inputs.values)
     rows = [{"source": str(address), **provider._asdict()} for address, provider in locked.items()]
     remark = "" if locked else "; only a provider with 'source' is locked, and the manifest declares none"
     session.console.show(
@@ -101,4 +102,4 @@ def schema(session: Session, manifest: str, name: str, **_settings: object) -> N
         raise UsageError(msg)
     program = programs[name]
     title = name if program.address is None else str(program.address)
-    session.output.print(json.dumps(_runtime().schema(program, title), indent=2))
+    session.output.print(json.dumps(_programs_module().schema(program, title), indent=2))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def _size(_context: click.Context, _option: click.Parameter, value: str) -> str:
-    """Refuse a size that a tmpfs does not accept."""
+    """Return the value of ``--size``. Raise ``BadParameter`` for one that a tmpfs does not accept."""
     if re.fullmatch(r"[1-9][0-9]*[kmgKMG%]?", value):
         return value
     msg = f"'{value}' is no size: write bytes, with K, M or G, or a percentage of the memory"

@@ -88,9 +88,11 @@ class _Call(LocalCall):
 
     @property
     def reader(self) -> ResourceReader:
+        """The reader of resources, with the types on the module path."""
         return self.session.reader
 
     def find_type(self, name: str) -> TypeDefinition:
+        """Return the type of a name on the command line. Raise ``UsageError``."""
         return self.session.find_definition(self.session.registry.type, name)
 
     def select(self, definition: TypeDefinition) -> SelectedProvider | None:
@@ -107,9 +109,11 @@ class _Call(LocalCall):
         )
 
     def secret(self, attribute: str, text: str) -> str:
+        """Return the secret of ``@FILE`` or ``env:NAME``. Raise ``UsageError`` for any other text."""
         return command_inputs.secret_value(attribute, text)
 
     def end_change(self, report: RunReport) -> int:
+        """Log the summary of a change, after a failure write the document of ``--json``; return the exit code."""
         self.session.log.write("info", "", str(report))
         code = self.session.exit_code(report)
         if code not in {0, 2}:

@@ -78,7 +78,7 @@ def rename(session: Session, name: str, new: str, project: str | None, **_settin
     session.console.show(lambda: {**to._asdict(), "former": old.stack}, lambda: f"{old} is now stack {to.stack}")
 
 
-def _users(store: Store, name: StackName) -> list[str]:
+def _dependent_stacks(store: Store, name: StackName) -> list[str]:
     """Return the stacks whose last apply has used an output of a stack."""
     applied = {stack: [run for run in store.history(stack) if run["command"] == "apply"] for stack in store.stacks()}
     name_text = "/".join(name)
@@ -97,7 +97,7 @@ def rm(session: Session, name: str, project: str | None, *, force: bool, **_sett
     with session.runtime.lock("stack rm"):
         session.runtime.claim(stack_name)
         count = len(store.load(stack_name).records)
-        if not force and (users := _users(store, stack_name)):
+        if not force and (users := _dependent_stacks(store, stack_name)):
             msg = f"outputs of {stack_name} are used by {', '.join(users)}; --force forgets it all the same"
             raise UsageError(msg)
         if count and not force:

@@ -69,7 +69,7 @@ def _list_lines(columns: int | None, name: str, text: str) -> list[str]:
 
 def _list_summary(session: Session, definition: Definition, providers: Sequence[Suitability]) -> str:
     """Return the summary of a type, with notes in brackets, its origin last."""
-    several = f" ({'; '.join(rendering.implementations(providers))})" if providers else ""
+    remark = f" ({'; '.join(rendering.implementations(providers))})" if providers else ""
     notes: list[str] = []
     if isinstance(definition, TypeDefinition):
         notes += [f"version {definition.version}"] if definition.version is not None else []
@@ -77,9 +77,9 @@ def _list_summary(session: Session, definition: Definition, providers: Sequence[
         notes += [f"config: {', '.join(definition.config.attributes)}"] if definition.config.attributes else []
         notes += [f"functions: {', '.join(definition.functions)}"] if definition.functions else []
     else:
-        several = " (component)"
+        remark = " (component)"
     notes.append(escape(str(session.registry.origin(definition.name))))
-    return f"{rendering.summary(definition)}{several} ({'; '.join(notes)})"
+    return f"{rendering.summary(definition)}{remark} ({'; '.join(notes)})"
 
 
 def _list_document(session: Session, definition: Definition, providers: Sequence[Suitability]) -> dict[str, object]:

@@ -40,7 +40,7 @@ _CLEAR: Final = "\x1b[H\x1b[2J\x1b[3J"
 
 
 class _Stopped(BaseException):
-    """A signal that ends the command."""
+    """A signal that ends the command; no ``Exception``, so that nothing on the way out handles it."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ def _plan(settings: dict[str, object], base: str, before: Signatures) -> Signatu
             raise
         report.seek(0)
         read_files: Signatures = json.loads(report.read() or "{}")
-    if os.waitstatus_to_exitcode(status) in {0, 2}:
+    if os.waitstatus_to_exitcode(status) in {0, 2}:  # a plan in which nothing fails
         return read_files
     # The plan may have ended before it came to the rest of its files.
     return {**{path: signature(path) for path in before}, **read_files}
@@ -109,7 +109,7 @@ def _plan(settings: dict[str, object], base: str, before: Signatures) -> Signatu
 
 def _plan_and_exit(settings: dict[str, Any], base: str, report: int) -> NoReturn:
     """Make one plan, write the files that it has read to the descriptor ``report``, and end the process."""
-    code = 70
+    code = 70  # of an error that no session has reported
     try:
         for number, handler in _SIGNALS.items():
             if signal.getsignal(number) is not signal.SIG_IGN:

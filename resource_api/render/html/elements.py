@@ -88,6 +88,7 @@ _TOOLS: Final = (
 
 @cache
 def _template(name: str) -> str:
+    """Return the style or the script of pages, read once."""
     return (_TEMPLATES / name).read_text(encoding="utf-8")
 
 
@@ -123,6 +124,7 @@ def _row(row: PageRow, id_: str, *, opened: bool) -> str:
 
 
 def _section(section: Section) -> str:
+    """Return a section under its heading, with the id that ``_jump`` links to."""
     return f'<section id="{_anchor(section)}"><h2>{_heading(section)}</h2>{section.body}</section>'
 
 
@@ -132,6 +134,7 @@ def _jump(section: Section) -> str:
 
 
 def _anchor(section: Section) -> str:
+    """Return the id of a section: ``not-rehearsed`` of ``Not rehearsed``."""
     return "-".join(section.title.lower().split())
 
 
@@ -162,5 +165,5 @@ def links(label: str, references: Iterable[str], ids: Mapping[str, str]) -> str:
 
 
 def row_ids(references: Iterable[str]) -> dict[str, str]:
-    """Return the ids of rows by reference."""
+    """Return reference → the id of its row on a page, ``r0``, ``r1``, ...: an id cannot hold any text."""
     return {reference: f"r{number}" for number, reference in enumerate(dict.fromkeys(references))}

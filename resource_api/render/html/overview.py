@@ -102,6 +102,7 @@ class _View:
         self._hosts = hosts
         self._fold = fold
         self._ids = ids
+        #: The number of rows so far, from which the ids of rows are made.
         self._number = 0
 
     def without_answer(self, status: str) -> Section:
@@ -169,6 +170,7 @@ class _View:
             body = "".join(f"<p><code>{e(item)}</code></p>" for item in changes)
             note = f"{command} {ago(overview, change['ended'])}"
             names = [name for name, *_ in members]
+            # The lines begin with a sign and a space.
             rows.append(self._row(first[2:] + more, first[:1].strip(), names, note, body))
         return self._section("Last changes", rows, len(rows))
 

@@ -85,7 +85,7 @@ _WHOLE: Final = frozenset({"create", "delete", "forget"})
 
 
 def changes(documents: Iterable[ChangeJson], most: int) -> str:
-    """Return the changes of a step."""
+    """Return the changes of a step; ``most``: the lines of each diff."""
     return "".join(
         _change(Difference(c["attribute"], c["is"], c["should"], c["message"] or ""), most) for c in documents
     )
@@ -132,12 +132,13 @@ def run(document: RunJson) -> str:
     """Return the page of the document of a run: its failures first."""
     command = str(document.get("command") or "run")
     title = f"{command} of {document.get('project', '')}, stack {document.get('stack', '')}"
+    # The exit code stands among the facts alone.
     outcome = text.run_outcome({**document, "summary": {**(document.get("summary") or {}), "exit_code": 0}})
     return write(Page(title, outcome.removeprefix(f"{command}: "), run_facts(document), run_sections(document)))
 
 
 def run_sections(document: RunJson) -> list[Section]:
-    """Return the sections of the page of a run."""
+    """Return the sections of the page of a run: problems and failures, the timeline, then the other statuses."""
     ids, most = row_ids(step["reference"] for step in document["steps"]), _diff_limit(document)
     notified = _notified(document["notifications"])
     by_status: dict[str, list[PageRow]] = {status: [] for status in SECTIONS}
@@ -156,7 +157,7 @@ def run_sections(document: RunJson) -> list[Section]:
 
 
 def run_facts(document: RunJson) -> list[tuple[str, str]]:
-    """Return the facts of the page of a run: when it was, how long it took, and its counts."""
+    """Return the facts of the page of a run, which leaves out empty ones: when it was, its duration, its counts."""
     counts: Mapping[str, object] = document.get("summary") or {}
     return [
         ("run", str(document.get("run", ""))),
@@ -171,7 +172,7 @@ def run_facts(document: RunJson) -> list[tuple[str, str]]:
 
 
 def _notified(pairs: Iterable[NotificationJson]) -> dict[str, _Pair]:
-    """Return the notifying and the notified resources by reference."""
+    """Return for each reference the resources that notify it, and those that it notifies."""
     notified: dict[str, _Pair] = {}
     for pair in pairs:
         notified.setdefault(pair["to"], ([], []))[0].append(pair["from"])
@@ -182,12 +183,12 @@ def _notified(pairs: Iterable[NotificationJson]) -> dict[str, _Pair]:
 def _run_row(step: RunStepJson, notified: Mapping[str, _Pair], ids: Mapping[str, str], most: int) -> PageRow:
     """Return the line of a resource in the report of a run, with its error, changes and notifications below."""
     reference, failed = step["reference"], step["status"] == "failed"
-    by, whom = notified.get(reference, ([], []))
+    notifying, notified_by_it = notified.get(reference, ([], []))
     error = step["error"] or ""
     body = f'<p class="error">{_error_lines(error)}</p>' if failed else ""
     body += f'<p class="label">{e(step["file"])}:{e(step["line"])}</p>' if step["file"] else ""
     body += changes(step["changes"], most) if step["status"] != "skipped" else ""
-    body += links("refreshed by", by, ids) + links("has notified", whom, ids)
+    body += links("refreshed by", notifying, ids) + links("has notified", notified_by_it, ids)
     changed = "" if failed or step["action"] in _WHOLE else _attribute_names(step["changes"])
     notes = [error if step["status"] == "skipped" else changed, "corrects drift" if step["corrective"] else ""]
     notes += [duration(step["seconds"]) if step["seconds"] and step["status"] != "skipped" else ""]
@@ -207,7 +208,7 @@ def _problems(problems: Sequence[ProblemJson]) -> Section:
 
 
 def _drift(drift: Sequence[DriftJson], ids: Mapping[str, str], most: int, title: str = "Drifted") -> Section:
-    """Return the drifted resources, each linked to its step; ``ids`` are those of the rows of steps."""
+    """Return the drifted resources, each linked to its step by ``ids`` of steps; its own id, ``dr3``, is another."""
     drift_ids = {reference: f"d{id_}" for reference, id_ in row_ids(row["reference"] for row in drift).items()}
     rows = [
         PageRow(row["reference"], "", _attribute_names(row["changes"]), _drift_body(row, ids, most)) for row in drift
@@ -325,12 +326,13 @@ def _timeline(document: RunJson, ids: Mapping[str, str]) -> list[Section]:
     if not calls:
         return []
     end = max(call["started"] + call["seconds"] for call in calls) or 1e-6
+    # A failed call of the longest chain is drawn as failed.
     kinds = dict.fromkeys(document["critical_path"], "path")
     kinds |= {
         step["call"]: "failed" for step in document["steps"] if step["status"] == "failed" and step["call"] is not None
     }
     workers = max(call["worker"] for call in calls)
-    bars = "".join(_bar(group, calls, kinds, end, ids) for group in _groups(calls, end))
+    bars = "".join(_bar(group, calls, kinds, end, ids) for group in _bar_groups(calls, end))
     names = "".join(
         f'<text x="0" y="{(number - 1) * _ROW + 14}">{f"worker {number}" if workers > 1 else "calls"}</text>'
         for number in range(1, workers + 1)
@@ -347,7 +349,7 @@ _LEGEND: Final = (
 )
 
 
-def _groups(calls: Sequence[CallJson], end: float) -> Iterator[list[int]]:
+def _bar_groups(calls: Sequence[CallJson], end: float) -> Iterator[list[int]]:
     """Yield the indices of calls that share a bar: neighbours of one worker that are too narrow alone."""
     order = sorted(range(len(calls)), key=lambda number: (calls[number]["worker"], calls[number]["started"]))
     group: list[int] = []
@@ -479,7 +481,7 @@ def _effects(effects: Sequence[EffectJson], ids: Mapping[str, str]) -> Section:
         group = [effect for effect in effects if effect["package"] == package]
         tree: Tree = {}
         for effect in group:
-            _put(tree, effect)
+            _add_effect(tree, effect)
         opened = not package and len(group) <= _FEW_FILES
         body = f'<ul class="tree">{_branches(tree, ids, opened=opened)}</ul>'
         title = f"<summary>files of {e(package)} <span class='count'>{len(group)}</span></summary>"
@@ -487,7 +489,7 @@ def _effects(effects: Sequence[EffectJson], ids: Mapping[str, str]) -> Section:
     return Section("Beyond what is declared", "".join(trees), len(effects))
 
 
-def _put(tree: Tree, effect: EffectJson) -> None:
+def _add_effect(tree: Tree, effect: EffectJson) -> None:
     """Add an effect to a tree, beneath the directories of its path; an empty key holds effects."""
     for depth, part in enumerate(filter(None, effect["path"].split("/"))):
         tree = tree.setdefault(part if depth else f"/{part}", {})
@@ -502,7 +504,7 @@ def _branches(tree: Tree, ids: Mapping[str, str], *, opened: bool) -> str:
 def _branch(name: str, below: Tree, ids: Mapping[str, str], *, opened: bool) -> str:
     """Return one entry of a tree; a chain of directories with single entries is one entry."""
     while len(below) == 1 and "" not in below:
-        ((part, below),) = below.items()
+        ((part, below),) = below.items()  # the only entry
         name = f"{name}/{part}"
     description = ", ".join(
         f"{e(effect['verb'])} by {', '.join(link(name, ids) for name in effect['references'])}{_place(effect)}"
@@ -532,6 +534,7 @@ _HOST_COUNTS: Final = (*text.CHANGES, "unchanged")
 def fleet(document: FleetJson) -> str:
     """Return the page of the document of a run over hosts."""
     ids = row_ids(host["name"] for host in document["hosts"])
+    # Folded names → the id of a group's row, which differs from those of hosts.
     folded = {
         name: f"g{id_}" for name, id_ in row_ids(",".join(group["hosts"]) for group in document["groups"]).items()
     }
