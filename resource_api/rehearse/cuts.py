@@ -98,7 +98,7 @@ def _run_held(
         with theirs:
             child = os.fork()
             if not child:
-                _be_held(function, theirs)
+                _call_held(function, theirs)
         _, descriptors, _, _ = socket.recv_fds(ours, 1, 1)
     if not descriptors:
         os.waitpid(child, 0)
@@ -118,11 +118,14 @@ def _run_held(
     return Held(count, killed_at, os.WEXITSTATUS(status) if os.WIFEXITED(status) else None)
 
 
-def _be_held(function: Callable[[], int], channel: socket.socket) -> NoReturn:
-    """Call ``function`` in the forked process, whose calls are held."""
+def _call_held(function: Callable[[], int], channel: socket.socket) -> NoReturn:
+    """Call ``function`` in the forked process, whose calls are held, and exit with its code, 1 after an exception.
+
+    The parent gets the listener, by which it answers the kernel, through ``channel``; none if the kernel refuses.
+    """
     code = 1
     try:
-        listener = _install()
+        listener = _install_call_filter()
         socket.send_fds(channel, [b"+"], [listener])
         os.close(listener)
         channel.close()
@@ -134,12 +137,15 @@ def _be_held(function: Callable[[], int], channel: socket.socket) -> NoReturn:
 def _watch(
     listener: int, child: int, kill_at: int, section: Callable[[], int], stopped: Callable[[], bool]
 ) -> tuple[int, str]:
-    """Answer the kernel until the child ends or must be killed; return the count, and the call to kill it at or ""."""
+    """Answer the kernel until the child ends or must be killed; return the count, and the call to kill it at or "".
+
+    That call is left without an answer, so it is not made. Arguments as for ``_run_held``.
+    """
     poller = select.poll()
     poller.register(listener, select.POLLIN)
     poller.register(child, select.POLLIN)
     names = _names()
-    count = counted = 0
+    count = counted = 0  # ``counted``: the section of the change that was counted last
     while not stopped():
         ready = [descriptor for descriptor, _ in poller.poll(_PATIENCE)]
         if child in ready:
@@ -159,7 +165,10 @@ def _watch(
 
 
 def _receive(listener: int) -> tuple[int, int, int, tuple[int, ...]] | None:
-    """Return a question (identifier, process, number of the call, arguments), or None if the process has ended."""
+    """Return a question (identifier, process, number of the call, arguments), or None if the process has ended.
+
+    The layout is that of struct seccomp_notif, seccomp_unotify(2).
+    """
     buffer = bytearray(_QUESTION.size)
     try:
         fcntl.ioctl(listener, _RECEIVE, buffer)
@@ -167,7 +176,7 @@ def _receive(listener: int) -> tuple[int, int, int, tuple[int, ...]] | None:
         if error.errno in {errno.ENOENT, errno.EINTR}:
             return None
         raise
-    identifier, process, _, call, _, _, *arguments = _QUESTION.unpack(buffer)
+    identifier, process, _flags, call, _machine, _address, *arguments = _QUESTION.unpack(buffer)
     return identifier, process, call, tuple(arguments)
 
 
@@ -190,7 +199,7 @@ def _program(process: int) -> str:
 
 def _kill_others() -> None:
     """Kill all other processes, until the first process of the table has reaped them."""
-    with suppress(ProcessLookupError):
+    with suppress(ProcessLookupError):  # raised when there is none left
         while True:
             os.kill(-1, signal.SIGKILL)
             time.sleep(0.001)
@@ -205,14 +214,17 @@ def _names() -> Mapping[int, str]:
     return {number: name for name, numbers in _CALLS.items() if (number := numbers[column]) is not None}
 
 
-def _install() -> int:
-    """Hold this process and its descendants from now on; return the listener."""
+def _install_call_filter() -> int:
+    """Let the kernel stop this process and its descendants at each call of the table, permanently.
+
+    Return the listener, by which the parent answers whether the call is made. Raise ``OSError``.
+    """
     _, machine, call = _MACHINES[platform.machine()]
     return bpf.install_with_listener(_filter(machine), call)
 
 
 def _filter(machine: int) -> list[bpf.Instruction]:
-    """Return the instructions that pass all calls but those of the table."""
+    """Return the instructions that hold the calls of the table, of ``_OPENS`` only those that change a file."""
     code = [(bpf.LOAD, 0, 0, bpf.MACHINE), (bpf.EQUAL, 1, 0, machine), _PASS, (bpf.LOAD, 0, 0, bpf.NUMBER)]
     for number, name in _names().items():
         if name in _OPENS:
@@ -235,7 +247,10 @@ _NOT_REPEATED: Final = "the run has succeeded, and fails when it is made once mo
 
 
 def run(runtime: Runtime, apply: Callable[[Runtime], RunReport], layers: int, point: int) -> dict[str, Any]:
-    """Apply on an overlay, with ``point`` kill it before that change of a file and apply again. Return a document."""
+    """Apply on an overlay, with ``point`` kill it before that change of a file and apply again. Return a document.
+
+    Raise ``RehearsalError`` if a run that was not killed fails: the first run of the rehearsal has succeeded.
+    """
     runtime.with_copied_state(SqliteStore(_STATE))
     monitor = _Monitor()
 
@@ -260,7 +275,9 @@ class _Monitor:
     """Record, in memory that processes share, the current provider call and the current write of state."""
 
     def __init__(self) -> None:
+        #: The number of the current write of state, then the current call's subject, ended by a zero byte.
         self._memory = mmap.mmap(-1, _LONGEST)
+        #: The number of writes of state so far, in the process that writes.
         self._count = 0
 
     @property
@@ -287,7 +304,7 @@ class _Monitor:
         return int(_NUMBER.unpack_from(self._memory)[0])
 
     def write(self, method: Callable[..., Any], *arguments: object, **options: object) -> Any:
-        """Call a method that writes state."""
+        """Return the result of a method that writes state: all its calls to the system count as one change."""
         self._count += 1
         _NUMBER.pack_into(self._memory, 0, self._count)
         try:
@@ -320,7 +337,7 @@ class _MonitoredStore:
 
 
 def points(changes: int, count: int) -> list[int]:
-    """Return up to ``count`` of the ``changes`` of a run, by number from 1 on: one of each part of the run."""
+    """Return up to ``count`` of the ``changes`` of a run, by number from 1 on: one of each of ``count`` equal parts."""
     chance = random.Random(_SEED)  # noqa: S311 - no secret
     parts = min(count, changes)
     borders = [changes * part // parts for part in range(parts + 1)] if parts else [0]
@@ -347,8 +364,10 @@ def survives_cuts(
     cut = 0
     for point in chosen:
         outcome = attempt(point)
-        cut += bool(outcome["at"])
-        for problem in _findings(outcome, whole, compared, writers) if outcome["at"] else ():
+        if not outcome["at"]:  # it ended before: two runs may differ in their number of changes
+            continue
+        cut += 1
+        for problem in _findings(outcome, whole, compared, writers):
             cause = f"cut before change {point} of {whole['changes']} ({outcome['at']}): {problem.text}"
             complete = problem._replace(text=cause, place=problem.place or place_of(problem.reference))
             findings.setdefault((problem.reference, problem.text), complete)
@@ -372,6 +391,8 @@ def _findings(
     by_reference: dict[str, list[str]] = {}
     for path in paths:
         if not side_effects.is_common(path):
-            by_reference.setdefault((writers.get(path) or [outcome["subject"]])[-1], []).append(path)
+            # The last writer of the first run, otherwise the resource whose call was cut.
+            reference = writers[path][-1] if writers.get(path) else outcome["subject"]
+            by_reference.setdefault(reference, []).append(path)
     for reference, group in by_reference.items():
         yield Finding(reference, f"{contents.differ(group)} after the next run")

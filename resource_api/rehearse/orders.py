@@ -40,7 +40,7 @@ class FirstRun(NamedTuple):
     catalog: Catalog
     #: The references that are not rehearsed.
     left_out: Collection[str]
-    #: As of ``once``: reference → error, and contents.
+    #: A document like that of ``once`` in ``rehearsal``: its failures and its contents.
     document: Mapping[str, object]
     #: Path → the references of its writers, in their order.
     writers: Mapping[str, Sequence[str]]
@@ -55,6 +55,11 @@ class Tried(NamedTuple):
     contents: Mapping[str, object]
 
 
+def _bits_above(index: int) -> int:
+    """Return the bits of all greater indexes, without limit: ``...11100`` for 1."""
+    return -(1 << index + 1)
+
+
 class Relationships:
     """The order between resources, and the untried pairs: unrelated ones that no order has reversed yet."""
 
@@ -64,7 +69,7 @@ class Relationships:
         self._edges = [Edge(*pair) for pair in pairs]
         run = sum(1 << index for index in range(count) if index not in aside)
         #: Index → the unrelated later indexes that have come after it in each order so far, as bits.
-        self._untried = [0 if index in aside else run & -(1 << index + 1) for index in range(count)]
+        self._untried = [0 if index in aside else run & _bits_above(index) for index in range(count)]
         self._leave_out_related()
 
     def add(self, first: int, then: int) -> None:
@@ -79,7 +84,7 @@ class Relationships:
 
     def record(self, order: Order) -> None:
         """Record an order as tried: the pairs that it reverses are not untried any more."""
-        before = 0
+        before = 0  # the preceding indexes, as bits
         for index in order:
             self._untried[index] &= ~before
             before |= 1 << index
@@ -91,12 +96,13 @@ class Relationships:
     def reversing_most(self) -> list[int]:
         """Return an order that reverses all untried pairs of the resource with the most of them, and many others.
 
-        That resource comes as late as its relationships allow, before it the rest,
-        those with the fewest untried pairs first.
+        That resource comes as late as its relationships allow, before it the rest, those with the fewest untried pairs
+        first. The order is computed from its end, by reversed relationships, and then reversed.
         """
         last = max(range(self.count), key=lambda index: self._untried[index].bit_count())
         after = self._after()
         late = sorted(range(self.count), key=lambda index: -self._untried[index].bit_count())
+        # A stable sort: the resources that depend on ``last``, ``last`` itself, then the rest as before.
         late.sort(key=lambda index: (not after[last] >> index & 1, index != last))
         return _arranged(late, [Edge(then, first) for first, then, *_ in self._edges])[::-1]
 
@@ -105,6 +111,7 @@ class Relationships:
         return bool(self._after()[first] >> then & 1)
 
     def _leave_out_related(self) -> None:
+        """Remove the pairs whose order the relationships fix from the untried ones; called for each new edge."""
         self._untried = [bits & ~related for bits, related in zip(self._untried, self._after(), strict=True)]
 
     def _after(self) -> list[int]:
@@ -133,7 +140,7 @@ def orders(relationships: Relationships, count: int) -> Iterator[list[int]]:
     chance = random.Random(_SEED)  # noqa: S311 - no secret
     yielded = {tuple(range(relationships.count))}
     order = relationships.arranged(range(relationships.count)[::-1])
-    for _ in range(4 * count):
+    for _ in range(4 * count):  # a limit, because orders may be equal
         if tuple(order) not in yielded:
             yielded.add(tuple(order))
             yield order
@@ -162,6 +169,7 @@ class Search:
         self._first = first
         self._attempt = attempt
         self._missing = missing
+        #: The last result that differed from the first one, see ``_is_bad``.
         self._bad = first
         #: The number of orders that were tried, without those that were tried to find a cause.
         self.tried = 0
@@ -181,11 +189,15 @@ class Search:
                 causes.append(self._cause(arranged))
                 arranged = self._relationships.arranged(arranged)
             self._relationships.record(arranged)
-        return list(dict.fromkeys(cause for *_, cause in sorted(causes)))
+        # In the order of the file, each once.
+        return list(dict.fromkeys(cause for _then, _first, cause in sorted(causes)))
 
     @cached_property
     def _unsteady(self) -> Tried:
-        """The differences when the order of the file is tried once more, on another overlay."""
+        """The differences when the order of the file is tried once more, on another overlay: no effects of an order.
+
+        ``contents`` has the paths only. It is tried when the first order differs.
+        """
         again = self._attempt(range(self._relationships.count))
         failed = {
             failed_reference: f"fails when applied anew: {error}" for failed_reference, error in again.failed.items()
@@ -201,7 +213,10 @@ class Search:
         return True
 
     def _changed(self, tried: Tried) -> list[str]:
-        """Return the paths that an order changes, without those that differ between two equal orders."""
+        """Return the paths that an order changes, without those that differ between two equal orders.
+
+        None after a failure: the contents are then incomplete.
+        """
         paths = [] if tried.failed else _differing(self._first, tried)
         return [path for path in paths if path not in self._unsteady.contents]
 
@@ -209,7 +224,7 @@ class Search:
         """Return two neighbours whose swap makes an order wrong, first the one that must come later, and the finding.
 
         The way from the order of the file to ``order`` is a sequence of swaps of neighbours; the first wrong swap is
-        found by bisection.
+        found by bisection. Later orders keep the pair: it becomes a relationship.
         """
         good, bad = 0, _distance(order)
         while bad - good > 1:
@@ -241,7 +256,10 @@ def _distance(order: Order) -> int:
 
 
 def _on_the_way(order: Order, exchanges: int) -> list[int]:
-    """Return the order after the first ``exchanges`` swaps of neighbours from the order of the file to ``order``."""
+    """Return the order after the first ``exchanges`` swaps of neighbours from the order of the file to ``order``.
+
+    Index after index is moved forward to its position in ``order``.
+    """
     current = list(range(len(order)))
     for target, index in enumerate(order):
         position = current.index(index, target)
@@ -262,12 +280,12 @@ def free_in_order(run: FirstRun, count: int, attempt: Callable[[tuple[str, ...]]
     shared = shared_paths(run.catalog.entries, run.writers)
 
     def tried(order: Sequence[int]) -> Tried:
-        return _tried(attempt(tuple(names[index] for index in order)), shared)
+        return _comparable_result(attempt(tuple(names[index] for index in order)), shared)
 
     def missing(first: int, then: int, worse: Tried, changed: Sequence[str]) -> Finding:
-        return _missing(run, (first, then), worse, changed, relationships)
+        return _missing_relationship(run, (first, then), worse, changed, relationships)
 
-    search = Search(relationships, _tried(run.document, shared), tried, missing)
+    search = Search(relationships, _comparable_result(run.document, shared), tried, missing)
     findings = search.run(count)
     text = f"{search.tried} other order{'s' * (search.tried != 1)}"
     if relationships.untried:
@@ -275,20 +293,25 @@ def free_in_order(run: FirstRun, count: int, attempt: Callable[[tuple[str, ...]]
     return Verdict("free in order", not findings, text, findings)
 
 
-def _tried(document: Mapping[str, Any], shared: Collection[str]) -> Tried:
-    """Return the result of one order, without owners: numbers are given to users in their order."""
+def _comparable_result(document: Mapping[str, Any], shared: Collection[str]) -> Tried:
+    """Return the result of one order, without owners: numbers are given to users in their order.
+
+    Of the files in ``shared``, the order of lines is not compared, either.
+    """
     compared = {
-        path: (fields[0], fields[1], contents.in_any_order(digest) if path in shared else digest)
-        for path, (fields, digest) in document["contents"].items()
+        path: (kind, mode, contents.in_any_order(digest) if path in shared else digest)
+        for path, ((kind, mode, *_), digest) in document["contents"].items()
         if not side_effects.is_common(path)
     }
-    return Tried({failure[0]: failure[1] for failure in document["run"]}, compared)
+    failed = {failed_reference: error for failed_reference, error, *_ in document["run"]}
+    return Tried(failed, compared)
 
 
 def shared_paths(catalog_entries: Sequence[Entry], writers: Mapping[str, Collection[str]]) -> set[str]:
     """Return the paths of files that hold parts of resources, so that the order of the parts is irrelevant.
 
-    ``writers``: path → the references of its writers.
+    No writer of such a file has its path as name, and none is imperative: a program may write anything. ``writers``:
+    path → the references of its writers.
     """
     entries = {str(entry.reference): entry for entry in catalog_entries}
     imperative = {name for name, entry in entries.items() if "imperative" in entry.definition.features}
@@ -299,10 +322,13 @@ def shared_paths(catalog_entries: Sequence[Entry], writers: Mapping[str, Collect
     }
 
 
-def _missing(
+def _missing_relationship(
     run: FirstRun, pair: tuple[int, int], worse: Tried, changed: Sequence[str], relationships: Relationships
 ) -> Finding:
-    """Return the finding that the second of a pair needs a relationship to the first, with its symptom."""
+    """Return the finding that the second of a pair needs a relationship to the first, with its symptom.
+
+    It names the components around them if these are declared in one file, where the relationship can then stand.
+    """
     first, then = (run.catalog.entries[index] for index in pair)
     outer_first, outer = _siblings(run.catalog, first, then)
     if _may_require(outer, outer_first, relationships):
@@ -334,7 +360,7 @@ def _path(catalog: Catalog, entry: Entry) -> list[Declared]:
 
 
 def _may_require(then: Declared, first: Declared, relationships: Relationships) -> bool:
-    """Return whether no resource of the first depends on one of the other."""
+    """Return whether a relationship makes no cycle: no resource of the first depends on one of the other."""
     return not any(
         relationships.is_before(later.index, earlier.index) for later in _members(then) for earlier in _members(first)
     )
@@ -346,6 +372,6 @@ def _members(declared: object) -> Sequence[Entry]:
 
 
 def _own_name(declared: Declared) -> str:
-    """Return the name as its own file spells it."""
+    """Return the reference as its own file spells it, without the components around."""
     declaration: Declaration = declared.declaration
     return str(reference.Reference(declaration.type, declared.title))

@@ -97,6 +97,7 @@ class Log:
         self._processors = processors if processors or output is not None else [_to_program]
         #: Reentrant: lines come from several threads, and from a signal handler that has interrupted one of them.
         self._lock = RLock()
+        #: Whether an exception of a processor was printed: the later ones are not.
         self._failed = False
 
     def enabled(self, level: str, resource_type: str = "") -> bool:  # noqa: ARG002 - of an embedding program's loggers
@@ -165,11 +166,14 @@ class Log:
         self.show(level, subject, text, **fields)
 
     def show(self, level: str, subject: str, text: str, **fields: object) -> None:
-        """Show a line whatever its level. The first exception of a processor is printed, and stops no run."""
+        """Show a line whatever its level. The first exception of a processor is printed, and stops no run.
+
+        Raise ``LogBusyError``; a time limit that passes meanwhile raises through here, too.
+        """
         try:
             with self._lock:
                 self._methods[level](text, level=level, subject=subject, **fields)
-        except (LogBusyError, ResourceAPIError):  # the latter ends a provider's call at its time limit
+        except (LogBusyError, ResourceAPIError):  # the latter is ``process_guard.time_limit``'s
             raise
         except Exception:  # noqa: BLE001 - a full log never stops a run
             if not self._failed:
@@ -181,16 +185,21 @@ class Log:
 
     @cached_property
     def _methods(self) -> Mapping[str, Callable[..., object]]:
-        """Level → method of the bound logger, which is made, and structlog imported, with the first event."""
+        """Level → method of the bound logger, which is made, and structlog imported, with the first event.
+
+        Raise ``LogBusyError`` in a signal handler that has interrupted the import: structlog is only partly there.
+        """
         import structlog
 
-        first = (self.mask_secrets,) if self.terse else (self.add_context, self.mask_secrets)
         try:
-            processors = self._processors() if callable(self._processors) else self._processors
-            output = structlog.ReturnLogger() if self.output is None else self.output
-            logger = structlog.wrap_logger(output, [*first, *processors], structlog.BoundLogger, dict).bind()
-        except AttributeError as error:  # it is only partly imported
+            wrap, bound_logger, no_output = structlog.wrap_logger, structlog.BoundLogger, structlog.ReturnLogger
+        except AttributeError as error:  # its import sets these last
             raise LogBusyError from error
+        first = (self.mask_secrets,) if self.terse else (self.add_context, self.mask_secrets)
+        processors = self._processors() if callable(self._processors) else self._processors
+        logger = wrap(
+            no_output() if self.output is None else self.output, [*first, *processors], bound_logger, dict
+        ).bind()
         return {level: getattr(logger, method) for level, method in _METHODS.items()}
 
     def add_context(self, _logger: object, _method: str, event: EventDict) -> EventDict:
@@ -245,6 +254,7 @@ class EmbeddedLog(Log):
         if self.level == "off":
             return False
         if structlog := _configured_structlog():
+            # A filtering logger of structlog; any other kind shows all. Neither has the level notice.
             enabled = getattr(structlog.get_logger(_name(resource_type)).bind(), "is_enabled_for", None)
             return enabled is None or bool(enabled(LEVELS["info" if level == "notice" else level]))
         if (logger := self._loggers.get(resource_type)) is None:
@@ -268,7 +278,7 @@ def _name(resource_type: str) -> str:
 
 
 def _to_program(_logger: object, method: str, event: EventDict) -> object:
-    """Give an event to the logger of the embedding program; nothing is left for ours."""
+    """Give an event to the logger of the embedding program; return an empty one, which ours shows nowhere."""
     import logging
 
     from structlog.contextvars import merge_contextvars
@@ -310,7 +320,10 @@ class StreamLogger:
     debug = info = warning = error = msg
 
     def _flush(self) -> None:
-        """Write the queued lines; a stream that fails once is not tried again, since a log must not end a run."""
+        """Write the queued lines; a stream that fails once is not tried again, since a log must not end a run.
+
+        Raise ``LogBusyError`` in a signal handler that has interrupted a write to the same stream.
+        """
         # A signal handler may log while these are being written.
         lines, self._lines = self._lines, []
         if lines and self._stream is not None:
@@ -381,6 +394,11 @@ def _masked_data(value: object, mask: Mask) -> Any:
     def masked(leaf: object) -> object:
         if isinstance(leaf, str):
             return mask(leaf)
-        return leaf if leaf is None or isinstance(leaf, bool) or mask(text := str(leaf)) is text else mask(text)
+        if leaf is None or isinstance(leaf, bool):
+            return leaf
+        # A number becomes text only if a secret is in it: ``mask`` returns the same object otherwise.
+        text = str(leaf)
+        masked_text = mask(text)
+        return leaf if masked_text is text else masked_text
 
     return map_leaves(value, masked, mask)

@@ -71,7 +71,8 @@ def stdin(invocation: Invocation) -> int:
 def above_standard_streams(fd: int) -> int:
     """Return ``fd``, or a duplicate above 2 if it is a standard descriptor, which a child replaces by its own.
 
-    It is one if this process has closed its standard streams, and another thread has just closed a file there.
+    It is one if this process has closed its standard streams, and another thread has just closed a file there. Then
+    ``/dev/null`` takes its number.
     """
     if fd > _LAST_STANDARD_STREAM:
         return fd
@@ -166,4 +167,5 @@ def close_all_but(descriptors: Container[int | None]) -> None:
 
 
 def _encoded(text: str) -> bytes:
+    """Return the bytes of a word or variable, in which surrogate escapes stand for bytes that are not UTF-8."""
     return text.encode("utf-8", "surrogateescape")

@@ -15,7 +15,7 @@ _callers: Final[list[tuple[int, int]]] = []
 
 
 def forbid(soft: int | None = None) -> None:
-    """Forbid core dumps of this process; ``soft`` is the caller's limit if this process has another one.
+    """Forbid core dumps of this process, once; ``soft`` is the caller's limit if this process has another one.
 
     Its memory becomes unreadable for other users too. A program that it executes inherits only the limit.
     """
@@ -34,7 +34,8 @@ def callers_limit() -> int | None:
 def limit(size: int) -> None:
     """Limit core dumps of this process and its programs to ``size`` bytes."""
     resource.setrlimit(resource.RLIMIT_CORE, (size, size))
-    _callers[:] = [(size, size)] * len(_callers)
+    if _callers:  # otherwise programs inherit the limit
+        _callers[0] = (size, size)
 
 
 def restore_limit() -> None:

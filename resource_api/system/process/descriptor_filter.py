@@ -43,7 +43,9 @@ class DescriptorFilter:
     """Both ends of the filter; the run calls ``learn`` and ``drain``."""
 
     def __init__(self, mask: Mask, format_line: Callable[[str], str]) -> None:
-        """Start the filter with the secrets of ``mask``. Raise ``OSError`` if no process can be started.
+        """Start the filter with the secrets of ``mask``, and make descriptors 1 and 2 its pipe.
+
+        Raise ``OSError`` if no process can be started.
 
         ``format_line`` returns the text to print for a line: one line without control characters. It is called in the
         filter process, and must import nothing.
@@ -65,6 +67,7 @@ class DescriptorFilter:
                 self._serve(output, secrets)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            #: The ends of the pipes to write output and secrets to.
             self._written, self._learned = _move(written), _move(learned)
             os.close(output)
             os.close(secrets)
@@ -124,12 +127,13 @@ class _FilterLoop:
     def __init__(self, mask: Mask, format_line: Callable[[str], str], busy: mmap.mmap, *descriptors: int) -> None:
         """Filter to the first of ``descriptors``; new secrets arrive by the second."""
         output, secrets = descriptors
-        mask.on_secret = None
+        mask.on_secret = None  # in the run, it sends each new secret here
         self._format_line = format_line
         self._mask = mask
         self._busy = busy
         self._output = output
         self._secrets = secrets
+        #: The beginning of a message about a secret, see ``_LENGTH``, whose end has not arrived.
         self._unread = b""
         self._lines = LineSplitter(mask, keep_ends=True)
 
@@ -152,13 +156,13 @@ class _FilterLoop:
                 poller.unregister(self._secrets)
 
     def _learn(self) -> bool:
-        """Learn all secrets that have arrived; return False after the last one."""
+        """Learn all secrets that have arrived; return False when the run has closed the pipe: none will follow."""
         while select.select([self._secrets], [], [], 0)[0]:
             if not (chunk := os.read(self._secrets, _CHUNK)):
                 return False
             self._unread += chunk
             while len(self._unread) > _LENGTH:
-                start = 1 + _LENGTH
+                start = 1 + _LENGTH  # behind the byte of ``declared`` and the length, see ``learn``
                 end = start + int.from_bytes(self._unread[1:start], "little")
                 if len(self._unread) < end:
                     break

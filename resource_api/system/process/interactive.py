@@ -18,7 +18,7 @@ import termios
 import time
 import tty
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from resource_api.system.filesystem.directories import write_all
 
@@ -86,13 +86,17 @@ def memory_directory() -> Iterator[str]:
 
 def _memory() -> str:
     """Return a directory of a file system in memory. Raise ``OSError``."""
-    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as mounts:
-        fields = [line.split(" ") for line in mounts]
-    devices = {mount[2] for mount in fields if mount[mount.index("-") + 1] in {"tmpfs", "ramfs"}}
+    devices = set()
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as mounts:  # proc_pid_mountinfo(5)
+        for mount in mounts:
+            of_mount, _, of_file_system = mount.partition(" - ")
+            _id, _parent, device, *_ = of_mount.split(" ")
+            if of_file_system.partition(" ")[0] in {"tmpfs", "ramfs"}:
+                devices.add(device)
     for path in (os.environ.get("XDG_RUNTIME_DIR", ""), "/dev/shm", "/run"):  # noqa: S108 - a new directory beneath
         if os.access(path, os.W_OK | os.X_OK):
-            device = os.stat(path).st_dev
-            if f"{os.major(device)}:{os.minor(device)}" in devices:
+            number = os.stat(path).st_dev
+            if f"{os.major(number)}:{os.minor(number)}" in devices:
                 return path
     raise OSError(errno.ENODEV, "no file system in memory (tmpfs) can be written to, such as /dev/shm")
 
@@ -193,7 +197,8 @@ def run_shell(terminal: int, greeting: str, stopped: Callable[[], bool]) -> None
         os.waitpid(child, 0)
 
 
-def _become_shell() -> None:
+def _become_shell() -> NoReturn:
+    """Execute the user's shell, or ``/bin/sh`` if that is impossible, in the forked process; never return."""
     for shell in (os.environ.get("SHELL") or "/bin/sh", "/bin/sh"):
         with suppress(OSError):
             os.execv(shell, [shell])  # noqa: S606 - the user's own shell
@@ -201,7 +206,7 @@ def _become_shell() -> None:
 
 
 def _pass_on(terminal: int, inner: int, stopped: Callable[[], bool]) -> None:
-    """Copy in both directions until one of the terminals is closed."""
+    """Copy in both directions, and pass the size of ``terminal`` on, until one of the terminals is closed."""
     size = os.terminal_size((0, 0))
     while not stopped():
         if size != (new_size := os.get_terminal_size(terminal)):

@@ -53,9 +53,11 @@ class Process:
         """Start the program in its own session. Raise ``OSError`` if no child can be started."""
         self.exit_code: int | None = None
         self.failure: OSError | None = None
+        #: Whether ``stop`` has ended it.
         self.stopped = False
-        self._stopping = threading.RLock()
+        self._stop_lock = threading.RLock()
         self._watch = -1  # a pidfd: readable when the program has ended
+        #: None if it had ended before it could be read.
         self._row: process_tree.ProcessRow | None = None
         main = threading.current_thread() is threading.main_thread()
         if main:
@@ -63,7 +65,7 @@ class Process:
         try:
             self._begin(invocation)
         finally:
-            if main and (error := _deferred.pop()) is not None:
+            if main and (error := _deferred.pop()) is not None:  # see ``interrupt``
                 if self in _running:
                     self.stop(0)
                     self._leave()
@@ -75,6 +77,7 @@ class Process:
         try:
             for _ in range(3):
                 ends += map(above_standard_streams, os.pipe2(os.O_CLOEXEC))
+            # Pairs: the end to read from, which stays open here, and the end to write to.
             self._out, out, self._err, err, self._report, report = ends
             if invocation.identity is not None:  # a program that opens /dev/stdout needs rights on the pipe itself
                 for pipe in (out, err):
@@ -151,7 +154,7 @@ class Process:
 
         Can be called from any thread. Output that arrives during the grace period is dropped.
         """
-        with self._stopping, process_tree.adopting():
+        with self._stop_lock, process_tree.adopting():
             with _LOCK:
                 if self not in _running or self.has_ended() or self._row is None:
                     return
@@ -163,14 +166,14 @@ class Process:
                     tree.terminate()
                 until = time.monotonic() + grace
                 while tree.alive() and time.monotonic() < until:
-                    self._discard(0.02)
+                    self._drop_output(0.02)
             finally:
                 tree.kill()
             if _readable(self._watch, 1000):
                 self._reap()
 
     def _scan(self, before: int) -> process_tree.Scan:
-        """Scan the processes for the tree of this program; ``before``: ``_ended`` when the tree was made."""
+        """Return a ``Scan`` for the tree of this program; ``before``: ``_ended`` when the tree was made."""
         with _LOCK:
             rows = process_tree.table()
             running = _running - {self}
@@ -183,6 +186,7 @@ class Process:
         return spawn.starter(reading=invocation.reading)
 
     def _reap(self) -> None:
+        """Wait for the end of the program, and set its exit code."""
         self.exit_code = self._child.wait()
 
     def _leave(self) -> None:
@@ -204,7 +208,7 @@ class Process:
                 return OSError(int(number), os.strerror(int(number)))
         return None
 
-    def _discard(self, seconds: float) -> None:
+    def _drop_output(self, seconds: float) -> None:
         """Drop the output for some seconds, so that a program that is being ended does not block on a full pipe."""
         until = time.monotonic() + seconds
         poller = select.poll()
@@ -226,7 +230,7 @@ def interrupt(message: str = "") -> None:
     """Raise ``KeyboardInterrupt``; to be called in a signal handler after ``stop_all``.
 
     While the main thread starts a program, the interrupt is deferred until the program is registered and ended: raised
-    between the fork and the registration, it would leave the program running.
+    between the fork and the registration, it would leave the program running. ``Process.__init__`` then raises it.
     """
     error = KeyboardInterrupt(message)
     if not _deferred:
@@ -251,6 +255,7 @@ def describe_exit(exit_code: int) -> str:
 
 
 def _readable(fd: int, milliseconds: int) -> bool:
+    """Return whether a descriptor can be read within a time; a pidfd can when its process has ended."""
     poller = select.poll()
     poller.register(fd, select.POLLIN)
     return bool(poller.poll(milliseconds))

@@ -13,6 +13,7 @@ import threading
 import time
 from array import array
 from contextlib import contextmanager, suppress
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.start_up import NamedTuple
@@ -26,6 +27,8 @@ _KILL: Final = 5.0  # seconds after which processes that survive SIGKILL are lef
 _SET_DEATH_SIGNAL: Final = 1
 _SET_SUBREAPER: Final = 36
 _GET_SUBREAPER: Final = 37
+#: Picks four of the fields behind the name, the second one, by their numbers in proc_pid_stat(5).
+_state_parent_session_start: Final = itemgetter(*(number - 3 for number in (3, 4, 6, 22)))
 
 _lock: Final = threading.RLock()
 _adopters: Final[list[int]] = []  # the setting to restore, then one entry for each user of ``adopting``
@@ -62,8 +65,9 @@ def row(pid: int) -> ProcessRow | None:
 def read(pid: int) -> ProcessRow:
     """Return one process. Raise ``OSError`` if it cannot be read."""
     with open(f"/proc/{pid}/stat", "rb") as file:
-        fields = file.read().rpartition(b")")[2].split()
-    return ProcessRow(pid, fields[0].decode(), int(fields[1]), int(fields[3]), int(fields[19]))
+        behind_name = file.read().rpartition(b")")[2]  # the name, in parentheses, may contain spaces and parentheses
+    state, parent, session, start = _state_parent_session_start(behind_name.split())
+    return ProcessRow(pid, state.decode(), int(parent), int(session), int(start))
 
 
 def adopt_orphans() -> None:
@@ -89,7 +93,10 @@ def prepare() -> None:
 
 @contextmanager
 def adopting() -> Iterator[None]:
-    """Be a subreaper inside the ``with`` block, then restore the setting of the embedding program."""
+    """Be a subreaper inside the ``with`` block, then restore the setting of the embedding program.
+
+    Blocks may overlap, also in several threads: the last one to end restores it.
+    """
     with _lock:
         if not _adopters:
             _adopters.append(_is_subreaper())
@@ -124,8 +131,10 @@ class Tree:
         """Record the present children of this process, to recognize orphans that it adopts later."""
         self._root = root.pid
         self._scan = scan
+        #: Number → start of each process that ever was a member, and the sessions of all of them.
         self._starts = {member.pid: member.start for member in (root, *members)}
         self._sessions = set(self._starts)
+        #: The children that this process had before, which are no orphans of the tree.
         self._before = {child.pid for child in table().values() if child.parent == os.getpid()}
 
     def alive(self) -> list[ProcessRow]:
@@ -139,7 +148,7 @@ class Tree:
             if member.state == "Z" and member.parent == os.getpid() and member.pid != self._root:
                 with suppress(ChildProcessError):
                     os.waitpid(member.pid, os.WNOHANG)
-        return [member for member in members if member.state not in "ZX"]
+        return [member for member in members if member.state not in "ZX"]  # a zombie, or dead: proc_pid_stat(5)
 
     def _joins(self, process: ProcessRow, rows: Mapping[int, ProcessRow], strangers: set[int] | None) -> bool:
         """Return whether a process that is no member yet belongs to the tree.
@@ -174,7 +183,7 @@ class Tree:
     def _freeze(self) -> list[ProcessRow]:
         """Stop members until no new one appears: a stopped process cannot fork."""
         frozen: dict[int, ProcessRow] = {}
-        for _ in range(50):
+        for _ in range(50):  # a bound for processes that fork faster than they are stopped
             running = [member for member in self.alive() if member.pid not in frozen]
             if not running:
                 break

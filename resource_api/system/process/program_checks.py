@@ -69,6 +69,7 @@ def check_code(name: str, trees: Iterable[str], directories: Iterable[str], trus
 
 
 def _exists(name: str) -> bool:
+    """Return whether a bare name is a program: then the words behind it in a name are meant as arguments."""
     return any(Path(directory, name).is_file() for directory in SECURE_PATH.split(":"))
 
 

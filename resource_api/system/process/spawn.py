@@ -40,14 +40,14 @@ class Child:
         self.pid = pid
         self._exit_code: int | None = None
         #: The thread that reads its output and another that stops it may wait at the same time.
-        self._waiting = threading.Lock()
+        self._wait_lock = threading.Lock()
 
     def wait(self) -> int:
         """Wait for its end, and return its exit code, negative after a signal.
 
         Raise ``ChildProcessError`` if other code in this process has reaped it.
         """
-        with self._waiting:
+        with self._wait_lock:
             if self._exit_code is None:
                 _, status = os.waitpid(self.pid, 0)
                 self._exit_code = os.waitstatus_to_exitcode(status)
@@ -157,6 +157,7 @@ def _check_descriptors() -> None:
     """Raise ``OSError`` unless enough descriptors are free: after a failed start ``sh`` leaves its descriptors open."""
     probes: list[int] = []
     try:
+        # Not a list of its own: after a failure, ``probes`` holds those that were opened.
         probes.extend(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC) for _ in range(_DESCRIPTORS))
     finally:
         for fd in probes:
@@ -197,6 +198,9 @@ def _spawn(sh: Any, invocation: Invocation, out: int, err: int, report: int) -> 
 
 def kill(pid: int) -> None:
     """Kill an unregistered child with its process group, and reap it."""
-    for call, argument in ((os.killpg, signal.SIGKILL), (os.kill, signal.SIGKILL), (os.waitpid, 0)):
-        with suppress(OSError):
-            call(pid, argument)
+    with suppress(OSError):
+        os.killpg(pid, signal.SIGKILL)
+    with suppress(OSError):  # it may not have made its group yet
+        os.kill(pid, signal.SIGKILL)
+    with suppress(OSError):
+        os.waitpid(pid, 0)

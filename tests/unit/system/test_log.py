@@ -154,6 +154,16 @@ except LogBusyError:
     assert subprocess.run([sys.executable, "-c", script], check=True, capture_output=True).stdout == b"busy\n"
 
 
+def test_a_fault_of_the_function_of_processors_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is not taken for a partly imported structlog, after which another thread would repeat the line."""
+
+    def processors() -> list[Any]:
+        return [json.no_such_processor]  # type: ignore[attr-defined]
+
+    Log("notice", processors).write("notice", "", "text")
+    assert "has no attribute 'no_such_processor'" in capsys.readouterr().err
+
+
 def test_bound_fields_are_in_every_event_of_the_block() -> None:
     """The inner ones win, own fields win over bound ones, and after the block they are gone."""
 
