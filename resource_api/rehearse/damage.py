@@ -71,7 +71,7 @@ class Damaged(NamedTuple):
     not_restored: Sequence[Finding]
     not_damaged: Sequence[Finding]
     #: The number of the next damage, for another overlay, or None after the last.
-    rest: int | None
+    next_damage: int | None
 
 
 def damages(steps: Sequence[Step], first: RunReport) -> Iterator[Damage]:
@@ -101,7 +101,7 @@ def _whole(step: Step, before: StepReport | None) -> Iterator[Damage]:
 
 
 def _attributes(step: Step, before: StepReport | None, alike: Sequence[Step]) -> Iterator[Damage]:
-    """Yield another value for each declared attribute."""
+    """Yield another value for each declared attribute: the former one, those of ``alike`` resources, or near ones."""
     definition, should = step.definition, step.should
     for name in definition.managed:
         if name == "ensure" or should.get(name) is None or name in step.entry.meta.lifecycle.ignore_changes:
@@ -135,6 +135,7 @@ class Compared:
         Of the parts of a file in ``shared`` the order is not compared.
         """
         self._shared = shared
+        #: Paths with other contents after each creation, and those that only one of the two has left.
         self._unsteady = contents.differing(first, second)
         self._gone = first.keys() ^ second.keys()
 
@@ -149,8 +150,11 @@ class Compared:
         if fields is None:
             return None
         *status, digest = fields
-        compared = "" if path in self._unsteady else contents.in_any_order(digest) if path in self._shared else digest
-        return *status, compared
+        if path in self._unsteady:
+            digest = ""
+        elif path in self._shared:
+            digest = contents.in_any_order(digest)
+        return *status, digest
 
 
 class Damager:
@@ -162,6 +166,8 @@ class Damager:
         self._layers = layers
         self._apply = apply
         self._compared = compared
+        #: The two latest readings of the overlay, see ``_read``.
+        self._before: Contents = {}
         self._contents: Contents = {}
 
     def try_from(self, candidates: Sequence[Damage], start: int) -> Damaged:
@@ -170,13 +176,13 @@ class Damager:
         tried, not_damaged = 0, []
         for number, damage in enumerate(candidates[start:], start + 1):
             changed, obstacle = self._damage(damage)
-            ineffective = obstacle.startswith(NOT_CONVERGED)
+            ineffective = obstacle.startswith(NOT_CONVERGED)  # the provider's fault, so it counts as tried
             if not (changed or ineffective):
                 text = f"{damage.attribute}: {obstacle}" if damage.attribute else obstacle
                 not_damaged.append(finding(damage.step, text, damage.attribute))
                 continue
             tried += 1
-            problem = f"{damage.act} {obstacle}" if ineffective else self._run_after(damage, changed)
+            problem = f"{damage.act} {obstacle}" if ineffective else self._repair(damage, changed)
             if problem:
                 bad = finding(damage.step, problem, damage.attribute)
                 return Damaged(tried, [bad], not_damaged, number if number < len(candidates) else None)
@@ -193,8 +199,10 @@ class Damager:
             error = self._set(damage.step, body)
             if changed := self._changed():
                 return changed, ""
-            obstacle = obstacle if obstacle.startswith(NOT_CONVERGED) else error or obstacle
-            without_error += [] if error else [body]
+            if not error:
+                without_error.append(body)
+            elif not obstacle.startswith(NOT_CONVERGED):
+                obstacle = error
         if obstacle.startswith(NOT_CONVERGED):
             return set(), obstacle
         # The provider saw no difference: by a false ``get`` or ``insync``, which a new creation circumvents. Paths that
@@ -223,7 +231,7 @@ class Damager:
             return _INTERNAL.sub("", str(error))
         return _INTERNAL.sub("", next((outcome.error for outcome in report.steps if outcome.error), ""))
 
-    def _run_after(self, damage: Damage, changed: set[str]) -> str:
+    def _repair(self, damage: Damage, changed: set[str]) -> str:
         """Let the next run repair a damage; return the remaining problem, or ""."""
         before, damaged = self._before, self._contents
         report = self._apply()
@@ -243,7 +251,7 @@ class Damager:
         return f"{damage.name}; the next run does not see it" if remaining or untouched else ""
 
     def _read(self) -> set[str]:
-        """Read the overlay again; return the paths that differ from the previous reading."""
+        """Read the overlay again; return the paths that differ from the previous reading, which is kept."""
         self._before, self._contents = self._contents, contents.read(self._layers, self._contents)
         return contents.differing(self._before, self._contents)
 
@@ -268,8 +276,11 @@ def _near(value: object) -> Iterator[Any]:
     elif isinstance(value, str):
         yield from _near_text(value)
     elif isinstance(value, list):
-        yield from ([[member] for member in _COMMON] if not value else [value[:-1]])
-        yield from ([*value[:-1], member] for last in value[-1:] for member in _near(last))
+        if value:
+            yield value[:-1]
+            yield from ([*value[:-1], member] for member in _near(value[-1]))
+        else:
+            yield from ([member] for member in _COMMON)
     elif isinstance(value, dict):
         for key, item in value.items():
             yield {name: member for name, member in value.items() if name != key}
@@ -279,8 +290,10 @@ def _near(value: object) -> Iterator[Any]:
 def _near_text(text: str) -> Iterator[str]:
     """Yield texts with another last letter or digit, or one more."""
     for index in range(len(text) - 1, -1, -1):
-        if text[index].isalnum():
-            new = str((int(text[index]) + 1) % 8) if text[index].isdecimal() else "b" if text[index] == "a" else "a"
+        last = text[index]
+        if last.isalnum():
+            # An octal digit, as of a mode, or a letter.
+            new = str((int(last) + 1) % 8) if last.isdecimal() else {"a": "b"}.get(last, "a")
             yield f"{text[:index]}{new}{text[index + 1 :]}"
             break
     yield from (f"{text}x", f"x{text}", f"{text}1")

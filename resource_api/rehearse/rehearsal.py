@@ -115,7 +115,7 @@ class _Interrupted(Exception):  # noqa: N818 - no error
     def __init__(self, number: int, document: Any) -> None:
         super().__init__(number)
         self.exit_code = 128 + number
-        #: Its document all the same, or None.
+        #: The document that it returned nevertheless, or None.
         self.document = document
 
 
@@ -128,6 +128,7 @@ class _Outside:
             self._catalog = runtime.validate(request.source, request.inputs)
         self._runtime = runtime.with_copied_state(MemoryStore(), self._catalog)
         self._request = request
+        #: References, in the order of the catalog.
         self._left_out = [
             str(entry.reference)
             for entry in self._catalog.entries
@@ -188,12 +189,12 @@ class _Outside:
         shared = orders.shared_paths(self._catalog.entries, _writers(document))
         problems: list[Finding] = []
         untouched: list[Finding] = []
-        tried, rest = 0, 0
-        while rest is not None:
-            outcome = self._isolated(partial(_Inside.damage, start=rest, first=document["contents"], shared=shared))
+        tried, start = 0, 0
+        while start is not None:
+            outcome = self._isolated(partial(_Inside.damage, start=start, first=document["contents"], shared=shared))
             problems += _findings(outcome["not_restored"])
             untouched += _findings(outcome["not_damaged"])
-            tried, rest = tried + outcome["tried"], outcome["rest"]
+            tried, start = tried + outcome["tried"], outcome["next_damage"]
         verdict = Verdict("mended", not problems, f"{tried} damages", problems)
         return rehearsal.with_verdict(verdict)._replace(not_damaged=untouched)
 
@@ -222,7 +223,7 @@ class _Outside:
 def _writers(document: Mapping[str, Any]) -> dict[str, list[str]]:
     """Return path → the references of its writers in the first run."""
     writers: dict[str, list[str]] = {}
-    for references, _, changes in document["calls"][: document["effects"]]:
+    for references, _, changes in document["calls"][: document["first_calls"]]:
         for path, *_ in changes:
             writers.setdefault(path, []).extend(references)
     return writers
@@ -248,7 +249,7 @@ class _Inside:
         """Apply and show nothing; return the failures and the contents."""
         with _silent(self._runtime):
             report = self._apply()
-        return {"run": _failed(report), "contents": contents.read(self._layers)}
+        return {"run": _failures(report), "contents": contents.read(self._layers)}
 
     def cut(self, point: int) -> dict[str, Any]:
         """Apply, with ``point`` cut there, and apply again; return the document of the outcome."""
@@ -275,21 +276,21 @@ class _Inside:
         report = self._apply()
         runtime.on_document = None
         show(report)
-        effects = len(recorder.calls)
+        first_calls = len(recorder.calls)  # the later ones are of the second run, the tests, the shell, the end
         document: dict[str, object] = {
-            "run": _failed(report),
+            "run": _failures(report),
             "document": documents[0],
             "contents": contents.read(self._layers) if request.orders or request.kills or request.damage else {},
             "failed": report.exit_code != 0,
             "summary": str(report.summary),
-            "effects": effects,
+            "first_calls": first_calls,
         }
         if not report.exit_code:
             with _silent(runtime):
                 again = self._apply()
             acted = {step.reference for step in again.steps}
             document["again"] = [
-                row for step in again.steps for row in _repeated(step, recorder.calls[:effects], acted)
+                row for step in again.steps for row in _repeated(step, recorder.calls[:first_calls], acted)
             ]
         document["tests"] = [[command, interactive.shell(command)] for command in request.tests]
         if request.terminal is not None and not runtime.run.cancelled:
@@ -320,7 +321,7 @@ class _Inside:
 
 @contextmanager
 def _silent(runtime: Runtime) -> Iterator[None]:
-    """Show nothing of the runs in the ``with`` block."""
+    """Show nothing of the runs in the ``with`` block: neither lines of the log nor events."""
     log, notify = runtime.log, runtime.notify
     level, log.level = log.level, "off"
     runtime.notify = lambda _event: None
@@ -330,14 +331,14 @@ def _silent(runtime: Runtime) -> Iterator[None]:
         log.level, runtime.notify = level, notify
 
 
-def _failed(report: RunReport) -> list[Finding]:
+def _failures(report: RunReport) -> list[Finding]:
     """Return a finding for each failed step of a run."""
     return [finding(outcome.step, outcome.error or "failed") for outcome in report.steps if outcome.status == "failed"]
 
 
 def _result(document: Mapping[str, Any], place_of: Callable[[str], str]) -> Rehearsal:
-    """Return the rehearsal that follows from the document."""
-    calls = [_call(*call) for call in document["calls"]]
+    """Return the rehearsal that follows from the document of ``_Inside.run``, with a verdict for each part of it."""
+    calls = [_recorded_call(*call) for call in document["calls"]]
     verdicts = [Verdict("run", not document["failed"], document["summary"], _findings(document["run"]))]
     if "again" in document:
         again = _findings(document["again"])
@@ -346,15 +347,15 @@ def _result(document: Mapping[str, Any], place_of: Callable[[str], str]) -> Rehe
         verdicts.append(Verdict(f"test {command}", code == 0, f"exit code {code}"))
     if "left" in document:
         findings = [finding._replace(place=place_of(finding.reference)) for finding in _findings(document["destroy"])]
-        remaining = [*findings, *_left(document["left"], calls, document["packages"], place_of)]
+        remaining = [*findings, *_remnants(document["left"], calls, document["packages"], place_of)]
         verdicts.append(Verdict("clean after destroy", not remaining, "nothing is left", remaining))
     if document["full"]:
         verdicts.append(Verdict("layer", ok=False, text="what may be written (--size) was full"))
-    effects = side_effects.effects(calls[: document["effects"]], document["packages"], place_of)
+    effects = side_effects.effects(calls[: document["first_calls"]], document["packages"], place_of)
     return Rehearsal(verdicts, effects, (), run=document["document"])
 
 
-def _left(
+def _remnants(
     remaining: Mapping[str, Any],
     calls: Sequence[RecordedCall],
     packages: Mapping[str, str],
@@ -365,13 +366,13 @@ def _left(
     changed_by = {change.path: tuple(call.references) for call in calls for change in call.changes}
     undeclared = []
     for path, (fields, digest) in sorted(remaining.items()):
-        verb = side_effects.difference(path, Written(*fields), digest)
-        expected = verb == "deleted" and is_declared(path)
-        if verb is not None and path in changed_by and not expected:
+        difference = side_effects.difference(path, Written(*fields), digest)
+        expected = difference == "deleted" and is_declared(path)
+        if difference is not None and path in changed_by and not expected:
             references = changed_by[path]
-            undeclared.append(Effect(references, verb, path, packages.get(path, ""), place_of(references[0])))
-    for first, verb_or_none, text in side_effects.folded(_packages_last(undeclared)):
-        remnant = f"leaves {text} {verb_or_none}".rstrip()
+            undeclared.append(Effect(references, difference, path, packages.get(path, ""), place_of(references[0])))
+    for first, verb, text in side_effects.folded(_packages_last(undeclared)):
+        remnant = f"leaves {text} {verb}".rstrip()  # without a verb for the files of a package
         yield Finding(side_effects.subject(first.references), remnant, "", first.place)
 
 
@@ -384,18 +385,21 @@ def _packages_last(all_effects: Sequence[Effect]) -> list[Effect]:
     by_package: dict[str, list[Effect]] = {}
     for effect in sorted(all_effects, key=lambda effect: not installing.isdisjoint(effect.references)):
         by_package.setdefault(effect.package, []).append(effect)
-    rests = by_package.pop("", [])
+    ordered = by_package.pop("", [])
     for group in by_package.values():
         plain = [effect._replace(package="") for effect in group]
-        rests += group if len(list(side_effects.folded(plain))) > 1 else plain
-    return rests
+        ordered += group if len(list(side_effects.folded(plain))) > 1 else plain
+    return ordered
 
 
 def _findings(rows: Sequence[Sequence[str]]) -> list[Finding]:
+    """Return findings from a document, where named tuples are lists."""
     return [Finding(*row) for row in rows]
 
 
-def _call(references: Sequence[str], declared: Mapping[str, Sequence[Any]], changes: Sequence[Any]) -> RecordedCall:
+def _recorded_call(
+    references: Sequence[str], declared: Mapping[str, Sequence[Any]], changes: Sequence[Any]
+) -> RecordedCall:
     """Return a recorded call from its form in the document, where named tuples are lists."""
     read = [PathChange(path, first, None if written is None else Written(*written)) for path, first, written in changes]
     return RecordedCall(references, {reference: DeclaredPaths(*paths) for reference, paths in declared.items()}, read)

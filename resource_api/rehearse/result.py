@@ -52,7 +52,8 @@ class Finding(NamedTuple):
 
 def finding(step: Step, text: str, attribute: str = "") -> Finding:
     """Return a finding about a step, or about an attribute of it, with its line in the manifest."""
-    position = step.entry.declaration.place(*([attribute] if attribute else []))
+    declaration = step.entry.declaration
+    position = declaration.place(attribute) if attribute else declaration.place()
     return Finding(str(step.reference), text, attribute, position.line_text)
 
 
@@ -97,7 +98,9 @@ class Rehearsal(NamedTuple):
         if self.interrupted:
             return self.interrupted
         bad = [verdict for verdict in self.verdicts if not verdict.ok]
-        return 0 if not bad else 1 if bad[0] is self.verdicts[0] else 2
+        if not bad:
+            return 0
+        return 1 if bad[0] is self.verdicts[0] else 2  # the first verdict is the run's
 
     def __str__(self) -> str:
         """Return the text of the report, for the message of an assertion."""
@@ -152,6 +155,7 @@ class Rehearsal(NamedTuple):
 
 
 def _section(title: str, texts: Iterable[str], width: int | None) -> Iterator[str]:
+    """Yield an empty line, a title with a colon, and the texts, indented."""
     yield ""
     yield from _wrapped("", f"{title}:", width, "")
     for text in texts:
@@ -159,7 +163,10 @@ def _section(title: str, texts: Iterable[str], width: int | None) -> Iterator[st
 
 
 def _verdict_lines(verdict: Verdict, widest: int, width: int | None) -> Iterator[str]:
-    """Yield the lines of a question's answer: findings beside it, or below it on a narrow terminal."""
+    """Yield the lines of a question's answer: findings beside it, or below it on a narrow terminal.
+
+    ``widest``: the columns of the questions.
+    """
     question = escape(verdict.question)
     head = f"{_GAP}{question:{widest}}{_GAP}{verdict_mark(verdict.text, ok=verdict.ok):2}"
     texts = [escape(str(text)) for text in verdict.findings[:_MOST_FINDINGS]] or [escape(verdict.text)]

@@ -86,7 +86,7 @@ class EffectRecorder:
                 yield
         finally:
             if changes := list(_changes(before, written_files.read(self._descriptor))):
-                self.calls.append(_call(activity, changes))
+                self.calls.append(_recorded_call(activity, changes))
 
     def waiting(self, activity: Activity) -> AbstractContextManager[Callable[[], None]]:
         """Return a context around a wait, which changes nothing."""
@@ -115,7 +115,7 @@ def _changes(before: Mapping[str, Written], after: Mapping[str, Written]) -> Ite
             yield PathChange(path, path not in before, written)
 
 
-def _call(activity: Any, changes: Sequence[PathChange]) -> RecordedCall:
+def _recorded_call(activity: Any, changes: Sequence[PathChange]) -> RecordedCall:
     """Return the record of a call; an activity other than a call has a subject only."""
     runs = getattr(activity, "runs", ())
     declared = {
@@ -176,7 +176,7 @@ def difference(path: str, written: Written, digest: str) -> Verb | None:
         return "deleted" if status is not None else None
     if status is None:
         return "made"
-    if _owner_and_mode(status) != (written.mode, written.uid, written.gid):
+    if _mode_and_owner(status) != (written.mode, written.uid, written.gid):
         return "changed"
     return "changed" if written.kind == "file" and contents.digest(path) != digest else None
 
@@ -205,6 +205,7 @@ def lines(all_effects: Sequence[Effect]) -> Iterator[str]:
     loud = [effect for effect in all_effects if not is_cache(effect.path)]
     last = None
     for first, verb, text in folded(loud):
+        # The position only in the first line of a call; without a verb there would be two spaces.
         position = f" ({first.place})" if first.place and first is not last else ""
         yield f"{subject(first.references)}: {verb} {text}{position}".replace(":  ", ": ")
         last = first
@@ -214,12 +215,12 @@ def lines(all_effects: Sequence[Effect]) -> Iterator[str]:
 
 
 def folded(all_effects: Sequence[Effect]) -> Iterator[tuple[Effect, str, str]]:
-    """Yield the groups of effects of each call: its first effect, a verb or "", and a text."""
+    """Yield the groups of effects of each call: its first effect, a verb, "" for a package's files, and a text."""
     by_call: dict[tuple[str, ...], list[Effect]] = {}
     for effect in all_effects:
         by_call.setdefault(effect.references, []).append(effect)
     for group in by_call.values():
-        for verb, text in _folded(group):
+        for verb, text in _folded_call(group):
             yield group[0], verb, text
 
 
@@ -234,7 +235,10 @@ def subject(references: Sequence[str]) -> str:
 
 
 def _verb(change: PathChange, verbs: Mapping[str, Verb]) -> Verb | None:
-    """Return the verb for a change of a path, or None for no change."""
+    """Return the verb for a change of a path, or None for no change. ``verbs``: path → verb of its last change so far.
+
+    The machine is unchanged outside, so a path that is missing there was made by this run.
+    """
     status = _status(change.path)
     if change.written is None or change.written.kind == "deleted":
         return "deleted" if status is not None or verbs.get(change.path) in {"made", "changed"} else None
@@ -251,19 +255,23 @@ def _status(path: str) -> os.stat_result | None:
         return None
 
 
-def _owner_and_mode(status: os.stat_result) -> tuple[int, int, int]:
+def _mode_and_owner(status: os.stat_result) -> tuple[int, int, int]:
+    """Return mode, user and group, to be compared with those of a ``Written``."""
     return status.st_mode, status.st_uid, status.st_gid
 
 
 def _differs(status: os.stat_result, written: Written) -> bool:
     """Return whether a file differs from the machine's; one that was only opened for writing does not."""
-    if _owner_and_mode(status) != (written.mode, written.uid, written.gid):
+    if _mode_and_owner(status) != (written.mode, written.uid, written.gid):
         return True
     return not stat.S_ISDIR(status.st_mode) and (status.st_size, status.st_mtime_ns) != (written.size, written.modified)
 
 
-def _folded(group: Sequence[Effect]) -> Iterator[tuple[str, str]]:
-    """Yield the groups of one call's effects: a verb or "", and a text."""
+def _folded_call(group: Sequence[Effect]) -> Iterator[tuple[str, str]]:
+    """Yield the groups of one call's effects: a verb or "", and a text.
+
+    New files are counted for each package, the files of all users and groups together, the rest for each directory.
+    """
     for package, count in Counter(
         effect.package for effect in group if effect.package and effect.verb == "made"
     ).items():

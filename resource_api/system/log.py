@@ -197,9 +197,8 @@ class Log:
             raise LogBusyError from error
         first = (self.mask_secrets,) if self.terse else (self.add_context, self.mask_secrets)
         processors = self._processors() if callable(self._processors) else self._processors
-        logger = wrap(
-            no_output() if self.output is None else self.output, [*first, *processors], bound_logger, dict
-        ).bind()
+        output = no_output() if self.output is None else self.output
+        logger = wrap(output, [*first, *processors], bound_logger, dict).bind()
         return {level: getattr(logger, method) for level, method in _METHODS.items()}
 
     def add_context(self, _logger: object, _method: str, event: EventDict) -> EventDict:
