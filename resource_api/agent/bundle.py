@@ -179,7 +179,10 @@ def _archive(members: Iterable[tuple[str, BundleFile]]) -> bytes:
 
 
 def _files(top: str) -> Iterator[tuple[str, str]]:
-    """Yield the name beneath ``top`` and the path of each file. Raise ``UsageError`` for links and special files."""
+    """Yield the name beneath ``top`` and the path of each file, outside of ``IGNORED`` directories.
+
+    Raise ``UsageError`` for links and special files.
+    """
     todo = [""]
     while todo:
         directory = todo.pop()
@@ -208,6 +211,9 @@ def _checked(name: str, path: str) -> str:
 
 
 def _read(path: str) -> BundleFile:
-    """Return a file to pack, of one byte above the limit at most; a link that was put there meanwhile is refused."""
+    """Return a file to pack; a link that was put there meanwhile is refused.
+
+    One above the limit is read to a byte above it, so that the caller sees and refuses it.
+    """
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK)) as file:
         return BundleFile(file.read(LARGEST + 1), bool(os.fstat(file.fileno()).st_mode & stat.S_IXUSR))

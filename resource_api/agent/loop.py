@@ -58,8 +58,8 @@ class Wait(NamedTuple):
 def schedule(machine: str, subject: str, period: float, splay: float | None = None) -> AgentSchedule:
     """Return the schedule of a machine, with a run within ``splay`` seconds of the beginning of each period.
 
-    The time of a run within the period is a hash of machine and subject, which spreads the machines evenly. ``splay``:
-    None for the whole period; ``subject`` distinguishes the agents of one machine.
+    The time of a run within the period is a hash of machine and subject, which spreads the machines evenly, and so is
+    the delay after a missed run. ``splay``: None for the whole period; ``subject`` distinguishes one machine's agents.
     """
     digest = sha256(f"{machine}\0{subject}".encode()).digest()
     share, another = (int.from_bytes(digest[at : at + _WORD], "big") / (1 << 64) for at in (0, _WORD))
@@ -170,8 +170,9 @@ class ThisMachine:
         self._on_killed = on_killed
         # Without -P the owner of the working directory could replace modules.
         self._argv = [sys.executable, "-P", "-m", "resource_api", *arguments]
+        #: The signals that end the agent: one that is ignored, as by nohup(1), stays so.
         self._ends = {number for number in _ENDS if signal.getsignal(number) is not signal.SIG_IGN}
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # an ignored one is not sent
         self._previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {*self._ends, signal.SIGCHLD})
 
     def now(self) -> Moment:
@@ -184,7 +185,10 @@ class ThisMachine:
             raise Stopped(info.si_signo)
 
     def run(self) -> None:
-        """Run the command and pass signals on to it. Raise ``Stopped`` after its end if one arrived."""
+        """Run the command and pass signals on to it. Raise ``Stopped`` after its end if one arrived.
+
+        A process that cannot be started is reported on standard error; the next time is waited for.
+        """
         began = time.time()
         no_input = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)]
         try:
@@ -202,14 +206,15 @@ class ThisMachine:
             sys.stderr.write(f"resource-api: a run cannot be started: {error.strerror}\n")
             return
         ended = 0
-        while not (result := os.wait4(pid, os.WNOHANG))[0]:
+        while not (result := os.wait4(pid, os.WNOHANG))[0]:  # (0, ...) while it runs
             number = signal.sigwaitinfo({*self._ends, signal.SIGCHLD}).si_signo
             if number != signal.SIGCHLD:
                 ended = number
                 with suppress(ProcessLookupError):
                     os.kill(pid, number)
-        if os.WIFSIGNALED(result[1]):
-            self._on_killed(KilledRun(os.WTERMSIG(result[1]), result[2].ru_maxrss >> 10, began))
+        _, status, usage = result
+        if os.WIFSIGNALED(status):
+            self._on_killed(KilledRun(os.WTERMSIG(status), usage.ru_maxrss >> 10, began))
         if ended:
             raise Stopped(ended)
 

@@ -61,4 +61,5 @@ def make_directory(directory: str) -> None:
 
 
 def _fail(error: OSError) -> None:
+    """Raise the error of a directory that ``os.walk`` cannot read and would otherwise skip."""
     raise error

@@ -37,7 +37,10 @@ def locked(directory: str) -> Iterator[None]:
 
 
 def record(agent: Agent, version: SourceVersion, document: Mapping[str, object], code: int, began: float) -> None:
-    """Record the end of a run for ``agent status`` and for the schedule. Raise ``OSError``."""
+    """Record the end of a run, now, for ``agent status`` and for the schedule. Raise ``OSError``.
+
+    ``document`` is the run's, ``code`` its exit code, ``began`` its beginning in seconds since 1970.
+    """
     moment = loop.now()
     run = {
         **version.fields,
@@ -82,12 +85,14 @@ def _outcome_fields(document: Mapping[str, Any], directory: str | None) -> dict[
 def _location(problem: Mapping[str, object], directory: str | None) -> str:
     """Return the location of a problem, ``site.yaml:3:1: ``, or ""."""
     file = problem.get("file")
+    if not file:
+        return ""
     parts = (str(file).removeprefix(f"{directory}/"), problem.get("line"), problem.get("column"))
-    return "".join(f"{part}:" for part in parts if part) + " " if file else ""
+    return "".join(f"{part}:" for part in parts if part) + " "
 
 
-def ended(directory: str) -> float | None:
-    """Return the end of the last run by the current boot clock, or None if unknown."""
+def last_end(directory: str) -> float | None:
+    """Return the end of the last run by the current boot clock, or None if unknown. Create the agent's directory."""
     try:
         make_directory(directory)
         run = agent_status.last_run(directory)

@@ -144,9 +144,12 @@ class Versions:
         """Use a directory, created if missing. Raise ``Untrusted``, ``StateError``, ``OSError``."""
         make_directory(f"{directory}/newest")
         self._source = source
+        #: The file with the newest version of each source, the directory of all versions' files, and the link to those
+        #: of this source's newest.
         self._record = f"{directory}/accepted.json"
         self._trees = f"{directory}/versions"
         self._link = f"{directory}/newest/{sha256(source.encode(errors='surrogateescape')).hexdigest()[:12]}"
+        #: Key of a source → its newest version.
         self._accepted = _read(self._record)
 
     @property
@@ -163,7 +166,7 @@ class Versions:
         return os.path.isdir(self.path(version))
 
     def link(self, version: Version) -> str:
-        """Return a symbolic link to a version's files, with the same path for all versions of the source.
+        """Make and return a symbolic link to a version's files, with the same path for all versions of the source.
 
         State and the no-change cache identify a manifest by its path. Raise ``OSError``.
         """
@@ -268,7 +271,10 @@ class Repository:
     """
 
     def __init__(self, path: str) -> None:
-        """Use the copy at a path, created or completed if necessary. Raise ``ResourceError``, ``OSError``."""
+        """Use the copy at a path, created or completed if necessary, and remove the locks of killed runs in it.
+
+        Raise ``ResourceError``, ``OSError``.
+        """
         self._path = path
         make_directory(path)
         for lock in Path(path).rglob("*.lock"):  # left by a killed run
@@ -292,6 +298,7 @@ class Repository:
             lines = [line for line in result.stderr.splitlines() if line.strip()]
             msg = f"commit {commit[:12]} is not signed by any key in {signers}{f': {lines[-1]}' if lines else ''}"
             raise Untrusted(msg)
+        # Good "git" signature for ann@example.org with ED25519 key SHA256:...
         signer = result.stderr.partition(" signature for ")[2].partition(" with ")[0]
         # git checks a key's validity at the date of the commit, which its author chooses.
         if signer not in signing.may_sign_now(self._signature(commit), signers):
@@ -335,9 +342,9 @@ class Repository:
 
 def _reason(error: CommandError) -> str:
     """Return the reason in the messages of git; where it only says that ssh failed, the line before that."""
-    lines = [line.strip() for line in error.stderr.splitlines() if line.strip()]
-    fatal = next((line for line in lines if line.startswith(("fatal: ", "error: "))), (lines or [str(error)])[-1])
-    preceding = lines[: lines.index(fatal)] if fatal in lines else []
+    lines = [line.strip() for line in error.stderr.splitlines() if line.strip()] or [str(error)]
+    fatal = next((line for line in lines if line.startswith(("fatal: ", "error: "))), lines[-1])
+    preceding = lines[: lines.index(fatal)]
     if fatal.startswith(_REMOTE) and preceding:
         return preceding[-1].rstrip(".")
     return fatal.removeprefix("fatal: ").removeprefix("error: ")

@@ -53,7 +53,7 @@ def find(agent: Agent) -> SourceVersion:
         versions = sources.Versions(agent.directory, agent.source.key)
     except ResourceAPIError as problem:
         return _no_version(agent, problem)
-    error = _update(agent, versions)
+    error = _accept_current(agent, versions)
     newest = versions.newest
     if newest is None or not versions.has_files(newest):
         return _no_version(agent, error)
@@ -66,8 +66,11 @@ def find(agent: Agent) -> SourceVersion:
     return SourceVersion(directory, [f"{directory}/{module}" for module in newest.modules], fields, error)
 
 
-def _update(agent: Agent, versions: Versions) -> ResourceAPIError | None:
-    """Accept the current version of the source; return the error that names the source, or None."""
+def _accept_current(agent: Agent, versions: Versions) -> ResourceAPIError | None:
+    """Accept the current version of the source into ``versions``; return the error that names the source, or None.
+
+    It is ``Untrusted`` for a version that must not be applied, otherwise ``ResourceError``.
+    """
     source = agent.source
     kind: type[ResourceAPIError] = ResourceError
     try:

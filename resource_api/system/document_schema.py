@@ -98,7 +98,10 @@ def check(name: str, source: Document, code: str) -> None:
 
 
 def find_violations(name: str, data: object) -> list[SchemaViolation]:
-    """Return the violations of the schema ``name`` in JSON data; without the library one that names the schema."""
+    """Return the violations of the schema ``name`` in JSON data, the first one of each part.
+
+    Without the library, as on a host, that is one which only names the schema.
+    """
     if accepts(load(name), data):
         return []
     try:
@@ -169,7 +172,7 @@ def _violations(error: ValidationError) -> Iterator[SchemaViolation]:
             owner = f" of {show(str(path[-1]))}" if path else ""
             hint = suggestion(name, properties) or f"known are {', '.join(properties)}"
             yield SchemaViolation((*path, name), f"unknown key {show(name)}{owner}", hint, at_key=True)
-    elif "propertyNames" in error.relative_schema_path:
+    elif "propertyNames" in error.relative_schema_path:  # then the value is a key
         yield SchemaViolation((*path, value), f"{show(value)} must be {_accepted(schema)}", at_key=True)
     else:
         yield SchemaViolation(path, f"{_subject(path, schema)} must be {_accepted(schema)}")
@@ -204,6 +207,7 @@ def _accepted(schema: Schema) -> str:
 
 
 def _listed(kinds: str | Sequence[str]) -> Sequence[str]:
+    """Return the JSON types of a keyword ``type``, which may name one or list several."""
     return [kinds] if isinstance(kinds, str) else kinds
 
 

@@ -49,7 +49,7 @@ class LineSplitter:
         return [text[:end]] if end else []
 
     def rest(self) -> list[str]:
-        """Return the incomplete line at the end; an empty list when there is none."""
+        """Return and forget the incomplete line at the end; an empty list when there is none."""
         last, self._pending, self.size = b"".join(self._pending), [], 0
         return [decode(last)] if last else []
 
@@ -76,6 +76,8 @@ class _UnclosableStream(io.TextIOWrapper):
 
 
 class _LineStream(io.RawIOBase):
+    """The stream below the text of ``line_stream``: it takes bytes and passes whole lines on."""
+
     def __init__(self, write: Callable[[str], None], descriptor: int, mask: Mask) -> None:
         self._write_line = write
         self._descriptor = descriptor
@@ -101,4 +103,5 @@ class _LineStream(io.RawIOBase):
             self._emit(line)
 
     def _emit(self, line: str) -> None:
+        """Pass a line on, with backslash escapes for bytes that are not UTF-8."""
         self._write_line(line.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"))

@@ -26,11 +26,15 @@ _CORES: Final = "/sys/devices/system/cpu/cpu[0-9]*/topology"
 
 
 def networking() -> dict[str, object]:
-    """Return the fact: the names of this host, all ``interfaces``, and the addresses of the first one but ``lo``."""
+    """Return the fact: the names of this host, all ``interfaces``, and the addresses of the primary one.
+
+    That is the first one but ``lo`` with an IPv4 address, otherwise ``lo``.
+    """
     hostname, _, domain = socket.gethostname().partition(".")
     domain = domain or socket.getfqdn().partition(".")[2]
     addresses = interfaces()
-    primary = next((i for n, i in addresses.items() if n != "lo" and "ip" in i), addresses.get("lo", {}))
+    candidates = (families for name, families in addresses.items() if name != "lo" and "ip" in families)
+    primary = next(candidates, addresses.get("lo", {}))
     fqdn = f"{hostname}.{domain}" if domain else hostname
     return {"hostname": hostname, "domain": domain, "fqdn": fqdn, "interfaces": addresses, **primary}
 
@@ -74,6 +78,7 @@ def version_6_addresses(table: str) -> dict[str, str]:
 def processors() -> dict[str, object]:
     """Return the fact: the numbers of processors and of cores, each at least 1, and the machine's instruction set."""
     directories = glob.iglob(_CORES)
+    # Processors of one core have the same list of siblings.
     cores = {_text(f"{path}/core_cpus_list") or _text(f"{path}/thread_siblings_list") for path in directories}
     return {"count": os.cpu_count() or 1, "physicalcount": len(cores - {""}) or 1, "isa": os.uname().machine}
 

@@ -66,7 +66,10 @@ def _reason(error: RequestException) -> str:
 
 
 def export(span: Span, context: TraceContext, parent: TraceContext | None) -> str:
-    """Send a trace; return the reason of a failure, or "". Arguments as for ``telemetry.send``."""
+    """Send a trace, if it is sampled; return the reason of a failure, or "". Arguments as for ``telemetry.send``.
+
+    The log of the libraries is silenced for the rest of the process: it may contain secrets of the address.
+    """
     for name in ("opentelemetry", "urllib3"):
         logging.getLogger(name).addHandler(logging.NullHandler())
         logging.getLogger(name).propagate = False
@@ -129,5 +132,6 @@ def _spans(
 
 
 def _span_context(context: TraceContext, *, is_remote: bool = False) -> SpanContext:
+    """Return the identity of a span in the form of the library; ``is_remote``: it is another process's span."""
     flags = TraceFlags(TraceFlags.SAMPLED if context.sampled else TraceFlags.DEFAULT)
     return SpanContext(int(context.trace_id, 16), int(context.span_id, 16), is_remote, flags)

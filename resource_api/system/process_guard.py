@@ -41,6 +41,7 @@ _shared_copies: Final[list[tuple[int, int]]] = []
 class _ProcessState(NamedTuple):
     """The state of this process that provider code must not change."""
 
+    #: None if it was removed.
     directory: str | None
     umask: int
     environment: dict[bytes, bytes]
@@ -57,9 +58,10 @@ def before_provider_code(function: Callable[[], None]) -> None:
 
 @contextmanager
 def protected() -> Iterator[None]:
-    """Run provider code and restore this process afterwards.
+    """Run provider code and restore this process afterwards. A forked child that leaves the block exits at once.
 
-    Inside ``shared`` only the standard descriptors are restored: a call in another thread may use the rest.
+    Functions of ``before_provider_code`` are called first, once. Inside ``shared`` only the standard descriptors are
+    restored: a call in another thread may use the rest.
     """
     while _before_code:
         _before_code.pop()()
@@ -136,7 +138,7 @@ def _process_state() -> _ProcessState:
 
 def _umask() -> int:
     """Return the umask; the system only reports it while setting another one."""
-    mask = os.umask(0o077)
+    mask = os.umask(0o077)  # narrow: another thread may create a file now
     os.umask(mask)
     return mask
 
@@ -185,6 +187,7 @@ def _restore_descriptors(copies: list[tuple[int, int]]) -> None:
 
 
 def _close(copies: list[tuple[int, int]]) -> None:
+    """Close the copies of ``_copy_descriptors``."""
     for _, copy in copies:
         os.close(copy)
 
@@ -246,6 +249,7 @@ def _audit(event: str, arguments: tuple[object, ...]) -> None:
     """Refuse writes and programs of code that may only compute; a hook of Python's audit events."""
     if not _sandbox.code:
         return
+    # The arguments of ``open`` are path, mode and flags.
     writes = event == "open" and isinstance(arguments[2], int) and arguments[2] & _WRITE_FLAGS
     if writes or event in _CHANGES:
         first = f" {arguments[0]!r}" if writes else ""
@@ -271,7 +275,10 @@ def time_limit(deadline: float, declared: float) -> AbstractContextManager[None]
 
 @contextmanager
 def _alarm(seconds: float, message: str) -> Iterator[None]:
-    """Raise ``ResourceError`` in the block after some seconds, by a signal; for the main thread."""
+    """Raise ``ResourceError`` in the block after some seconds, by a signal; for the main thread.
+
+    Do nothing where the embedding program uses the alarm itself.
+    """
     if signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL or signal.getitimer(signal.ITIMER_REAL)[0]:
         yield
         return
@@ -319,5 +326,5 @@ def _asynchronous(seconds: float, message: str) -> Iterator[None]:
     finally:
         with lock:
             is_running = False
-            set_exception(thread, None)
+            set_exception(thread, None)  # one that was set and not yet raised
         timer.cancel()

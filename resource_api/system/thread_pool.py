@@ -44,10 +44,12 @@ class ThreadPool:
         # It knows its owner: a signal handler may raise while the lock is being released or acquired.
         self._lock = RLock()
         self._tasks: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
-        # ``put`` is safe in a signal handler that has interrupted a ``get`` of the same queue.
+        # None requests the grace period. ``put`` is safe in a signal handler that has interrupted a ``get`` of it.
         self._results: SimpleQueue[_Result | None] = SimpleQueue()
         self._threads: list[Thread] = []
+        #: The number of started tasks whose results ``next`` has not returned.
         self._running = 0
+        #: The end of the grace period, None before it begins.
         self._deadline: float | None = None
         self._abandoned = False
 
@@ -66,7 +68,7 @@ class ThreadPool:
         if self._abandoned:
             return
         with suppress(RuntimeError):  # it is not held any more
-            while True:
+            while True:  # more than once: ``_acquire`` repeats after an exception of a signal handler
                 self._lock.release()
         for thread in self._threads:
             while thread.is_alive():
@@ -162,10 +164,11 @@ class ThreadPool:
             self._begin_grace_period()
 
     def _begin_grace_period(self) -> None:
+        """Set the end of the grace period, unless it has begun before."""
         self._deadline = self._deadline or time.monotonic() + GRACE
 
     def _abandon(self) -> NoReturn:
-        """Give up all running tasks. Raise ``Abandoned``."""
+        """Give up all running tasks, whose threads wait for the lock forever. Raise ``Abandoned``."""
         self._abandoned = True
         self._running = 0
         raise Abandoned

@@ -135,7 +135,7 @@ def run(context: click.Context, /, **settings: Any) -> int:
             at = time.strftime("%H:%M:%S UTC", time.gmtime(time.time() + seconds))
             click.echo(f"The next run is at {at}, in {rough_duration(seconds)}.", err=True)
 
-    stopped = loop.run_until_stopped(schedule, machine, run_records.ended(_directory(settings)), on_wait)
+    stopped = loop.run_until_stopped(schedule, machine, run_records.last_end(_directory(settings)), on_wait)
     return 128 + stopped
 
 

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 #: Bytes of a tar block. A complete tar file ends with an empty one.
 _BLOCK: Final = 512
+#: Fields of a header in a tar file (tar(5)): the size in octal digits, the kind, and a constant.
+_SIZE, _KIND, _MAGIC = slice(124, 136), slice(156, 157), slice(257, 262)
 #: Kinds of headers in a tar file: those that describe the next header, and those that are followed by content.
 _EXTENSIONS: Final = (b"x", b"g", b"L", b"K", b"X")
 _WITH_CONTENT: Final = (b"0", b"\0", b"7")
@@ -62,7 +64,9 @@ class _Bounded:
         self._file = file
         self._largest_read = largest_read
         self._headers_left = headers
+        #: Whether headers are being read, not the content of a member.
         self.in_headers = True
+        #: The bytes of the last read.
         self.last = b""
 
     def read(self, size: int = -1) -> bytes:
@@ -114,6 +118,7 @@ def _tar(file: BinaryIO | gzip.GzipFile, limits: Limits) -> Iterator[Member]:
             stream.in_headers = False
             yield _from_tar(archive, info)
             stream.in_headers = True
+        # The end is an empty block, at which the library stops reading.
         if len(stream.last) != _BLOCK or stream.last.strip(b"\0"):
             msg = "it breaks off in the middle"
             raise ResourceError(msg)
@@ -122,11 +127,12 @@ def _tar(file: BinaryIO | gzip.GzipFile, limits: Limits) -> Iterator[Member]:
 def _refuse_many(file: BinaryIO | gzip.GzipFile, most: int) -> None:
     """Raise ``ResourceError`` for more than ``most`` members, counted by their headers without other checks.
 
-    That takes a thirtieth of the time of the checks. Counting stops at an uncommon header.
+    That takes a thirtieth of the time of the checks. Counting stops at an uncommon header. The file is at its beginning
+    afterwards.
     """
     count = 0
-    while len(header := file.read(_BLOCK)) == _BLOCK and header[257:262] == b"ustar":
-        kind, digits = header[156:157], header[124:136].strip(b" \0")
+    while len(header := file.read(_BLOCK)) == _BLOCK and header[_MAGIC] == b"ustar":
+        kind, digits = header[_KIND], header[_SIZE].strip(b" \0")
         count += kind not in _EXTENSIONS
         if count > most:
             msg = f"it has more than {most} members"
@@ -134,7 +140,8 @@ def _refuse_many(file: BinaryIO | gzip.GzipFile, most: int) -> None:
         if kind in _WITH_CONTENT or kind in _EXTENSIONS:
             if digits.strip(b"01234567"):
                 break
-            file.seek(-(-int(digits or b"0", 8) // _BLOCK) * _BLOCK, os.SEEK_CUR)
+            blocks = -(-int(digits or b"0", 8) // _BLOCK)  # rounded up
+            file.seek(blocks * _BLOCK, os.SEEK_CUR)
     file.seek(0)
 
 
@@ -190,6 +197,7 @@ def _from_zip(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Member:
 
 
 def _name(raw: str) -> str:
+    """Return the name of a member in its usual form. Raise ``ResourceError`` for one that leads out of the archive."""
     try:
         return member_name(raw)
     except ValueError as error:

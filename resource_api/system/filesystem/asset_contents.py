@@ -69,10 +69,12 @@ class AssetReader:
         return KINDS[spec.word](digest, spec.origin, spec.source, read)
 
     def _find_text(self, spec: ContentSpec, _path: str) -> Source:
+        """Return the source of a text in the manifest."""
         raw = str(spec.source).encode()
         return sha256(raw).hexdigest(), partial(io.BytesIO, raw)
 
     def _find_file(self, spec: ContentSpec, path: str) -> Source:
+        """Return the source of a file: its bytes or, for an archive, its members, which are verified when opened."""
         digest = self._digests.get(path)
         if digest is None:
             digest = self._digests[path] = _digest(path)
@@ -81,6 +83,7 @@ class AssetReader:
         return digest, partial(_file_members, partial(_open_verified, path, digest))
 
     def _find_url(self, spec: ContentSpec, _path: str) -> Source:
+        """Return the source of a URL, whose SHA-256 is declared: nothing is downloaded yet."""
         download.check(spec.source)
         fetch = partial(self._download, spec.source, spec.sha256)
         return spec.sha256, fetch if spec.word == "asset" else partial(_file_members, fetch)
@@ -93,6 +96,7 @@ class AssetReader:
         return download.reopen(self._downloads[digest])
 
     def _find_directory(self, _spec: ContentSpec, path: str) -> Source:
+        """Return the source of an archive that is a directory: the digest covers names, kinds, modes and contents."""
         listing = self._listings.get(path)
         if listing is None:
             listing = self._listings[path] = list_directory(path)
@@ -100,6 +104,7 @@ class AssetReader:
         return digest, lambda limits: checked_members(_opened_members(path, listing), limits)
 
     def _find_files(self, spec: ContentSpec, _path: str) -> Source:
+        """Return the source of an archive that the manifest declares as name → content."""
         digest = _combined_digest([[name, content.word, content.sha256] for name, content in spec.source])
         return digest, lambda limits: checked_members(_nested_members(spec.source, limits), limits)
 
@@ -117,6 +122,7 @@ class SentReader(AssetReader):
         self._beneath = tuple(f"{directory}/" for directory in directories)
 
     def _find_file(self, spec: ContentSpec, path: str) -> Source:
+        """Return the source of a file that the controller has sent, or of this machine's."""
         if path.startswith(self._beneath):
             return super()._find_file(spec, path)
         raw = self._content(spec, path)
@@ -163,7 +169,7 @@ class VerifiedFile(io.RawIOBase):
         count = self._file.readinto(buffer) or 0
         self._digest.update(memoryview(buffer)[:count])
         if not count and len(buffer) and self._digest.hexdigest() != self._expected:
-            raise _changed(self._path)
+            raise _changed_error(self._path)
         return count
 
     def close(self) -> None:
@@ -178,11 +184,11 @@ def open_regular(path: str) -> io.FileIO:
 
 
 def _open_verified(path: str, digest: str) -> BinaryIO:
-    """Open a file for random access; its SHA-256 is compared first."""
+    """Open a file for random access; its SHA-256 is compared first. Raise ``OSError``, ``ResourceError``."""
     file = open_regular(path)
-    if _checked(file, path) != digest:
+    if _checked_digest(file, path) != digest:
         file.close()
-        raise _changed(path)
+        raise _changed_error(path)
     file.seek(0)
     return file
 
@@ -190,10 +196,10 @@ def _open_verified(path: str, digest: str) -> BinaryIO:
 def _digest(path: str) -> str:
     """Return the SHA-256 of a regular file. Raise ``OSError``, and ``ResourceError`` for one that is too large."""
     with open_regular(path) as file:
-        return _checked(file, path)
+        return _checked_digest(file, path)
 
 
-def _checked(file: io.FileIO, path: str) -> str:
+def _checked_digest(file: io.FileIO, path: str) -> str:
     """Return the SHA-256 of an open file. Raise ``ResourceError`` for one that is too large."""
     if os.fstat(file.fileno()).st_size > LARGEST:
         msg = f"{path} is larger than {LARGEST >> 30} GiB"
@@ -206,7 +212,8 @@ def _combined_digest(members: list[list[object]]) -> str:
     return sha256(json.dumps(members, separators=(",", ":")).encode()).hexdigest()
 
 
-def _changed(path: str) -> ResourceError:
+def _changed_error(path: str) -> ResourceError:
+    """Return the error for a file whose SHA-256 is not the one that this run has computed before."""
     return ResourceError(f"{path} has changed since this run read it first")
 
 

@@ -91,6 +91,7 @@ class BackupStore:
         make_directory(f"{directory}/{_CONTENTS}")
         self.directory: Final = directory
         self._batch = files.Batch()
+        #: The backups that are not in the index yet.
         self._pending: list[Backup] = []
         #: The SHA-256 of the contents that this run has stored, and their total size in bytes.
         self._stored: set[str] = set()
@@ -114,7 +115,8 @@ class BackupStore:
     def keep(self, path: str) -> None:
         """Back up the file at the absolute ``path``, or all files of a directory, except links and special files.
 
-        The backups are durable after ``flush``. Raise ``OSError``, and ``ResourceError`` above ``MAX_SIZE``.
+        Nothing is backed up for a missing file. The backups are durable after ``flush``. Raise ``OSError``, and
+        ``ResourceError`` above ``MAX_SIZE``.
         """
         with Directories() as directories:
             try:
@@ -171,7 +173,7 @@ class BackupStore:
             for path, error in self._batch.flush():
                 error.filename = path
                 raise error
-            for digest in {backup.sha256 for backup in self._pending}:
+            for digest in {backup.sha256 for backup in self._pending}:  # another run may have removed one as expired
                 os.stat(self._content_path(digest))
             self._append(_encoded(self._pending))
             os.fsync(directory)
@@ -208,6 +210,7 @@ class BackupStore:
             files.replace(backup.path, parts, mode=backup.mode, uid=backup.uid, gid=backup.gid)
 
     def _content_path(self, digest: str) -> str:
+        """Return the path of the stored content with a SHA-256."""
         return f"{self.directory}/{_CONTENTS}/{digest}"
 
     def _expire(self) -> None:
@@ -243,6 +246,7 @@ def _encoded(backups: Iterable[Backup]) -> bytes:
 
 
 def _opener(path: str, flags: int) -> int:
+    """Open a file for ``open``, created for the owner alone; no link is followed."""
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 

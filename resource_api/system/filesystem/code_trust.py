@@ -154,7 +154,7 @@ class CodeTrust:
         return _Target(here, "" if self._is_exempt(here) else reason)
 
     def _check_alias(self, path: str) -> str:
-        """Check, once for each directory, that the alias of one above ``path`` still leads there and nowhere else."""
+        """Check that the alias of a directory above ``path`` still leads there; a checked alias is forgotten."""
         for directory, alias in list(self._aliases.items()):
             if not path.startswith(f"{directory}/"):
                 continue
@@ -167,6 +167,7 @@ class CodeTrust:
         return ""
 
     def _is_exempt(self, path: str) -> bool:
+        """Return whether a path is an exempt directory or beneath one."""
         return any(f"{path}/".startswith(directory) for directory in self._exempt)
 
     def _status(self, path: str, *, last: bool = False) -> os.stat_result:
@@ -250,10 +251,12 @@ def _sudo_user() -> Iterable[int]:
 
 
 def _describe(path: str, status: os.stat_result) -> str:
+    """Return owner and mode as a text, to which the reason is added."""
     return f"'{path}' belongs to {_user_name(status.st_uid)} and has mode {stat.S_IMODE(status.st_mode):04o}"
 
 
 def _user_name(uid: int) -> str:
+    """Return the name of a user for messages, or the number if it has none."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -261,6 +264,7 @@ def _user_name(uid: int) -> str:
 
 
 def _group_name(gid: int) -> str:
+    """Return the quoted name of a group for messages, or the number if it has none."""
     try:
         return f"'{grp.getgrgid(gid).gr_name}'"
     except KeyError:

@@ -110,6 +110,7 @@ class Directories:
 
     def __init__(self) -> None:
         """Start without an open directory."""
+        #: By the path that was asked for, which may contain links: two paths may have one directory.
         self._open: dict[str, Directory] = {}
 
     def __enter__(self) -> Self:
@@ -228,7 +229,7 @@ class Directories:
         """Return the directory ``name`` in an open one. Raise ``NotADirectoryError`` for a link: it is not followed."""
         path = here.beneath(name)
         directory = self._open.get(path)
-        if directory is None or directory.path != path:
+        if directory is None or directory.path != path:  # the latter was asked for through a link
             directory = self._open[path] = _directory(os.open(name, _PATH, dir_fd=here.fd), path, here)
         return directory
 
@@ -261,13 +262,14 @@ def _is_own_link(here: Directory, name: str) -> bool:
 
 
 def _untrusted(path: str) -> OSError:
+    """Return the error, ELOOP, for a link that another user could have put at ``path``."""
     return OSError(
         errno.ELOOP, "a symbolic link on the path is not followed: other users can write to its directory", path
     )
 
 
 def state_directory(environment: Mapping[str, str]) -> str:
-    """Return the path of the directory; it need not exist.
+    """Return the path of the directory for the default state and files beside it; it need not exist.
 
     A relative ``XDG_STATE_HOME`` is ignored (XDG Base Directory Specification 0.8). Raise ``UsageError`` when there is
     no home directory.

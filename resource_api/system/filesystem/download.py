@@ -54,6 +54,7 @@ def fetch(url: str, digest: str = "", *, largest: int = LARGEST, timeout: float 
         file.seek(0)
     except (OSError, HTTPException) as error:
         file.close()
+        # An ``HTTPError`` says more than its reason; an ``URLError`` has a text or the error of the system.
         reason = None if isinstance(error, HTTPError) else getattr(error, "reason", None)
         words = reason if isinstance(reason, str) else describe_error(reason or error, "")
         msg = f"{url} cannot be fetched: {words or type(error).__name__}"
@@ -71,7 +72,7 @@ def reopen(file: BinaryIO) -> BinaryIO:
 
 
 def _transfer(url: str, file: BinaryIO, expected: str, largest: int, timeout: float) -> None:
-    """Write the content of ``url`` to ``file``."""
+    """Write the content of ``url`` to ``file``. Raise as ``fetch`` does, with the libraries' errors as they are."""
     from hashlib import sha256
 
     digest, size, end = sha256(), 0, time.monotonic() + timeout

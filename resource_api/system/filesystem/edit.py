@@ -98,7 +98,10 @@ def edit(
 
 
 def _read_version(path: str) -> _Version:
-    """Return a file's content with its identity, by which a change between reading and writing is detected."""
+    """Return a file's content with its identity, by which a change between reading and writing is detected.
+
+    Raise ``OSError`` unless it is a regular file of up to 16 MiB, or missing.
+    """
     with Directories() as directories:
         directory, name = directories.follow(path)
         path = directory.beneath(name)
@@ -222,10 +225,12 @@ def _without_end(line: bytes) -> bytes:
 
 
 def _text(line: bytes) -> str:
+    """Return a line without its end as text, with surrogate escapes for bytes that are not UTF-8."""
     return _without_end(line).decode("utf-8", "surrogateescape")
 
 
 def _bytes(text: str) -> bytes:
+    """Return the bytes of a line, without its end. Raise ``ValueError`` for a text with a newline."""
     if "\n" in text:
         msg = f"a line cannot hold a line break: {text!r}"
         raise ValueError(msg)

@@ -60,10 +60,11 @@ class TemporaryNames:
         """Start a batch."""
         self._token = f"{os.getpid()}.{os.urandom(4).hex()}"
         self._count = 0
+        #: Paths of directories without temporary files of crashed batches.
         self._swept: set[str] = set()
 
     def name(self, directory: Directory, name: str) -> str:
-        """Return an unused temporary name in ``directory`` for a file with the final name ``name``."""
+        """Return an unused temporary name in ``directory`` for a file with the final name ``name``; see the class."""
         if directory.path not in self._swept:
             self._swept.add(directory.path)
             sweep(directory)
@@ -155,6 +156,7 @@ class PendingFlush:
     def __init__(self, directories: Directories) -> None:
         """Start without changes; ``directories`` opens the directories to flush."""
         self._directories = directories
+        #: The number of files since the last ``flush_files``.
         self._files = 0
         #: Filesystems with unflushed files, each with a directory on it that was opened before the change.
         self._filesystems: dict[int, int] = {}
@@ -162,7 +164,7 @@ class PendingFlush:
         self._changed: dict[str, None] = {}
 
     def file(self, fd: int, directory: Directory) -> None:
-        """Flush an open file in ``directory`` now, or one of many files in ``flush_files``."""
+        """Flush an open file in ``directory`` now; after ``FEW`` files, its filesystem in ``flush_files`` instead."""
         self._files += 1
         if self._files <= FEW:
             os.fsync(fd)
@@ -277,7 +279,10 @@ def write_new(path: str, content: bytes, mode: int | None = None) -> None:
 
 
 class _Staged(NamedTuple):
-    """A complete file under a temporary name, to be renamed by ``flush``, or a content that overwrites a file."""
+    """A complete file under a temporary name, to be renamed by ``flush``, or a content that overwrites a file.
+
+    With a content, ``temporary`` is empty. ``old`` is the status of the regular file that it replaces, or None.
+    """
 
     path: str
     directory: str
@@ -396,7 +401,7 @@ class Batch:
         self._pending.entries(directory.path)
 
     def _create_directory_aside(self, directory: Directory, name: str, temporary: str, should: Permissions) -> None:
-        """Create a directory with its final rights under a temporary name, then rename it."""
+        """Create a directory with its final rights in a private one, ``temporary``, then move it to its name."""
         os.mkdir(temporary, 0o700, dir_fd=directory.fd)
         try:
             with opened(temporary, DIRECTORY_FLAGS, directory.fd) as aside:
@@ -552,7 +557,7 @@ class Batch:
         return failed
 
     def _appear(self, staged: _Staged) -> None:
-        """Rename a file into place, or overwrite the one that cannot be replaced."""
+        """Rename a file into place, or overwrite the one that cannot be replaced. Raise ``OSError``."""
         directory = self.directories.reach(staged.directory)
         content = staged.content
         if content is None:
@@ -561,6 +566,7 @@ class Batch:
             except OSError as error:
                 if error.errno != errno.EBUSY or staged.old is None:
                     raise
+                # A mount point: its file gets the content of the temporary one.
                 with os.fdopen(os.open(staged.temporary, READ_FLAGS, dir_fd=directory.fd), "rb") as file:
                     content = file.read()
             else:

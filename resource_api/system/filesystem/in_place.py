@@ -70,7 +70,7 @@ def locked_path(path: str, *, removed: bool = False) -> str:
 
 
 def _is_locked(path: str) -> bool:
-    """Return whether a file or directory has such an attribute; most filesystems of the kernel have none."""
+    """Return whether a file or directory is immutable or append-only; False also where that cannot be read."""
     attributes = bytearray(struct.calcsize("l"))
     with suppress(OSError), opened(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC) as fd:
         fcntl.ioctl(fd, _GET_ATTRIBUTES, attributes)

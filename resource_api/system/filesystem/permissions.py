@@ -204,6 +204,7 @@ def _may_inherit(fd: int, should: Permissions, parent: int) -> bool:
 
 
 def _replaced(name: str) -> OSError:
+    """Return the error, EAGAIN, for a file that is no longer the one whose status was read."""
     return OSError(errno.EAGAIN, "it has been replaced meanwhile", name)
 
 
@@ -275,6 +276,7 @@ def group_id(owner: str | int) -> int:
 
 
 def _owner_id(owner: str | int, kind: str, find: Callable[[str], int]) -> int:
+    """Return the number of an owner, by ``find`` for a name. Raise ``ResourceError`` for an unknown name."""
     if (number := owner_number(owner)) is not None:
         return number
     try:

@@ -41,7 +41,7 @@ def mounts_beneath(directory: Directory) -> set[str]:
 def mount_id(fd: int) -> int:
     """Return the number of an open file's mount (proc_pid_fdinfo(5)), which distinguishes bind mounts."""
     with open(f"/proc/self/fdinfo/{fd}", encoding="ascii") as file:
-        return next(int(line[7:]) for line in file if line.startswith("mnt_id:"))
+        return next(int(line.removeprefix("mnt_id:")) for line in file if line.startswith("mnt_id:"))
 
 
 def unmount(directory: Directory, name: str) -> None:

@@ -182,7 +182,7 @@ def unpack(path: str, archive: Archive, options: UnpackOptions, record: UnpackRe
         _remove_members(batch, path, [*turned, *below], before.created)  # a directory must be empty to be removed
         for member in _members(archive, options):
             _write_member(batch, path, member, after)
-        for failed, error in batch.flush():
+        for failed, error in batch.flush():  # the first one
             error.filename = failed
             raise error
         _remove_members(batch, path, gone, before.created)
@@ -220,7 +220,10 @@ def _state(member: Member, options: UnpackOptions) -> MemberState:
 def _check_conflicts(
     directories: Directories, path: str, members: Mapping[str, MemberState], before: UnpackRecord, *, force: bool
 ) -> None:
-    """Raise ``ResourceError`` if unpacking would destroy a file that did not come from an archive."""
+    """Raise ``ResourceError`` if unpacking would destroy a file that did not come from an archive.
+
+    A file that is already as in the archive is taken over. ``force``: other files and links are replaced, too.
+    """
     conflicts: list[str] = []
     for name, state in members.items():
         status = _stat(directories, path, name)
@@ -258,8 +261,12 @@ def _has_other_content(directories: Directories, path: str, name: str, before: U
 
 
 def _remove_members(batch: files.Batch, path: str, names: Iterable[str], created: Collection[str]) -> None:
-    """Remove members, the deepest first; directories only if they are in ``created`` and empty by then."""
+    """Remove members, the deepest first; directories only if they are in ``created`` and empty by then.
+
+    Raise ``OSError``: EBUSY for a member that a mount hides.
+    """
     mounted = tuple(f"{point}/" for point in _mounted(batch.directories, path))
+    # The depth of "", the directory itself, is 0; that of "a" is 1.
     for name in sorted(names, key=lambda name: (name.count("/") + bool(name), name), reverse=True):
         if mounted and f"{name}/".startswith(mounted):
             raise OSError(errno.EBUSY, "a filesystem is mounted there", _member_path(path, name))
@@ -307,6 +314,7 @@ def _as_unpacked(directories: Directories, path: str, name: str, record: UnpackR
 
 
 def _member_path(path: str, name: str) -> str:
+    """Return the path of a member of the directory at ``path``, whose own name is empty."""
     return f"{path}/{name}" if name else path
 
 

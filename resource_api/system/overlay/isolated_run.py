@@ -52,7 +52,7 @@ class ProcessLimit:
     """
 
     def __init__(self) -> None:
-        """Open the settings of this machine; change nothing."""
+        """Open the settings of this machine; change nothing. The descriptors stay open until the process ends."""
         # Open until the end, so that a second look-up of the same setting finds the same inode.
         self._pid_max = os.open(f"/proc/{_PID_MAX}", os.O_RDONLY)
         self._name = f"{_NAME}{os.getpid()}.{os.urandom(4).hex()}"
@@ -132,6 +132,7 @@ def _remove_leftovers(parent: int) -> None:
 
 
 def _write(path: str, text: str, directory: int | None = None) -> None:
+    """Write a setting of the kernel, whose path starts at the open ``directory`` if given. Raise ``OSError``."""
     with opened(path, os.O_WRONLY, directory) as descriptor:
         os.write(descriptor, text.encode())
 
@@ -148,7 +149,7 @@ class Signals(NamedTuple):
     mask: Collection[int]
 
     def restore(self) -> None:
-        """Install them in this process."""
+        """Install the handlers and the mask in this process."""
         for number, handler in self.handlers.items():
             # None: the handler was not installed by Python.
             signal.signal(number, signal.SIG_DFL if handler is None else handler)

@@ -75,11 +75,12 @@ def mounts() -> Sequence[Mount]:
 def _parse(line: str) -> Mount:
     """Return a line of ``/proc/self/mountinfo`` (proc(5)) as a mount."""
     of_mount, _, of_file_system = line.partition(" - ")
-    fields, (kind, _, options, *_) = of_mount.split(" "), of_file_system.split()
+    _id, _parent, _device, _root, escaped_path, mount_options, *_ = of_mount.split(" ")
+    kind, _source, file_system_options, *_ = of_file_system.split()
     flags = 0
-    for option in (*fields[5].split(","), *options.split(",")):
+    for option in (*mount_options.split(","), *file_system_options.split(",")):
         flags |= _FLAGS.get(option, 0)
-    path = os.fsencode(fields[4]).decode("unicode_escape").encode("latin-1")
+    path = os.fsencode(escaped_path).decode("unicode_escape").encode("latin-1")
     return Mount(os.fsdecode(path), kind, flags)
 
 
@@ -190,7 +191,7 @@ def _overlay(path: str, flags: int, options: str) -> None:
     if os.geteuid() == 0:  # all files of another user's overlay belong to that user
         os.chown(upper, status.st_uid, status.st_gid)
     os.chmod(upper, _mode(path))
-    os.symlink(path, f"{layer}/lower")
+    os.symlink(path, f"{layer}/lower")  # tells ``written_files`` where the layer belongs
     # A descriptor, because commas separate the options of a mount, and a path may contain one.
     with opened(path, os.O_PATH) as descriptor:
         layers = f"lowerdir=/proc/self/fd/{descriptor},upperdir={upper},workdir={work}"

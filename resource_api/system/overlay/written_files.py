@@ -78,7 +78,7 @@ def _walk(directory: str, lower: str) -> Iterator[tuple[str, Written]]:
 
 
 def _written(status: os.stat_result) -> Written:
-    """Return a file of the writable layer, where a character device 0:0 stands for a deletion."""
+    """Return the ``Written`` of a file in an upper layer, where a character device 0:0 stands for a deletion."""
     mode_and_owner = status.st_mode, status.st_uid, status.st_gid
     if stat.S_ISDIR(status.st_mode):
         # No version: writing a file in a directory changes the directory's times too.
