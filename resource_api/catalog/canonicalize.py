@@ -56,7 +56,7 @@ def find_suspect(provider: ProviderFunctions, resources: Sequence[Mapping[str, o
     """Return the indices of the resources that may violate their type; ``check_values`` decides.
 
     All other resources have only declared attributes, all mandatory ones, and accepted values. Values are checked by
-    column, because thousands of resources have the same attributes.
+    column, because thousands of resources have the same attributes. Accepted texts are kept in ``provider``.
     """
     definition, accepted_texts = provider.definition, provider.accepted_texts
     accepts, unrestricted = definition.accepts, definition.unrestricted_types
@@ -210,10 +210,12 @@ def _call_canonicalize(
 
 
 def _declared(resource: Resource) -> Resource:
+    """Return the attributes that have a value."""
     return {name: value for name, value in resource.items() if value is not None}
 
 
 def _call_for_one(provider: ProviderFunctions, resource: Resource) -> Resource | Exception:
+    """Return the answer of ``canonicalize`` for one resource, or the exception that it raises."""
     assert provider.canonicalize is not None
     try:
         return provider.canonicalize([resource])[0]

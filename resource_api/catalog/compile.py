@@ -227,7 +227,7 @@ def _catalog(manifest: Manifest, table: ResourceTable, order: Order, scope: Scop
         if len(firsts) > 1:
             requires[index] = list(dict.fromkeys(firsts))
     automatic = {(index_of[edge.first], index_of[edge.then]) for edge in order.edges if edge.automatic}
-    if automatic:
+    if automatic:  # only pairs that no explicit edge joins too
         automatic -= {(index_of[edge.first], index_of[edge.then]) for edge in order.edges if not edge.automatic}
     pairs = (
         f"{table.entries[edge.first].reference} before {table.entries[edge.then].reference}" for edge in order.yielded
@@ -341,7 +341,10 @@ class _EdgeBuilder:
         return self._table.components.get(reference.parse(declared.parent)) if declared.parent else None
 
     def _host(self, declared: Entry | ComponentInstance) -> Entry | None:
-        """Return the resource of ``deleted_with``, or None where it is undeclared or inherited from a component."""
+        """Return the resource of ``deleted_with``, or None where it is undeclared or inherited from a component.
+
+        Report an invalid one.
+        """
         text, outer = declared.meta.lifecycle.deleted_with, self._component_around(declared)
         if not text or (outer is not None and outer.meta.lifecycle.deleted_with == text):
             return None
@@ -356,11 +359,11 @@ class _EdgeBuilder:
         return self._table.find(name)
 
     def _resolve(self, declared: Entry | ComponentInstance, word: str, text: str) -> Sequence[Entry]:
-        """Return the resources of a reference in a metaparameter; report an invalid reference."""
+        """Return the resources of a reference in a metaparameter; report an invalid one, note one that is left out."""
         try:
             name = reference.parse(text)
         except ValueError as error:
-            hint = _split(text) or self._by_title(text, declared)
+            hint = _list_hint(text) or self._by_title(text, declared)
             self._error(declared, word, f"{word}: {error}", "reference", hint)
             return ()
         if (component := self._table.components.get(name)) is not None:
@@ -378,7 +381,7 @@ class _EdgeBuilder:
         if target is None:
             if not self._table.is_broken(name.type):
                 names = () if self._diagnostics.many else self._table.references()
-                hint = _split(text) or suggestion(str(name), map(str, names)) or suggestion(name.type, (), "type")
+                hint = _list_hint(text) or suggestion(str(name), map(str, names)) or suggestion(name.type, (), "type")
                 if {"*", "?"}.intersection(name.title):
                     hint = "no title of a declared resource matches" if name.type in self._types else hint or _NO_TYPE
                 self._error(declared, word, f"{word}: unknown resource '{name}'", "unknown_resource", hint)
@@ -479,8 +482,8 @@ def _declared_titles(titles: str | Sequence[str], should: Mapping[str, object]) 
                 yield str(item)
 
 
-def _split(text: str) -> str:
-    """Return the hint for text with more than one reference, as ``Package[a], Package[b]``."""
+def _list_hint(text: str) -> str:
+    """Return the hint for text with more than one reference, as ``Package[a], Package[b]``, or an empty string."""
     parts = [f'"{part.strip()}"' for part in text.replace("],", "],\n").replace(",\n", "\n").split("\n")]
     return f"write a list: [{', '.join(parts)}]" if len(parts) > 1 else ""
 
@@ -498,7 +501,7 @@ def declaration_problems(
     diagnostics = Diagnostics(manifest)
     scope = Scope(manifest, {}, {})
     table = ResourceTable(scope, Definitions(lambda name: ProviderFunctions(find_type(name), {})))
-    table.empty += resources
+    table.empty += resources  # as if no resource were made of them: only their literal values are checked
     Evaluator(table, diagnostics, scope).check_without_resource()
     for declared in resources:
         for name, value in declared.attributes.items():

@@ -33,9 +33,10 @@ class Diagnostics:
         self.manifest = manifest
         self.problems = list(problems)
         self.warnings: list[Problem] = []
-        #: The problems of defaults, and the indices of those that repeat one for another resource.
+        #: File, type, key and message of each error of a default; file, key, attribute and message of an element's.
         self._of_defaults: set[tuple[str, str, str | None, str]] = set()
         self._of_elements: set[tuple[str, str, str | None, str]] = set()
+        #: The indices of the ``problems`` that repeat one of these for another resource: they are not shown.
         self._repeated: set[int] = set()
         #: Position and code → the indices of the errors of elements there.
         self._by_position: dict[tuple[str, int, int, str], list[int]] = {}
@@ -51,7 +52,7 @@ class Diagnostics:
         problems, hidden = list(self.problems), set(self._repeated)
         for indices in self._by_position.values():
             if rest := indices[_SHOWN:]:
-                last = problems[indices[_SHOWN - 1]]
+                last = problems[indices[_SHOWN - 1]]  # its message ends with the element in brackets
                 problems[indices[_SHOWN - 1]] = last._replace(message=f"{last.message[:-1]}, and {len(rest):,} more)")
                 hidden.update(rest)
         return [*(problem for at, problem in enumerate(problems) if at not in hidden), *self.warnings]
@@ -72,7 +73,7 @@ class Diagnostics:
         self.add_of_attribute(entry, Problem(attribute, message, code=code, hint=hint))
 
     def unknown_attribute(self, entry: Entry, attribute: str, names: Collection[str]) -> None:
-        """Add the error that a resource has no ``attribute``, with the nearest of ``names`` as a suggestion."""
+        """Add the error that a resource has no ``attribute``; keep the nearest of ``names`` for ``suggested``."""
         word, hint = suggested_word(attribute, names, "attribute", entry.definition.name)
         self._suggested.setdefault(entry.index, set()).add(word)
         self.resource_error(entry, attribute, f"unknown attribute '{attribute}'", "unknown_attribute", hint)

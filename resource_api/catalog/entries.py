@@ -173,7 +173,7 @@ class EntryBuilder:
             self._diagnostics.resource_error(entry, "implementation", message, "provider", hint)
 
     def _check_lifecycle(self, entry: Entry) -> None:
-        """Report unknown attributes in ``lifecycle``: to ignore one would have no effect."""
+        """Write the attributes in ``lifecycle`` as the type has them; report unknown ones, which have no effect."""
         lifecycle, definition = entry.meta.lifecycle, entry.definition
         self._check_former_names(entry)
         if definition.spelt:
@@ -209,6 +209,7 @@ class EntryBuilder:
             return f"its data type {attribute.datatype.text} has no parts"
         defaults = self._diagnostics.manifest.defaults_of(entry.declaration)
         stated = entry.declaration.attributes.get("ensure", defaults.get("ensure"))
+        # Ignored, an absence or one that an expression decides keeps what exists.
         is_kept = stated == "absent" or (type(stated) is str and "${" in stated)
         if name == "ensure" and not is_kept and len(_words(attribute.datatype) - {"absent"}) == 1:
             return "what exists is present, and what does not is created"
@@ -310,7 +311,7 @@ def _words(datatype: DataType) -> set[str | bool | None]:
 
 
 def _meant(entry: Entry, key_paths: Sequence[str]) -> Sequence[str]:
-    """Return key paths with the names of attributes as their type has them."""
+    """Return key paths with the names of attributes as their type has them: ``timeout_.x`` as ``timeout.x``."""
     heads = [(attribute_of(text), text) for text in key_paths]
     return tuple(entry.definition.attribute_spelt(head) + text[len(head) :] for head, text in heads)
 

@@ -79,7 +79,7 @@ class ValueKinds:
         return _within(attribute.datatype.leaves, path.keys[1:]) if attribute is not None else ()
 
     def _as_written(self, written: object, keys: tuple[str, ...]) -> Kinds:
-        """Return the data types at ``keys`` in a named value or an output."""
+        """Return the data types at ``keys`` in a named value or an output; none if unknown."""
         while keys and type(written) in {dict, list}:
             written, keys = _item(written, keys[0]), keys[1:]
         parsed = parse(written) if type(written) is str and "${" in written else written
@@ -94,6 +94,7 @@ class ValueKinds:
 
 
 def _item(written: Any, key: str) -> Any:
+    """Return the part under a key of a mapping or an index of a list, or None if there is none."""
     if type(written) is dict:
         return written.get(key)
     return written[int(key)] if key.lstrip("-").isdecimal() and -len(written) <= int(key) < len(written) else None
@@ -112,6 +113,7 @@ def _key_problem(path: ExpressionPath, attribute: Attribute) -> str:
 
 
 def _within(kinds: Kinds, keys: tuple[str, ...]) -> Kinds:
+    """Return the data types of the part at ``keys`` of a value of one of ``kinds``."""
     for key in keys:
         kinds = referred_values.part_kinds(kinds, key)
     return kinds
@@ -127,7 +129,7 @@ class Evaluator:
         self._table = table
         self._diagnostics = diagnostics
         self.scope = scope
-        #: The named values that something uses.
+        #: The named values that something uses: the rest is checked by ``check_unused_values``.
         self._used: set[str] = set()
         self._resolve = scope.resolver(self._of_resource)
         #: The errors of components' inputs: values that pass these on are not reported too.
@@ -180,16 +182,16 @@ class Evaluator:
     def check_calls(self) -> None:
         """Report inputs of functions that can never fit, whatever the referenced resources have."""
         for name, call in self.scope.calls.items():
-            inputs = call.function.inputs.attributes if call is not None else {}
-            arguments = (
-                {key: value for key, value in call.arguments.items() if key in inputs} if call is not None else {}
-            )
-            for key, value in arguments.items():
-                for message in () if expression.is_literal(value) else self.misfits(key, inputs[key], value):
-                    self._diagnostics.value_error(name, ("with", key), message)
+            if call is None:
+                continue  # it is reported
+            inputs = call.function.inputs.attributes
+            for key, value in call.arguments.items():
+                if key in inputs and not expression.is_literal(value):
+                    for message in self.misfits(key, inputs[key], value):
+                        self._diagnostics.value_error(name, ("with", key), message)
 
     def recheck_named_values(self) -> None:
-        """Report named values that components make invalid, at their own position only."""
+        """Report named values that the outputs of components, unknown before, make invalid, at their own position."""
         if self._table.components:
             check_named_values(self._diagnostics, self.scope, self.scope.resolver(self._of_resource, once=True))
 
@@ -204,20 +206,20 @@ class Evaluator:
         )
         for component in components:
             for name, value in component.declaration.attributes.items():
-                if (message := self._invalid(value, resolve)) and message not in self._of_inputs:
+                if (message := self._evaluation_error(value, resolve)) and message not in self._of_inputs:
                     self._diagnostics.resource_error(component, name, message, "expression")
                     self._of_inputs.add(message)
         wrong = []
         for component in reversed(components):
             for name, value in component.outputs.items():
-                if message := self._invalid(value, resolve):
+                if message := self._evaluation_error(value, resolve):
                     wrong.append((component, name, message))
                     component.outputs = {**component.outputs, name: UNKNOWN}
         for component, name, message in reversed(wrong):
             if message not in self._of_inputs:
                 self._diagnostics.component_error(component, name, f"output '{name}': {message}", "expression")
 
-    def _invalid(self, value: object, resolve: Callable[[ExpressionPath], Any]) -> str:
+    def _evaluation_error(self, value: object, resolve: Callable[[ExpressionPath], Any]) -> str:
         """Return the error of evaluating a value, or an empty string."""
         try:
             if not expression.is_literal(value):
@@ -227,10 +229,10 @@ class Evaluator:
         return ""
 
     def check_unused_values(self) -> None:
-        """Report invalid named values without uses."""
+        """Report invalid named values without uses: no evaluation of a resource or an output has met them."""
         resolve = self.scope.resolver(self._of_resource, once=True)
         for name in self._diagnostics.manifest.values:
-            if name not in self._used and (message := self._invalid(named_value(name), resolve)):
+            if name not in self._used and (message := self._evaluation_error(named_value(name), resolve)):
                 self._diagnostics.value_error(name, (), message, "expression")
 
     def check_unused_defaults(self) -> None:
@@ -239,7 +241,9 @@ class Evaluator:
         inherited = {(declared.file, declared.type) for declared in manifest.resources} if manifest.defaults else ()
         for file, defaults in manifest.defaults.items():
             for type_name, values in defaults.items():
-                for problem in () if (file, type_name) in inherited else self._default_problems(type_name, values):
+                if (file, type_name) in inherited:
+                    continue
+                for problem in self._default_problems(type_name, values):
                     spelt = f"{problem.attribute}_"  # an attribute that is called like a metaparameter
                     key = spelt if spelt in values else problem.attribute
                     position = manifest.defaults_place(file, type_name, *filter(None, [key]))
@@ -256,7 +260,7 @@ class Evaluator:
         for declared in distinct.values():
             for value in declared.attributes.values():
                 with suppress(ValueError):
-                    list(self._paths(value))
+                    list(self._paths(value))  # records the named values as used
             for problem in self._default_problems(declared.type, declared.attributes, literal=True):
                 self._diagnostics.declaration_error(
                     declared, problem.message, problem.code, problem.attribute, hint=problem.hint
@@ -315,7 +319,7 @@ class Evaluator:
             yield path
 
     def _resource_paths(self, entry: Entry, values: dict[str, Any]) -> dict[str, list[ExpressionPath]]:
-        """Return the paths into resources by attribute; report an attribute with an invalid path."""
+        """Return the paths into resources by attribute; report an invalid one, whose value becomes ``UNKNOWN``."""
         resource_paths = {}
         for name, value in values.items():
             if expression.is_literal(value):
@@ -460,7 +464,10 @@ class Evaluator:
         return entry.definition.renamed(values) if entry.definition.spelt else values
 
     def _fill_defaults(self, entry: Entry) -> Resource:
-        """Return the values of an entry with its type's defaults; keep the written values, mostly only their names."""
+        """Return the values of an entry with its type's defaults, and set its ``written``.
+
+        That is a copy of the values with a pending or a sensitive one; else only their names, which is much smaller.
+        """
         values = _written_values(entry)
         if entry.pending or entry.definition.sensitive:
             entry.written = values.copy()
@@ -491,7 +498,7 @@ def _written_values(entry: Entry) -> Resource:
 
 
 def _keep_written(entry: Entry, before: Resource) -> None:
-    """Keep the values ``before`` canonicalizing if any of them changed."""
+    """Keep the written values as they were ``before`` canonicalizing, instead of their names, if one has changed."""
     names, should = entry.written, entry.should
     if type(names) is tuple and not all(map(is_, map(should.get, names), map(before.get, names))):
         entry.written = {name: before.get(name) for name in names}

@@ -135,7 +135,7 @@ class Scope:
         lookup = lookup._replace(expansion=expansion)
 
         def resolve(path: ExpressionPath) -> Any:
-            expansion.lookups = 0
+            expansion.lookups = 0  # they are bounded for each path, the characters for all of them
             return self._resolve(lookup, path)
 
         return resolve
@@ -182,6 +182,7 @@ class Scope:
 
     def uses_invalid(self, value: object) -> bool:
         """Whether a value uses an invalid input or named value, which is reported already."""
+        # ``calls`` has None for an invalid value; a valid one that is no call is not in it.
         return any(
             self.inputs.get(path.keys[0]) is UNKNOWN
             if path.root == "inputs"
@@ -280,6 +281,7 @@ class Scope:
         except EvaluationError:
             if not secret:
                 raise
+            # The error names the key, which is a secret.
             msg = f"{written}: there is no such key"
             raise EvaluationError(msg) from None
         return value if value is UNKNOWN or not secret or isinstance(value, Sensitive) else Sensitive(value)
@@ -323,6 +325,7 @@ class Scope:
         return written
 
     def _fact(self, path: ExpressionPath) -> Any:
+        """Return a fact or a member of it. Raise ``ValueError`` with the nearest name."""
         try:
             value = self._facts[path.keys[0]]
         except KeyError:
@@ -331,7 +334,10 @@ class Scope:
         return expression.follow_keys(value, path, path.keys[1:])
 
     def _stack_output(self, path: ExpressionPath) -> Any:
-        """Return another stack's output. Raise ``EvaluationError`` if it lacks it, ``ValueError`` if it is sealed."""
+        """Return another stack's output, and record it in ``stack_outputs``.
+
+        Raise ``EvaluationError`` if the stack lacks it, ``ValueError`` if it is sealed.
+        """
         stack, name = path.keys[:2]
         try:
             outputs = {} if self._stacks is None else self._stacks(stack)
@@ -379,6 +385,7 @@ class Scope:
         return {key: self._make_contents(value, file) if key in contents else value for key, value in arguments.items()}
 
     def _output(self, path: ExpressionPath, lookup: _Lookup) -> Any:
+        """Return the value of a component's output. Raise ``ValueError`` for an unknown one."""
         assert isinstance(path.root, tuple)
         name, outputs = path.keys[0], self.components[path.root].outputs
         if name not in outputs:
@@ -386,7 +393,10 @@ class Scope:
         return self._evaluate(f"{path.root}.{name}", outputs[name], path, lookup)
 
     def _evaluate(self, name: str, value: object, path: ExpressionPath, lookup: _Lookup) -> Any:
-        """Return the value of a name once for each expansion, whose size is bounded; cycles are refused."""
+        """Return the value at a path into a name, which is evaluated once for each expansion, whose size is bounded.
+
+        Raise ``ValueError`` for a cycle.
+        """
         inside = (*lookup.inside, name)
         if name in lookup.inside:
             msg = f"{path}: values refer to each other in a circle: {' → '.join(inside)}"
@@ -519,7 +529,10 @@ class NameEvaluator:
         return value if value is not _INVALID and len(self._diagnostics.problems) == before else None
 
     def _part(self, declared: Declaration, path: tuple[str | int, ...], written: object) -> Any:
-        """Return the part at a path of a metaparameter evaluated, without invalid parts, which are reported."""
+        """Return the part at a path of a metaparameter evaluated, without invalid parts, which are reported.
+
+        It is ``_INVALID`` itself if it is a text that is invalid or uses an invalid input.
+        """
         if isinstance(written, dict):
             parts = {key: self._part(declared, (*path, key), item) for key, item in written.items()}
             return {key: part for key, part in parts.items() if part is not _INVALID}

@@ -73,7 +73,7 @@ def _is_forbidden(edge: Edge, handled: Mapping[int, Collection[int]]) -> bool:
 def _report_requirement(
     entries: Sequence[Entry], edge: Edge, failing: Collection[int], diagnostics: Diagnostics
 ) -> None:
-    """Report a resource that requires a failure handler, which runs only after a failure."""
+    """Report a resource that requires a failure handler, at the first declaration that may be the cause."""
     handler, dependent = entries[edge.first], entries[edge.then]
     for subject, attribute in _declarations(handler, dependent):
         message = f"{attribute}: {_sentence(entries, handler, failing)}"

@@ -72,7 +72,10 @@ class DeclarationMaker:
         self._resolve_name = scope.resolver(_refuse_resource)
 
     def _resolve(self, path: ExpressionPath) -> Any:
-        """Return the value of a path whose scope is known before anything is read. Raise ``ValueError``."""
+        """Return the value of a path whose scope is known before anything is read. Raise ``ValueError``.
+
+        An input is the component's where there is one; it is ``UNKNOWN`` while it waits for a resource.
+        """
         if path.root != "inputs" or self._inputs is None:
             return self._resolve_name(path)
         if path.keys[0] not in self._inputs:
@@ -93,7 +96,7 @@ class DeclarationMaker:
         plain = written._replace(meta=meta, derivation=Derivation())
         try:
             condition = _parse(True if when is None else when, repeated=loop is not None)
-            at_once = not conditions.uses_each(condition)
+            at_once = not conditions.uses_each(condition)  # then it is judged once, for all elements
             reason = conditions.judge(condition, self._resolve) if at_once else ""
         except ConditionError as error:
             self._error(plain, "when", error, *error.path)
@@ -102,7 +105,7 @@ class DeclarationMaker:
             self._leave_out(plain, reason)
         elif loop is None:
             yield plain
-        elif (elements := self._elements(plain, loop)) is not None:
+        elif (elements := self._valid_elements(plain, loop)) is not None:
             yield from self._repeated(plain, elements, conditions.TRUE if at_once else condition)
 
     def _leave_out(self, declared: Declaration, reason: str) -> None:
@@ -143,7 +146,7 @@ class DeclarationMaker:
         except DefinitionError:
             return ()
 
-    def _elements(self, declared: Declaration, written: object) -> list[Element] | None:
+    def _valid_elements(self, declared: Declaration, written: object) -> list[Element] | None:
         """Return the elements of a collection, or None for an invalid one, which is reported unless it is already."""
         try:
             value = expression.evaluate(written, self._resolve)
@@ -159,14 +162,14 @@ class DeclarationMaker:
     def _repeated(
         self, declared: Declaration, elements: Sequence[Element], condition: conditions.Condition
     ) -> Iterator[Declaration]:
-        """Yield a declaration for each element for which the condition holds."""
+        """Yield a declaration for each element for which the condition holds; the rest is left out with reasons."""
         namevars = [str(declared.attributes.get(name)) for name in self._namevars(declared)]
         if not any(_EACH in text for text in (declared.title, *namevars)):
             message = "each is in neither the title nor a namevar, so that all elements make the same resource"
             self._error(declared, "for_each", ConditionError(message, (), "write ${each.key} into the title"))
             return
         templates = _Templates(declared, elements, self._resolve, self._attributes(declared))
-        wrong = set[str | None]()
+        wrong = set[str | None]()  # attributes, or None for the title: the first wrong element is reported
         for element in elements:
             try:
                 declaration = templates.declaration(element)
@@ -194,8 +197,9 @@ class DeclarationMaker:
         """Report metaparameters that the values of an element make invalid; ``names``: those that depend on it."""
         for name in names:
             value = declared.meta.get(name)
-            later = value is None or (name in EVALUATED and expression.holds_expressions(value))
-            for violation in () if later else metaparameters.violations(name, value):
+            if value is None or (name in EVALUATED and expression.holds_expressions(value)):
+                continue  # checked once it is known
+            for violation in metaparameters.violations(name, value):
                 error = ConditionError(violation.message, violation.path[1:], violation.hint)
                 self._error(declared, name, error, *error.path)
 
@@ -232,7 +236,10 @@ def _parse(when: object, *, repeated: bool) -> conditions.Condition:
 
 
 def choose_outputs(manifest: Manifest, table: ResourceTable, diagnostics: Diagnostics, scope: Scope) -> Manifest:
-    """Return a manifest without the outputs whose conditions do not hold; report invalid conditions."""
+    """Return a manifest without the outputs whose conditions do not hold, which are added to ``table.left_out``.
+
+    Report invalid conditions.
+    """
     outputs = dict(manifest.outputs)
     for name, when in manifest.output_conditions.items():
         try:
@@ -324,6 +331,7 @@ class _Templates:
         self._existing: dict[tuple[str, ...], bool] = {}
 
     def _of_mapping(self, values: dict[str, Any]) -> list[tuple[str, Template]]:
+        """Return the keys of the values that depend on the element, with their functions."""
         pairs = ((name, self._template(value)) for name, value in values.items())
         return [(name, template) for name, template in pairs if template is not None]
 
@@ -466,7 +474,7 @@ class _Templates:
             value = element[part]
             for key in keys:
                 if type(value) is not dict or key not in value:
-                    return general(element)
+                    return general(element)  # which also raises the errors
                 value = value[key]
             return general(element) if value is MISSING else value
 
@@ -552,7 +560,7 @@ def _metaparameter(name: str, value: object) -> Any:
         raise ConditionError(msg, path, "use what is no secret")
 
     def written(part: object) -> Any:
-        if isinstance(part, Expression):  # it is a tuple, of whose items ``map_leaves`` would make a list
+        if isinstance(part, Expression):  # ``map_leaves`` would make a list of this tuple
             return str(part)
         if isinstance(part, (dict, list)):
             return {key: written(part[key]) for key in part} if isinstance(part, dict) else list(map(written, part))

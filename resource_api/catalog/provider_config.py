@@ -56,7 +56,7 @@ def build_instances(
     """
     users: dict[str, list[Entry]] = {}
     manifest = diagnostics.manifest
-    # The configuration of a family is one of its types', or of its functions.
+    # A program with a family of types, such as a Terraform provider, is configured with each of them that is in use.
     families = {name for name, declared in manifest.providers.items() if declared.is_program}
     declared_for = {
         declared.instance: declared for declared in manifest.providers.values() if declared.type not in families
@@ -105,7 +105,7 @@ def family_of(type_name: str, manifest: Manifest) -> str:
 
 
 def _configured(instance: str, manifest: Manifest) -> ConfiguredProvider | None:
-    """Return the entry of ``providers`` with the configuration of an instance, or None."""
+    """Return the entry of ``providers`` with the configuration of an instance, its family's too, or None."""
     type_name, name = split_instance(instance)
     declared = manifest.providers.get(name or family_of(type_name, manifest) or type_name)
     if declared is None or declared.instance == instance or family_of(type_name, manifest) == declared.type:
@@ -175,6 +175,8 @@ def _called_providers(values: Iterable[Any], types_with_function: Callable[[str]
 
 
 class _InstanceBuilder:
+    """Builds the provider instances of a manifest, and reports invalid configurations."""
+
     def __init__(
         self,
         table: ResourceTable,
@@ -229,7 +231,8 @@ class _InstanceBuilder:
     ) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
         """Return the evaluated values (``UNKNOWN`` if only a state has one), the pending ones as written, and keys.
 
-        The keys are those of values made from ephemeral inputs.
+        The keys are those of values made from ephemeral inputs. Invalid values are reported; ``users`` get references
+        to the resources that the configuration refers to, so that they come after these.
         """
         values: dict[str, object] = {}
         pending: dict[str, object] = {}
@@ -292,7 +295,8 @@ def validate_config(
     except Exception as error:  # noqa: BLE001 - an author's method may raise anything
         message = reason(error)
         # A worker sends text. A KeyError may be about a mandatory value that the method looked up.
-        return config, (message.startswith("KeyError: ") and _missing(provider, config)) or [Problem(None, message)]
+        missing = _missing(provider, config) if message.startswith("KeyError: ") else []
+        return config, missing or [Problem(None, message)]
     if not hasattr(answer, "keys") or not answer.keys() <= definition.attributes.keys():
         return config, [
             Problem(None, "check_config must return the configuration, a mapping of what the type declares")
@@ -329,7 +333,7 @@ def find_calls(diagnostics: Diagnostics, definitions: Definitions) -> dict[str, 
 
 
 def _call(body: Mapping[str, object], diagnostics: Diagnostics, definitions: Definitions) -> FunctionCall:
-    """Return the call that ``{invoke: ..., with: ...}`` declares. Raise ``ValueError`` for an invalid one."""
+    """Return the call that ``{invoke: ..., with: ...}`` declares. Raise ``ValueError``, ``DefinitionError``."""
     if unknown := [key for key in body if key not in _KEYS]:
         msg = f"unknown key '{unknown[0]}'{hint(unknown[0], _KEYS)}; a call has {', '.join(_KEYS)}"
         raise ValueError(msg)
@@ -351,7 +355,7 @@ def _call(body: Mapping[str, object], diagnostics: Diagnostics, definitions: Def
 
 
 def _type_with_function(name: str, definitions: Definitions) -> str:
-    """Return the only type on the module path that has a function of this name."""
+    """Return the only type on the module path that has a function of this name. Raise ``ValueError``."""
     types = definitions.functions(name)
     if len(types) == 1:
         return types[0]

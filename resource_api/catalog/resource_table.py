@@ -99,7 +99,8 @@ class LeftOuts:
         if not self.all:
             return None
         text = str(name)
-        for reference in (text, *enclosing_components(text.rpartition("]/")[0] + "]" if "]/" in text else "")):
+        parent = text.rpartition("]/")[0] + "]" if "]/" in text else ""  # ``Site[a]`` of ``Site[a]/File[b]``
+        for reference in (text, *enclosing_components(parent)):
             if (left_out := self._by_name.get(reference)) is not None:
                 return left_out
         return next((left_out for pattern, left_out in self._patterns if pattern.match(text)), None)
@@ -117,7 +118,7 @@ class ResourceTable:
         self.by_name: dict[str, dict[Any, Entry]] = {}
         #: Components by reference and alias.
         self.components: dict[Reference, ComponentInstance] = scope.components
-        #: The declarations whose conditions do not hold, and those of empty collections.
+        #: The declarations whose conditions do not hold, and those of empty collections, which make no resource.
         self.left_out = LeftOuts()
         self.empty: list[Declaration] = []
         #: The types and components of which a declaration is invalid: references to them are not reported.
@@ -177,7 +178,7 @@ class ResourceTable:
             raise
 
     def add_title(self, entry: Entry) -> Entry:
-        """Add an entry by its title; return the first one with that title."""
+        """Add an entry by its title unless another one has it; return the first one with that title."""
         parent, type_name, title = entry.declaration.parent, entry.declaration.type, entry.title
         if parent:
             type_name, title = child_reference(parent, type_name, title)

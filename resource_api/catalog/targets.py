@@ -77,6 +77,7 @@ def select(
 
 
 def _with_leftovers(indexes: set[int], leftovers: Mapping[int, Collection[int]]) -> set[int]:
+    """Return indices with those of the replaced resources of the same names, which are not deleted yet."""
     return indexes.union(*(leftovers[index] for index in indexes & leftovers.keys()))
 
 

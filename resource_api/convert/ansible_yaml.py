@@ -97,7 +97,9 @@ class _Builder:
 
     def __init__(self, file: str) -> None:
         self._file = file
+        #: The size of the data so far, in which the value of an alias counts each time.
         self._weight = 0
+        #: The nodes from the root to the present one, to find an alias inside its own anchor.
         self._open: list[yaml.Node] = []
         self._scalars = SafeConstructor()
 
@@ -125,6 +127,7 @@ class _Builder:
         return [self.value(part) for part in node.value]
 
     def _check_tag(self, node: yaml.Node, *names: str) -> None:
+        """Raise ``ManifestError`` for a tag that is none of these of YAML 1.1."""
         if node.tag not in {"!", *(_TAGS + name for name in names)}:
             raise self._refusal(node, "value", f"unknown tag {document.quote_key(node.tag.removeprefix(_TAGS))}")
 

@@ -182,7 +182,8 @@ class Conversion(NamedTuple):
 def convert(path: str, runtime: Runtime) -> Conversion:
     """Return the manifest of a playbook, which ``runtime`` checks. Nothing of the machine is changed.
 
-    Raise ``ManifestError`` for a file that cannot be read or is no playbook.
+    The playbook is converted again, without what the check has refused, until nothing more can be avoided. Raise
+    ``ManifestError`` for a file that cannot be read or is no playbook.
     """
     plays = playbook.read(path)
     decisions = Decisions({}, {})
@@ -219,7 +220,7 @@ class _Attempt:
             Remark(row.task.location, row.task.title, row.reason) for row in self._converted if row.reason
         ]
         self.text = ManifestText()
-        self.text.add_head(list(self._title(plays)), _project(path))
+        self.text.add_head(list(self._head_comments(plays)), _project(path))
         self.text.add_names(names, [row for converted in self._converted for row in converted.declarations])
         self.text.add_resources(self._sections, _sources(self._remarks))
 
@@ -271,7 +272,8 @@ class _Attempt:
             row.title = next(titles)
         return True
 
-    def _title(self, plays: Sequence[Play]) -> Iterator[str]:
+    def _head_comments(self, plays: Sequence[Play]) -> Iterator[str]:
+        """Yield the comments above a manifest: its origin, its use, and the remarks that no task has."""
         yield f"Converted from {self._path} by resource-api {__version__}. It is used beside the playbook's files."
         if any(play.keywords.get("become") for play in plays):
             yield "become: apply it as root, or with 'become' in the inventory."
@@ -294,7 +296,10 @@ class _Attempt:
         return []
 
     def learn(self, problems: Sequence[Problem], decisions: Decisions, refused: dict[str, str]) -> bool:
-        """Add decisions that avoid the problems; return whether there are any."""
+        """Add decisions that avoid the problems; return whether there are any.
+
+        The task of a refused resource becomes an `ansible_module`, or is left out if that has been tried.
+        """
         has_decision = False
         for problem in problems:
             reason = f"{problem.attribute}: {problem.message}" if problem.attribute else problem.message
@@ -302,8 +307,8 @@ class _Attempt:
                 kinds = [
                     row.type for task in self._converted if task.task.number == number for row in task.declarations
                 ]
-                is_new = number not in decisions.by_module and "ansible_module" not in kinds
-                (decisions.by_module if is_new else decisions.left_out).setdefault(number, reason)
+                is_first = number not in decisions.by_module and "ansible_module" not in kinds
+                (decisions.by_module if is_first else decisions.left_out).setdefault(number, reason)
                 has_decision = True
             elif (name := self.text.values.get(problem.line)) is not None and name not in refused:
                 refused[name] = reason

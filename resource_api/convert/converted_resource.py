@@ -31,11 +31,12 @@ class ConvertedResource:
         return str(Reference(self.type, self.title))
 
     def merge(self, other: ConvertedResource) -> bool:
-        """Add the attributes of another declaration of this resource; return False if they contradict each other."""
+        """Add the attributes of another declaration of this resource; return False, and add none, if two contradict."""
         mine, theirs = self.attributes, dict(other.attributes)
         if any(mine.get(name) != theirs.get(name) for name in _CONDITIONAL):
             return False
         lists = {name: [*as_list(mine.get(name)), *as_list(theirs.pop(name))] for name in _LISTS if name in theirs}
+        # `present` adds nothing to another `ensure`, and `file` nothing to a directory.
         if theirs.get("ensure") == "present" or (
             mine.get("ensure") in {"file", "directory"} and theirs.get("ensure") == "file"
         ):

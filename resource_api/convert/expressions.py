@@ -177,7 +177,7 @@ class Resolver(Protocol):
         """Return whether the playbook defines a name."""
 
     def is_facts(self, name: str) -> bool:
-        """Return whether a name is of a mapping of facts."""
+        """Return whether a name is of a mapping of facts, of which a template gets only the members that it uses."""
 
     def is_loop_variable(self, name: str) -> bool:
         """Return whether a name is a variable of the loop."""
@@ -186,10 +186,10 @@ class Resolver(Protocol):
         """Return the reference to whether this host is in a group of the inventory."""
 
     def literal_value(self, value: object) -> Any:
-        """Return a value itself; for a reference to an input with a default, the default's part."""
+        """Return a value itself; of a reference the part of an input's default that it leads to, or None."""
 
     def call(self, function: str, arguments: Mapping[str, object], name: str) -> ValueReference:
-        """Return the reference to the result of a function, which is a named value."""
+        """Add a call of a function to the named values of the manifest, as ``name``; return the reference to it."""
 
 
 class Expressions:
@@ -218,6 +218,7 @@ class Expressions:
             return literal(text)
         template = parse_template(text)
         is_plain = all(isinstance(node, nodes.Output) for node in template.body)
+        # '-' beside braces strips the text around them, which only a template does.
         if not is_plain or any(sign in text for sign in ("{{-", "-}}", "{%", "{#")):
             return self._template(text, template, "a template has statements")
         pieces = [piece for piece in _EXPRESSION.split(text) if piece]
@@ -233,7 +234,7 @@ class Expressions:
             value = self.value_of(parse(text[2:-2]))
         except Unconvertible as error:
             return self._template(text, parse_template(text), str(error))
-        # Within texts these are written as Python does.
+        # Ansible writes these into a text as Python does: True, ['a'].
         if in_text and isinstance(self._scope.literal_value(value), (bool, list, dict)):
             return self._template(text, parse_template(text), "a list, mapping or Boolean within a text")
         return value
@@ -247,7 +248,10 @@ class Expressions:
         return self._scope.call("template", {"source": literal(text), "variables": variables}, "text")
 
     def template_variables(self, template: nodes.Template) -> dict[str, Any]:
-        """Return the variables that a template needs, by name. Raise ``Unconvertible``."""
+        """Return the variables that a template needs, by name, without undefined ones that it can do without.
+
+        Raise ``Unconvertible``.
+        """
         _check_template(template)
         variables: dict[str, object] = {}
         free, optional = meta.find_undeclared_variables(template), set(_optional_names(template))
@@ -258,7 +262,7 @@ class Expressions:
         return variables
 
     def _add_variable(self, variables: dict[str, Any], name: str, keys: tuple[str | int, ...]) -> None:
-        """Add a variable of a template; of facts, only the members that it uses."""
+        """Add a variable of a template; of facts, only the used members. Raise ``Unconvertible`` for one of a loop."""
         if self._scope.is_loop_variable(name):
             refuse(f"a template with '{name}' of a loop")
         if not self._scope.is_facts(name):
@@ -293,6 +297,7 @@ class Expressions:
         no_counterpart(_KINDS.get(type(node), "this expression"))
 
     def _sum(self, node: nodes.Add) -> Any:
+        """Convert ``+`` of lists to a call, and of texts to one text. Raise ``Unconvertible`` for numbers."""
         left, right = self.value_of(node.left), self.value_of(node.right)
         if isinstance(left, list) or isinstance(right, list):
             return self._scope.call("std.concat", {"lists": [left, right]}, "list")
@@ -304,8 +309,8 @@ class Expressions:
         """Return the value of a function or method that has a counterpart."""
         function = node.node
         if isinstance(function, nodes.Getattr) and function.attr in {"split", "replace", "lower", "upper"}:
-            filtered = nodes.Filter(function.node, function.attr, node.args, [], None, None)
-            return self._filter(filtered)
+            same_filter = nodes.Filter(function.node, function.attr, node.args, [], None, None)
+            return self._filter(same_filter)
         if isinstance(function, nodes.Name) and function.name == "range" and not node.kwargs:
             names = ("stop",) if len(node.args) == 1 else ("start", "stop", "step")
             limits = dict(zip(names, map(self.value_of, node.args), strict=False))
@@ -324,7 +329,7 @@ class Expressions:
         name = node.name.removeprefix("ansible.builtin.")
         if name in {"default", "d"}:
             return self._default(node.node, node.args)
-        if name in {"bool", "list"}:
+        if name in {"bool", "list"}:  # the data type that the value has in a manifest already
             return self.value_of(node.node)
         if name == "combine":
             return self._scope.call(
@@ -343,13 +348,14 @@ class Expressions:
         function, first, names = _FUNCTIONS[name]
         if len(node.args) > len(names):
             no_counterpart(f"the filter '{name}' with these arguments")
-        rest = dict(zip(names, map(self.value_of, node.args), strict=False))
+        arguments = dict(zip(names, map(self.value_of, node.args), strict=False))
         if name in {"join", "split"}:
-            rest.setdefault("by", "" if name == "join" else " ")
-        return self._scope.call(f"std.{function}", {first: self.value_of(subject), **rest}, name.removeprefix("to_"))
+            arguments.setdefault("by", "" if name == "join" else " ")
+        inputs = {first: self.value_of(subject), **arguments}
+        return self._scope.call(f"std.{function}", inputs, name.removeprefix("to_"))
 
     def _default(self, node: nodes.Expr, arguments: list[nodes.Expr]) -> Any:
-        """Return a value with a default for a missing one."""
+        """Return a variable or its default; any other expression has a value and needs no default."""
         default = self.value_of(arguments[0]) if arguments else ""
         chain = _chain(node)
         if chain is None:
@@ -378,6 +384,7 @@ class Expressions:
         return {self._path(value): True}
 
     def _comparisons(self, node: nodes.Compare) -> Iterator[Condition]:
+        """Yield the conditions of a chain: of ``a < b < c`` those of ``a < b`` and ``b < c``."""
         left = node.expr
         for operand in node.ops:
             yield self._comparison(left, operand.op, operand.expr)
@@ -415,7 +422,7 @@ class Expressions:
         if isinstance(collection, list) and isinstance(subject, ValueReference):
             path = self._path(subject)
             return {path: [_comparable(path, value) for value in collection]}
-        self._path(collection)
+        self._path(collection)  # raises for a constant and for the result of a task
         call = self._scope.call("std.contains", {"in": collection, "item": subject}, "contains")
         return {call.path: True}
 
@@ -497,7 +504,7 @@ def _check_template(template: nodes.Template) -> None:
 
 
 def _optional_names(template: nodes.Template) -> Iterator[str]:
-    """Yield the names of variables that a template can do without."""
+    """Yield the names of variables that a template can do without: it tests them, or has a default for them."""
     for node in template.find_all(nodes.Filter):
         if node.name in {"default", "d"} and isinstance(node.node, nodes.Name):
             yield node.node.name
@@ -507,7 +514,7 @@ def _optional_names(template: nodes.Template) -> Iterator[str]:
 
 
 def _chains(template: nodes.Template) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Yield the longest chains in a template."""
+    """Yield the variables that a template reads, with their keys: ``a.b[0]`` once, as ``("a", ("b", "0"))``."""
     waiting: list[nodes.Node] = [template]
     while waiting:
         node = waiting.pop()
@@ -528,6 +535,7 @@ def all_of(conditions: list[Condition]) -> Condition:
     joined: dict[str, object] = {}
     for condition in conditions:
         if not isinstance(condition, dict) or joined.keys() & condition.keys():
+            # A mapping has one test for each key, and no key for "all": not any of the negated ones.
             return {"not": {"any": list(map(negated, conditions))}}
         joined |= condition
     return joined
@@ -562,7 +570,7 @@ def terms(text: object) -> Iterator[nodes.Expr]:
 
 
 def changed_results(node: nodes.Node, is_result: Callable[[str], bool]) -> list[str]:
-    """Return the names of results of which one must be changed for this term, or nothing for another term."""
+    """Return the results of which one must be changed: of ``a is changed or b.changed`` both; none for other terms."""
     if isinstance(node, nodes.Or):
         left, right = changed_results(node.left, is_result), changed_results(node.right, is_result)
         return left + right if left and right else []
@@ -576,7 +584,7 @@ def changed_results(node: nodes.Node, is_result: Callable[[str], bool]) -> list[
 
 
 def result_test(node: nodes.Node, is_result: Callable[[str], bool]) -> tuple[str, bool] | None:
-    """Return the name of a result and whether it must be a success, for a term about its success or existence."""
+    """Return a result and whether it must be a success: for ``not a.rc == 0``, a and False; None for other terms."""
     if isinstance(node, nodes.Not):
         inner = result_test(node.node, is_result)
         return None if inner is None else (inner[0], not inner[1])

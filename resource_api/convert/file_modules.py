@@ -60,6 +60,7 @@ def _declare_file(task: ModuleTask, path: object, attributes: dict[str, object])
     if force is not True:
         if force is not False:
             no_counterpart("'force' that is an expression")
+        # What exists is not overwritten.
         content = "content" if "content" in attributes else "source"
         attributes["lifecycle"] = {"ignore_changes": [content]}
     if isinstance(path, str) and not path.startswith(("/", "${")):
@@ -129,7 +130,7 @@ def line_in_file(task: ModuleTask) -> None:
     if (text := task.take("search_string")) is not None:
         match = re.escape(str(text))
     task.ignore("backup")
-    _declare_around(task, path)
+    _declare_edited_file(task, path)
     attributes = {"ensure": state, "path": path, "match": match, "line": line, **_insertion(task)}
     if state == "absent" and match is not None:
         attributes["line"] = None
@@ -149,12 +150,15 @@ def _insertion(task: ModuleTask) -> dict[str, Any]:
     return attributes if before is None else {**attributes, "insertbefore": before}
 
 
-def _declare_around(task: ModuleTask, path: object) -> None:
-    """Declare the file itself, where the task creates it or sets its permissions."""
+def _declare_edited_file(task: ModuleTask, path: object) -> None:
+    """Declare the file that is edited, where the task creates it or sets its permissions.
+
+    In a loop it would be declared for each element: `create` alone then declares nothing, because a `file_line` and a
+    `block_in_file` make a missing file. Raise ``Unconvertible`` for permissions.
+    """
     permissions = task.permissions()
     creates = task.switch("create")
     if permissions or creates:
-        # In a loop it would be declared for each element.
         if not task.in_loop:
             task.declare("file", path, {"ensure": "file" if creates else "present", **permissions})
         elif permissions:
@@ -171,7 +175,7 @@ def block_in_file(task: ModuleTask) -> None:
     if task.switch("append_newline") or task.switch("prepend_newline"):
         no_counterpart("an empty line beside a block")
     task.ignore("backup")
-    _declare_around(task, path)
+    _declare_edited_file(task, path)
     if block == "":
         state = "absent"
     attributes = {"ensure": state, "path": path, "marker": marker, "block": block if state == "present" else None}
@@ -195,7 +199,7 @@ def ini_file(task: ModuleTask) -> None:
     permissions = task.permissions()
     if permissions and task.in_loop:
         no_counterpart("permissions in a loop about one file")
-    if permissions and creates:
+    if permissions and creates:  # without permissions, the `ini_setting` makes a missing file
         task.declare("file", path, {"ensure": "file", **permissions})
     attributes = {"ensure": state, "path": path, "section": section, "setting": setting}
     attributes |= {"value": value if state == "present" else None, "key_val_separator": separator}

@@ -37,12 +37,14 @@ class ModuleTask:
         """Convert the arguments with the names of ``scope``. ``directory`` is the playbook's."""
         self.task = task
         self.scope = scope
+        #: The number of the loop's element for which this is a task of its own: its titles differ from the others'.
         self._element = element
         self.directory = directory
         self.in_loop = in_loop
         expressions = Expressions(scope, lambda name: self.read_text(self.plain_file(name, "files")))
         self.expressions = expressions
         self._arguments: dict[str, object] = {}
+        #: Argument → the error of its value, which is raised only where the argument is taken.
         self._refused: dict[str, Unconvertible] = {}
         for name, raw in task.arguments.items():
             try:
@@ -65,7 +67,10 @@ class ModuleTask:
     # Arguments
 
     def take(self, *names: str, default: object = None) -> Any:
-        """Return the value of the first argument of these names that there is, or the default."""
+        """Return the value of the first argument of these names that there is, or the default; all count as used.
+
+        Raise ``Unconvertible`` if one of them could not be converted.
+        """
         self._used.update(names)
         if error := next((self._refused[name] for name in names if name in self._refused), None):
             raise error
@@ -186,9 +191,9 @@ class ModuleTask:
         return text
 
     def check_all_used(self) -> None:
-        """Raise ``Unconvertible`` for an argument without a counterpart."""
-        if rest := [name for name in (*self._arguments, *self._refused) if name not in self._used]:
-            no_counterpart(f"the argument '{rest[0]}' of {self.task.short}")
+        """Raise ``Unconvertible`` for an argument that was neither taken nor ignored: it has no counterpart."""
+        if unused := [name for name in (*self._arguments, *self._refused) if name not in self._used]:
+            no_counterpart(f"the argument '{unused[0]}' of {self.task.short}")
 
     @property
     def arguments(self) -> dict[str, Any]:

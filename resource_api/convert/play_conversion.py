@@ -102,8 +102,11 @@ class PlayConversion:
         self._directory = directory
         self._decisions = decisions
         self._condition = condition
+        #: Task's number → its resources, for the tasks that rescue it.
         self._by_number: dict[int, Sequence[ConvertedResource]] = {}
+        #: Handler's number → the converted handler; all are converted first, because tasks refer to their resources.
         self._handlers: dict[int, Converted] = {}
+        #: The numbers of the handlers that a task notifies: the manifest gets no others.
         self._notified: set[int] = set()
 
     def converted(self) -> list[Converted]:
@@ -119,7 +122,7 @@ class PlayConversion:
         return converted + [attempt for number, attempt in self._handlers.items() if number in self._notified]
 
     def _attempt(self, task: Task, *, is_handler: bool = False) -> Converted:
-        """Return a task with its declarations, or with the reason for none."""
+        """Return a task with its declarations, or with the reason for none; its result then has no resource."""
         try:
             return self._convert(task, is_handler=is_handler)
         except Unconvertible as error:
@@ -136,13 +139,16 @@ class PlayConversion:
         if task.short == "set_fact":
             return self._set_facts(task)
         if task.loop is None:
-            return self._with(task, TaskScope(self._names, task.variables), is_handler=is_handler)
+            return self._convert_in_scope(task, TaskScope(self._names, task.variables), is_handler=is_handler)
         return self._loop(task, task.loop, is_handler=is_handler)
 
     # Loops
 
     def _loop(self, task: Task, loop: Loop, *, is_handler: bool) -> Converted:
-        """Convert a task with a loop: by `for_each`, or else one resource for each literal element."""
+        """Convert a task with a loop: by `for_each`, or else one resource for each literal element.
+
+        The latter also where only that avoids an `ansible_module`. Raise ``Unconvertible`` if neither is possible.
+        """
         elements = _literal_elements(task, loop)
         try:
             converted = self._for_each(task, loop, is_handler=is_handler)
@@ -159,12 +165,14 @@ class PlayConversion:
         return converted if unrolled.has_module else unrolled
 
     def _for_each(self, task: Task, loop: Loop, *, is_handler: bool) -> Converted:
-        """Convert a task with a loop to a declaration with `for_each`. Raise ``Unconvertible``."""
+        """Convert a loop to a declaration with `for_each`, and type the input that it repeats over."""
         collection = self._collection(loop, Expressions(TaskScope(self._names, task.variables)))
         self._names.repeat_over(collection)
         kind = "with_dict" if _is_items(loop.collection) else loop.kind
         names = LoopNames(loop._replace(kind=kind), collection)
-        return self._with(task, TaskScope(self._names, task.variables, names), for_each=names, is_handler=is_handler)
+        return self._convert_in_scope(
+            task, TaskScope(self._names, task.variables, names), for_each=names, is_handler=is_handler
+        )
 
     def _unrolled(self, task: Task, loop: Loop, elements: Sequence[object]) -> Converted:
         """Convert a loop over literal elements to one resource for each."""
@@ -172,7 +180,7 @@ class PlayConversion:
             TaskScope(self._names, ({loop.variable: element, loop.counter: index}, *task.variables))
             for index, element in enumerate(elements)
         ]
-        converted = [self._with(task, scope, element=index) for index, scope in enumerate(scopes)]
+        converted = [self._convert_in_scope(task, scope, element=index) for index, scope in enumerate(scopes)]
         comments = dict.fromkeys(comment for part in converted for comment in part.comments)
         return Converted(task, [row for part in converted for row in part.declarations], tuple(comments))
 
@@ -193,7 +201,7 @@ class PlayConversion:
 
     # One task
 
-    def _with(
+    def _convert_in_scope(
         self,
         task: Task,
         scope: TaskScope,
@@ -202,9 +210,9 @@ class PlayConversion:
         element: int = 0,
         is_handler: bool = False,
     ) -> Converted:
-        """Return a task with the declarations that it has with these names. Raise ``Unconvertible``.
+        """Return a task with its declarations, with the names of ``scope``, and register its result.
 
-        ``element``: the number of the element of its loop for which this is a task of its own.
+        Raise ``Unconvertible``. ``element``: the number of the element of its loop for which this is a task of its own.
         """
         module = ModuleTask(task, scope, self._directory, in_loop=for_each is not None, element=element)
         conditions = _Conditions(task, module.expressions, self._names)
@@ -222,7 +230,10 @@ class PlayConversion:
         return Converted(task, module.declarations, tuple(comments))
 
     def _declare(self, module: ModuleTask, *, needs_result: bool, is_handler: bool) -> str:
-        """Declare the resources of a task; return the reason that it is an `ansible_module`, or ""."""
+        """Declare the resources of a task; return the reason that it is an `ansible_module`, for a comment.
+
+        It is "" for other types, and where no type does the same as the module. Raise ``Unconvertible``.
+        """
         task = module.task
         if is_handler:
             _declare_handler(module)
@@ -251,7 +262,7 @@ class PlayConversion:
         """Add the metaparameters of a task to its declarations; yield comments. Raise ``Unconvertible``."""
         task, declarations = module.task, module.declarations
         condition = all_of([self._condition, conditions.condition])
-        notified = [reference for topic in as_list(task.keywords.get("notify")) for reference in self._handler(topic)]
+        notified = [reference for topic in as_list(task.keywords.get("notify")) for reference in self._notify(topic)]
         rescued = [row.reference for number in task.rescues for row in self._by_number.get(number, ())]
         if task.rescues and (not rescued or any("${each." in reference for reference in rescued)):
             refuse("no resource of the block is known whose failure it follows")
@@ -292,9 +303,12 @@ class PlayConversion:
 
     # Handlers
 
-    def _handler(self, topic: object) -> Iterator[str]:
-        """Yield the references of the handlers of a name or topic. Raise ``Unconvertible`` if there are none."""
-        name = str(topic).rpartition(" : ")[2]
+    def _notify(self, topic: object) -> Iterator[str]:
+        """Yield the references of the handlers of a name or topic, and mark these as notified: others are left out.
+
+        Raise ``Unconvertible`` if there are none.
+        """
+        name = str(topic).rpartition(" : ")[2]  # it may be written with its role, as ``ROLE : NAME``
         numbers = [
             row.number
             for row in self._play.handlers
@@ -337,7 +351,7 @@ def _declare_module(module: ModuleTask) -> None:
     is_literal = isinstance(source, str) and "${" not in source and "://" not in source
     if is_literal and task.short in {"copy", "unarchive"} and not module.switch("remote_src"):
         arguments["src"] = _absolute(module, str(source))
-    if task.short == "script":
+    if task.short == "script":  # whose program is a file beside the playbook
         program, blank, words = str(raw).partition(" ")
         arguments["cmd"] = f"{_absolute(module, program)}{blank}{words}"
     if task.short == "template":
@@ -396,7 +410,7 @@ def _add_tries(keywords: Mapping[str, Any], declarations: Sequence[ConvertedReso
     retries, delay = keywords.get("retries", 3), keywords.get("delay", 5)
     if not all(isinstance(number, int) for number in (retries, delay)):
         no_counterpart("'retries' that is no number")
-    for row in declarations:
+    for row in declarations:  # ``tries`` counts the first call too
         tries = {"tries": retries + 1, "try_sleep": delay}
         row.attributes.update(tries if row.type == "exec" else {"retry": {"tries": retries + 1, "delay": delay}})
 
@@ -416,7 +430,7 @@ def _add_failures(
 
 
 def _success_codes(raw: object, register: str) -> list[int] | None:
-    """Return the exit codes of a success, from `failed_when`; None for another expression."""
+    """Return the exit codes of a success, from ``RESULT.rc not in [0, 2]`` or ``RESULT.rc > 1``; None otherwise."""
     name = re.escape(register)
     text = " ".join(str(raw).split())
     if match := re.fullmatch(rf"{name}\.rc not in \[([\d, ]+)\]", text):
@@ -432,7 +446,9 @@ class _Conditions:
     def __init__(self, task: Task, expressions: Expressions, names: Names) -> None:
         """Convert the terms. Raise ``Unconvertible``."""
         self._names = names
+        #: The results of which one must be changed.
         self._changed: list[str] = []
+        #: The results of checks, and whether each must be a success.
         self._tests: list[tuple[str, bool]] = []
         conditions = []
 
@@ -466,7 +482,7 @@ class _Conditions:
                 self._guard(declaration, name, is_success=is_success)
 
     def _subscribe(self, declaration: ConvertedResource, name: str) -> None:
-        """Convert ``when: RESULT is changed`` to a notification by the resources of that task."""
+        """Convert ``when: RESULT is changed``: the resources of that task get `notify`, this one `refreshonly`."""
         result = self._names.result(name)
         if result is None or not result.declarations or "${each." in declaration.reference:
             refuse(f"a change of '{name}', whose task has no resource, or in a loop")
@@ -484,7 +500,7 @@ class _Conditions:
             refuse(f"the result '{name}' is no check")
         command: object = ["test", "-e", result.path] if result.path is not None else result.command
         key = "onlyif" if is_success else "unless"
-        if result.path is not None and not is_success and "creates" not in attributes:
+        if result.path is not None and not is_success and "creates" not in attributes:  # the same without a process
             attributes["creates"] = result.path
             return
         attributes[key] = [*as_list(attributes.get(key)), command]
@@ -504,6 +520,7 @@ def _as_check(module: ModuleTask) -> Result:
 
 def _usage(name: str, play: Play, registering: Task) -> str:
     """Return how other tasks use a registered result: ``check``, ``result``, or "" for its changes alone."""
+    # A use such as ``result.stat.exists``, ``result['changed'] | bool`` or ``result is not failed``.
     pattern = re.compile(
         rf"(?<![\w.']){re.escape(name)}\b((?:\.\w+|\[['\"]\w+['\"]\])*)(?:\s*\|\s*bool)?(\s+is\s+(?:not\s+)?\w+)?"
     )
@@ -533,7 +550,7 @@ def _flattened(values: list[Any]) -> list[Any]:
 
 
 def _literal_elements(task: Task, loop: Loop) -> list[Any] | None:
-    """Return the elements of a loop that are literal, or None."""
+    """Return the elements of a loop for a resource each; None if they are expressions, or too many."""
     elements: Any = loop.collection
     if loop.kind == "with_fileglob":
         patterns = [pattern for pattern in as_list(elements) if isinstance(pattern, str) and "{{" not in pattern]

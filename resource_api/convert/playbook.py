@@ -148,11 +148,15 @@ class _Reader:
 
     def __init__(self, path: str) -> None:
         self._directory = os.path.dirname(path)
-        self._count = 0
+        #: The number of the last task: tasks are numbered through all plays.
+        self._task_count = 0
+        #: Of the present play: its variables, remarks and the handlers of its roles. ``_play`` empties them.
         self._variables: dict[str, Variable] = {}
         self._remarks: list[tuple[Location, str]] = []
         self._handlers: list[Task] = []
+        #: The directories of the play's roles, whose variables and handlers are added once, and the uses of roles.
         self._roles: set[str] = set()
+        self._role_uses: set[str] = set()
 
     # Plays
 
@@ -173,7 +177,8 @@ class _Reader:
 
     def _play(self, play: Mapping, path: str) -> Play:
         """Read a play: first its variables, then its tasks in Ansible's order, with roles, and its handlers."""
-        self._variables, self._remarks, self._handlers, self._roles = {}, [], [], set()
+        self._variables, self._remarks, self._handlers = {}, [], []
+        self._roles, self._role_uses = set(), set()
         location = Location(path, *play.position)
         directory = os.path.dirname(path)
         self._read_group_variables(directory)
@@ -222,13 +227,14 @@ class _Reader:
                 self._add_variables_of(path)
 
     def _add_variables_of(self, path: str, *, weak: bool = False) -> None:
+        """Add the variables in a file; an encrypted file adds none but a remark."""
         data = ansible_yaml.read(path)
         if isinstance(data, Vault):
             self._remarks.append((Location(path, 1, 1), "the file is encrypted: its variables become mandatory inputs"))
         self._add_variables(data, path, weak=weak)
 
     def _read_variables_file(self, name: object, directory: str, location: Location) -> None:
-        """Add the variables of a file that a play or a task names."""
+        """Add the variables of a file that a play names, or a remark where that cannot be found."""
         path = os.path.join(directory, name) if isinstance(name, str) else ""
         if not path or "{{" in path or not os.path.isfile(path):
             remark = f"the file of variables {document.quote_key(str(name))} is not beside the playbook"
@@ -239,7 +245,7 @@ class _Reader:
     # Roles
 
     def _role_entry(self, entry: object, context: _Context, location: Location) -> list[Task]:
-        """Return the tasks of an entry of `roles`."""
+        """Return the tasks of an entry of `roles`; its keys that are no keywords are variables of the role."""
         if isinstance(entry, Mapping):
             location = Location(context.file, *entry.position)
             keys = {"role", "name", "when", "tags", "vars", "become", "become_user", "delegate_to", "environment"}
@@ -271,10 +277,10 @@ class _Reader:
         return tasks
 
     def _is_repeated(self, directory: str, context: _Context) -> bool:
-        """Return whether a role was in the play before with the same variables; it then counts once."""
-        key = f"{directory}\0{context.variables!r}\0{context.conditions!r}"
-        is_repeated = key in self._roles
-        self._roles.add(key)
+        """Return whether a role was in the play with the same variables, and so does nothing now; remember this use."""
+        use = f"{directory}\0{context.variables!r}\0{context.conditions!r}"
+        is_repeated = use in self._role_uses
+        self._role_uses.add(use)
         return is_repeated
 
     def _dependencies(self, directory: str, context: _Context) -> list[Task]:
@@ -288,18 +294,20 @@ class _Reader:
         return [task for entry in entries for task in self._role_entry(entry, inner, Location(path, 1, 1))]
 
     def _add_role_variables(self, directory: str) -> None:
+        """Add the defaults of a role, unless the play has variables of these names, and then its variables."""
         for kind, weak in (("defaults", True), ("vars", False)):
             if path := _yaml_file(os.path.join(directory, kind), "main"):
                 self._add_variables_of(path, weak=weak)
 
     def _tasks_of(self, directory: str, kind: str, name: str, context: _Context) -> list[Task]:
+        """Return the tasks in a file of a role's `tasks` or `handlers`; none if there is no such file."""
         path = _yaml_file(os.path.join(directory, kind), name)
         return self._included(path, context) if path else []
 
     # Tasks
 
     def _included(self, path: str, context: _Context) -> list[Task]:
-        """Return the tasks of a file."""
+        """Return the tasks of a file. Raise ``ManifestError`` if it includes itself, or is no list."""
         files = (*context.files, context.file)
         data = self._list_of(path, files, "a file of tasks is a list of tasks")
         return list(self._tasks(data, context._replace(file=path, files=files)))
@@ -339,15 +347,15 @@ class _Reader:
                 return
             yield from self._follow(short, arguments, inner, location, title)
             return
-        self._count += 1
-        if self._count > MOST_TASKS:
+        self._task_count += 1
+        if self._task_count > MOST_TASKS:
             raise document.manifest_error(context.file, task.position, "limit", f"more than {MOST_TASKS} tasks")
         problem = "local_action runs on another machine" if "local_action" in task else ""
         if not isinstance(task.get("args", {}), dict):
             problem = "'args' that is no mapping has no counterpart"
         keywords = {**inner.keywords, **{key: task[key] for key in task if key in _KEYWORDS}}
         yield Task(
-            self._count,
+            self._task_count,
             module,
             arguments,
             title,
@@ -365,7 +373,10 @@ class _Reader:
     def _follow(
         self, short: str, arguments: dict[str, object], context: _Context, location: Location, title: str
     ) -> Iterator[Task]:
-        """Yield the tasks that a task includes, or one with the reason that it cannot be followed."""
+        """Yield the tasks that a task includes, or one with the reason that it cannot be followed.
+
+        A file of `include_vars` adds variables, and no tasks.
+        """
         if short in _ROLES:
             tasks_from = str(arguments.get("tasks_from", "main")).removesuffix(".yml")
             yield from self._role(arguments.get("name"), context, location, tasks_from)
@@ -387,8 +398,8 @@ class _Reader:
 
     def _unconvertible(self, title: str, location: Location, reason: str, module: str = "") -> Task:
         """Return a task that stands for a part that cannot be followed, with the reason."""
-        self._count += 1
-        return Task(self._count, module, {}, title, location, {}, problem=reason)
+        self._task_count += 1
+        return Task(self._task_count, module, {}, title, location, {}, problem=reason)
 
     def _module(self, task: Mapping, file: str) -> tuple[str, Any]:
         """Return the module of a task and its arguments as written. Raise ``ManifestError``."""
@@ -435,7 +446,7 @@ class _Reader:
                 keywords[key] = {**keywords[key], **value} if are_mappings else value
         conditions = tuple(as_list(entry.get("when")))
         tags = tuple(word for tag in as_list(entry.get("tags")) for word in str(tag).split(","))
-        variables = entry.get("vars") if "hosts" not in entry else None
+        variables = entry.get("vars") if "hosts" not in entry else None  # a play's are in ``_variables``
         return context._replace(
             keywords=keywords,
             conditions=context.conditions + conditions,
@@ -490,7 +501,7 @@ def _free_form(text: str) -> dict[str, Any]:
 
 
 def _command_form(text: str) -> dict[str, Any]:
-    """Return a command with the options among its words."""
+    """Return the options among a command's words, and as ``_raw_params`` the command without them."""
     arguments: dict[str, object] = {}
     for word in _WORD.findall(text):
         match = _ASSIGNED.match(word)

@@ -45,7 +45,7 @@ def package(task: ModuleTask) -> None:
         options.append(f"--target-release={release}")
     purge = task.flag("purge")
     attributes = {"ensure": state, "purge": purge, "install_options": options or None}
-    if names is None:
+    if names is None:  # a task that only updates the lists has declared that already
         if task.take("upgrade") or task.take("deb") or not task.declarations:
             no_counterpart("a task without names of packages")
         return
@@ -55,8 +55,11 @@ def package(task: ModuleTask) -> None:
 def _each(
     task: ModuleTask, type_name: str, names: list[object] | ValueReference, attributes: dict[str, object]
 ) -> None:
-    """Declare a resource for each name, with its version if it has one."""
-    if isinstance(names, ValueReference) and names.path.startswith("each."):
+    """Declare a resource for each name, with the version of ``NAME=VERSION`` as its `ensure`.
+
+    A reference to a list makes one declaration with `for_each`. Raise ``Unconvertible`` for one within a loop.
+    """
+    if isinstance(names, ValueReference) and names.path.startswith("each."):  # one element, which is a name
         names = [names]
     if isinstance(names, ValueReference):
         if task.in_loop:
@@ -142,7 +145,7 @@ def user(task: ModuleTask) -> None:
     attributes |= {"shell": task.take("shell"), "password": task.take("password"), "system": task.flag("system")}
     if groups is not None and task.switch("append"):
         attributes["membership"] = "minimum"
-    creates_home = task.flag("create_home", "createhome", default=True)
+    creates_home = task.flag("create_home", "createhome", default=True)  # False is the type's own default
     attributes["managehome"] = True if creates_home is True else creates_home or None
     task.ignore("append", "move_home", "non_unique", "remove", "force")
     if task.word("update_password", default="always") == "on_create":
@@ -269,6 +272,7 @@ def mount(task: ModuleTask) -> None:
 
 
 def _number(value: object) -> Any:
+    """Return the number of a text of digits, and any other value as it is."""
     return int(value) if isinstance(value, str) and value.isdigit() else value
 
 

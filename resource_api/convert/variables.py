@@ -128,10 +128,14 @@ class Names:
         """Begin without names."""
         self.inputs: dict[str, ConvertedInput] = {}
         self.values: dict[str, object] = {}
+        #: Named value → the comment above it: its position in the playbook.
         self.comments: dict[str, str] = {}
+        #: Of the present play: its variables and the registered results. ``enter`` replaces them.
         self._variables: dict[str, Variable] = {}
         self._results: dict[str, Result] = {}
+        #: ``("fact", name)``, ``("unknown", name)``, or (variable or function, its value as text) → its input or value.
         self._named: dict[tuple[str, str], ValueReference] = {}
+        #: The variables that are being declared, to find one that is defined by itself.
         self._computing: list[str] = []
         #: Type and title → the task that has it.
         self._titles: dict[tuple[str, str], tuple[int, int]] = {}
@@ -139,7 +143,7 @@ class Names:
         self.refused: dict[str, str] = {}
 
     def enter(self, play: Play) -> None:
-        """Use the variables of a play."""
+        """Use the variables of a play; the results of the play before are forgotten."""
         self._variables, self._results = dict(play.variables), {}
 
     def register(self, name: str, result: Result) -> None:
@@ -151,12 +155,15 @@ class Names:
         return self._results.get(name)
 
     def set_fact(self, name: str, value: object, location: Location) -> None:
-        """Name a value that a task sets for later ones."""
+        """Name a value that a task sets for later ones, of all plays, in place of the variable of that name."""
         self._named["fact", name] = self._value(name, value, f"{location}: set_fact")
         self._variables.pop(name, None)
 
     def global_value(self, name: str) -> Any:
-        """Return the reference to a variable of the play, or None. Raise ``Unconvertible``."""
+        """Return the reference to a variable of the play, which its first use declares, or None.
+
+        Raise ``Unconvertible``.
+        """
         if (fact := self._named.get(("fact", name))) is not None:
             return fact
         if (variable := self._variables.get(name)) is None:
@@ -247,7 +254,7 @@ class Names:
         return any(isinstance(value, dict) and value.get("invoke") == "template" for value in values)
 
     def title(self, type_name: str, title: str, task: tuple[int, int]) -> str:
-        """Return a title that no other task has, with a number if need be."""
+        """Return a title that no other task has, with a number if need be, and keep it for this task."""
         return next(row for row in numbered(title) if self._titles.setdefault((type_name, row), task) == task)
 
     def in_group(self, group: str) -> ValueReference:
@@ -258,12 +265,13 @@ class Names:
         return self.call("std.contains", {"in": names, "item": group}, f"in_{_WORD.sub('_', group)}")
 
     def _input(self, name: str, declared: ConvertedInput) -> ValueReference:
+        """Add an input; return the reference to it."""
         name = self._free(name)
         self.inputs[name] = declared
         return ValueReference("inputs").member(name)
 
     def _value(self, name: str, value: object, comment: str) -> ValueReference:
-        """Add a named value; return the reference to it."""
+        """Add a named value, unless it is another one; return the reference to it. Raise for a refused one."""
         if isinstance(value, ValueReference) and value.path.startswith("values."):
             return value
         name = self._free(name)
@@ -301,9 +309,13 @@ class LoopNames:
         return reference
 
     def value_or(self, keys: tuple[str | int, ...], default: object) -> Any:
-        """Return the reference to a member that has a default in the elements without it."""
+        """Give the elements without a member its default, in place; return the reference to the member.
+
+        It is the default itself if no element has the member. Raise ``Unconvertible``.
+        """
         elements = self.collection
         elements = list(elements.values()) if isinstance(elements, dict) else elements
+        # The only key after ``item``, or after ``item.value`` of a mapping.
         name = keys[-1] if len(keys) == (2 if self._is_mapping else 1) else None
         if name is None or not isinstance(elements, list) or not all(isinstance(part, dict) for part in elements):
             if isinstance(default, Omit):
@@ -317,7 +329,7 @@ class LoopNames:
         return self.value(keys)
 
     def split(self, path: str) -> None:
-        """Split the texts of a member, by the path of its reference, at their commas."""
+        """Split the texts of a member, by the path of its reference, at their commas: the elements get lists."""
         elements = list(self.collection.values()) if isinstance(self.collection, dict) else self.collection
         name = path.removeprefix("each.value.")
         for element in elements if isinstance(elements, list) else ():
@@ -345,11 +357,11 @@ class TaskScope:
         return self._local(name) is not _MISSING or self.names.global_value(name) is not None
 
     def is_facts(self, name: str) -> bool:
-        """Return whether a name is of a mapping of facts."""
+        """Return whether a name is of a mapping of facts, such as ``ansible_default_ipv4``."""
         return name == "ansible_facts" or (name.removeprefix("ansible_"), "address") in _FACTS or name == "ansible_lsb"
 
     def literal_value(self, value: object) -> Any:
-        """Return a value itself; for a reference to an input with a default, the default's part."""
+        """Return a value itself; of a reference the part of an input's default that it leads to, or None."""
         return self.names.literal_value(value) if isinstance(value, ValueReference) else value
 
     def split_members(self, reference: ValueReference) -> None:
@@ -379,6 +391,7 @@ class TaskScope:
         return value if isinstance(value, ValueReference) and keys else True
 
     def _local(self, name: str) -> Any:
+        """Return a variable of the task or of the innermost block, as written, or ``_MISSING``."""
         return next((variables[name] for variables in self._variables if name in variables), _MISSING)
 
     def resolve_or(self, name: str, keys: tuple[str | int, ...], default: object) -> Any:
@@ -389,7 +402,7 @@ class TaskScope:
             if isinstance(default, ValueReference):
                 return default
             return self.names.unknown_input(name, None if isinstance(default, Omit) else _unescaped(default))
-        value = self.resolve(name, keys[:1] if not keys else ())
+        value = self.resolve(name, ())
         if not keys:
             return value
         if not isinstance(value, ValueReference):
@@ -397,8 +410,8 @@ class TaskScope:
                 return follow(value, keys)
             return default
         path = ".".join(map(str, keys))
-        rest = {} if isinstance(default, Omit) else {"default": default}
-        return self.call("std.lookup", {"in": value, "path": path, **rest}, str(keys[-1]))
+        alternative = {} if isinstance(default, Omit) else {"default": default}
+        return self.call("std.lookup", {"in": value, "path": path, **alternative}, str(keys[-1]))
 
     def resolve(self, name: str, keys: tuple[str | int, ...]) -> Any:
         """Return the value or reference of a name and its members. Raise ``Unconvertible``."""
@@ -407,8 +420,9 @@ class TaskScope:
         if self._loop is not None and name == self._loop.counter:
             return ValueReference("each.index")
         if (local := self._local(name)) is not _MISSING:
-            rest = tuple({key: part for key, part in of.items() if key != name} for of in self._variables)
-            return follow(Expressions(TaskScope(self.names, rest, self._loop)).value(local), keys)
+            # Within its own value the name means the variable of the play, not itself.
+            without = tuple({key: part for key, part in of.items() if key != name} for of in self._variables)
+            return follow(Expressions(TaskScope(self.names, without, self._loop)).value(local), keys)
         if (result := self.names.result(name)) is not None:
             return self._of_result(name, result, keys)
         if (value := self.names.global_value(name)) is not None:

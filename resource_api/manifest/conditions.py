@@ -314,7 +314,8 @@ def _value_of(path: ExpressionPath, resolve: Resolve) -> tuple[Any, str]:
     chosen, secret = expression.with_choices(path, resolve)
     if chosen is None or secret:
         return (UNKNOWN if chosen is None else Sensitive(None)), ""
-    # A member that only other elements have is null: the whole path is asked for.
+    # The first name of most scopes must be declared, of stacks the output too; what follows may be missing. A member
+    # that only other elements have is null, so that of each the whole path is resolved.
     path, names = chosen, len(path.keys) if path.root == "each" else 2 if path.root == "stacks" else 1
     try:
         whole = resolve(path if names == len(path.keys) else path._replace(keys=path.keys[:names]))
@@ -364,7 +365,7 @@ def _compare(value: object, bound: Any, name: str) -> int:
     """Return a number below, above or equal to 0, as the value is less, more or equal. Raise ``ConditionError``."""
     if type(value) in _NUMBERS and type(bound) in _NUMBERS:
         return int(value > bound) - int(value < bound)
-    _equals(value, bound)
+    _equals(value, bound)  # raises for text against a number
     if type(value) is not str or not _DOTTED.match(value):
         msg = f"{name} is {_kind(value)}, and only numbers and texts of dotted numbers have an order"
         raise ConditionError(msg, (), "use a list of values, or matches: /re/")
@@ -396,7 +397,7 @@ class _Parser:
         self.violations.append(Violation(path, message, hint))
 
     def condition(self, path: KeyPath, value: object) -> Condition:
-        """Return a condition; one with violations has any value."""
+        """Return a condition, and collect its violations; an invalid part of it counts as false."""
         if type(value) is bool:
             return Constant(value)
         if type(value) is dict and value:
@@ -461,7 +462,7 @@ class _Parser:
             self._violation(path, f"each has {', '.join(ELEMENT_KEYS)}", suggestion(target.keys[0], ELEMENT_KEYS))
 
     def test(self, path: KeyPath, value: object) -> Test:
-        """Return a test; one with violations has any values."""
+        """Return a test, and collect its violations; one that has any is not used."""
         if type(value) is list:
             for number, item in enumerate(value):
                 self._check_scalar((*path, number), item)
@@ -475,7 +476,7 @@ class _Parser:
             self._violation(path, "a test is empty", f"write a value, a list, or one of {', '.join(_OPERATORS)}")
         self.violations += unknown_keys(path, value, _OPERATORS, "test")
         tests = {word: self._operator((*path, word), word, value[word]) for word in _OPERATORS if word in value}
-        # A value that does not exist is no mistake beside a test for that.
+        # ``exists`` comes first: where it fails, a missing value is no mistake for the tests behind it.
         return Every(tuple(sorted(tests.values(), key=lambda test: not isinstance(test, Exists))))
 
     def _operator(self, path: KeyPath, word: str, value: object) -> Test:
@@ -505,6 +506,7 @@ class _Parser:
         return Matches(value[1:-1])
 
     def _check_scalar(self, path: KeyPath, value: object) -> None:
+        """Report a value that is no scalar, or that holds an expression."""
         if type(value) not in SCALAR_TYPES:
             self._violation(path, "a value in a test must be a text, a number, true, false or null")
         elif type(value) is str and "${" in value.replace("$${", ""):

@@ -288,7 +288,7 @@ def reader_of(path: str) -> Reader:
 
 
 def without_text(error: ManifestError) -> ManifestError:
-    """Return the error of an encrypted file without a part of its text: only messages of the parser are constant."""
+    """Return the error of an encrypted file with only the messages that never repeat its text, by their codes."""
     return ManifestError(
         problem._replace(message=message, hint="", paste="")
         for problem in error.problems

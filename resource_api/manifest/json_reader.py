@@ -167,6 +167,7 @@ class _Lines:
     """Line and column, from 1, of offsets in a text."""
 
     def __init__(self, text: str) -> None:
+        #: The offset of each line's first character.
         self._starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
 
     def position(self, offset: int) -> Position:

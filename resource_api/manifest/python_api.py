@@ -209,6 +209,7 @@ class ManifestApi:
         self.host = View(_viewed(getattr(facts, "host", {})))
         self._file = file
         self._sections: dict[str, dict[str, object]] = {"resources": {}, "outputs": {}, "values": {}}
+        #: Section → key → the author's call that declared it, for the positions of problems.
         self._calls: dict[str, dict[str, CallSite]] = {"resources": {}, "outputs": {}, "values": {}}
 
     def resource(
@@ -264,6 +265,7 @@ class ManifestApi:
         ``provider`` is a configured provider, otherwise the type's default one. Return the pending answer, which can be
         indexed: ``answer["address"]``.
         """
+        # ``address-1``, or the next number that no name in VALUES has.
         number, word = len(self._sections["values"]) + 1, function.rpartition(".")[2]
         name = next(name for index in count(number) if (name := f"{word}-{index}") not in self.values)
         call = {"invoke": function, "with": _plain({**(given or {}), **more})}
@@ -337,7 +339,7 @@ class ComponentApi(ManifestApi):
         raise TypeError(msg)
 
     def data(self) -> tuple[dict[str, Any], dict[str, dict[str, CallSite]]]:
-        """Return the declarations as a manifest's data, and the call that declared each key, by section."""
+        """Return what ``ManifestApi.data`` does, with references to the component's own resources qualified."""
         data, calls = super().data()
         declared = data["resources"]
         for body in declared.values():
@@ -353,7 +355,7 @@ class ComponentApi(ManifestApi):
                 body[key] = self._resolved(body[key], declared)
 
     def _resolved(self, value: object, declared: Mapping[str, object]) -> Any:
-        """Return references with their names in the whole manifest; invalid ones stay, compiling reports them."""
+        """Return references to ``declared`` resources with their names in the whole manifest, others as written."""
         if isinstance(value, list):
             return [self._resolved(item, declared) for item in value]
         try:
@@ -408,6 +410,7 @@ def _plain_key(key: object) -> Any:
 
 
 def _plain_leaf(leaf: object) -> Any:
+    """Return a value without parts as manifests write it. Raise ``TypeError`` for a method of a mapping."""
     if isinstance(leaf, PendingValue):
         return str(leaf.expression)
     _check_method(leaf)
@@ -430,6 +433,7 @@ def _relation(value: object) -> Any:
 
 
 def _parts(value: object) -> tuple[str | ExpressionPath, ...]:
+    """Return the parts of an expression that a value becomes within a text. Raise ``TypeError`` for a function."""
     _check_method(value)
     if callable(value):
         raise TypeError(document.type_problem(value))

@@ -90,7 +90,7 @@ def _document(
 
 
 def _inputs(constants: Document, arguments: Mapping[str, object]) -> Mapping[str, Any]:
-    """Return the values of the declared inputs; the other constants are checked too."""
+    """Return the values of the declared inputs. Raise ``ManifestError`` for wrong ones, and for wrong constants."""
     manifest = assemble([constants])
     declared = {name: value for name, value in arguments.items() if name in manifest.inputs}
     values, problems = input_values(manifest, declared)

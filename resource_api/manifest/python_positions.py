@@ -123,7 +123,7 @@ class _Source:
 
     def __init__(self, raw: bytes) -> None:
         """Parse the manifest; a wrong one has no positions, since its error is reported by its execution."""
-        import ast
+        import ast  # most runs need no position in Python source
 
         self._ast = ast
         self._lines = raw.splitlines()
@@ -131,6 +131,7 @@ class _Source:
             self._tree = ast.parse(raw)
         except (SyntaxError, ValueError):
             self._tree = ast.Module([], [])
+        #: Where a call starts and ends → its node; made for the first position of a call.
         self._calls: dict[Extent, ast.Call] | None = None
 
     def position(self, line: int, offset: int) -> Position:

@@ -182,7 +182,7 @@ def manifest_names(directory: str) -> list[str]:
 
 
 def nearest_file(path: str, written: str) -> str:
-    """Return the hint with the manifest of the nearest name to a missing file's, or the names in a directory.
+    """Return the hint with the manifest of the nearest name to a missing file's, or the names in a directory, or "".
 
     ``written`` is the file as the user named it.
     """
@@ -261,9 +261,11 @@ class _Loader:
         """Load files by the reader of their suffix; ``openers``: descriptors of files that are open already."""
         self._readers = readers
         self._openers = openers
-        #: Label → document, of files that are not read here.
+        #: Label → document, of files that were read already; None: they are read here.
         self._sent = sent
+        #: The files that were added: device and inode, or label.
         self._seen: set[object] = set()
+        #: The named file, in a list like the files of an ``include`` entry.
         self.roots: list[_File] = []
         self.pending: list[_PendingInclude] = []
         self.problems: list[Problem] = []
@@ -304,7 +306,11 @@ class _Loader:
         return skipped
 
     def load(self, path: str, label: str, depth: int, files: list[_File]) -> str:
-        """Read one file and its includes; return the reason that it cannot be opened, or an empty string."""
+        """Read one file and its includes into ``files``, unless it was read before.
+
+        Return the reason that it cannot be opened, or an empty string, also for a wrong one: ``problems`` has its
+        mistakes.
+        """
         if self._sent is not None:
             if label in self._sent and label not in self._seen:
                 self._seen.add(label)
@@ -362,7 +368,7 @@ class _Loader:
         return (entry["file"], entry.get("when")) if len(self.problems) == before else None
 
     def _include(self, entry: _PendingInclude) -> None:
-        """Read the file of an entry of ``include``."""
+        """Read the file of an entry of ``include``, or report the reason that it cannot be included."""
         reason, hint = _refusal(entry.root, entry.name, entry.depth) if self._sent is None else ("", "")
         if not reason:
             target = os.path.join(entry.root, entry.name)
@@ -421,6 +427,7 @@ class _Copier:
     """Copies nested values within the limits of depth and size, and collects problems."""
 
     def __init__(self, positions: Document) -> None:
+        """Take the file and the positions of problems from the document ``positions``, which has no data."""
         self._positions = positions
         self._weight = 0
         self.problems: list[Problem] = []
@@ -469,6 +476,7 @@ class _Copier:
         return value
 
     def _add(self, path: tuple[str, ...], code: str, message: str, *key: str) -> None:
+        """Add a problem of the value under ``path``, or with ``key`` at that key in it."""
         prefix, position = ".".join(path), self._positions.position((*path, *key))
         message = f"{prefix}: {message}" if prefix else message
         self.problems.append(document.problem(self._positions.file, position, code, message))

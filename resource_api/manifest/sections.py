@@ -246,13 +246,14 @@ class ManifestBuilder:
         self._report(Violation(path, message, f"first at {first.place()}"), code="duplicate")
 
     def _check_keys(self, path: Path, mapping: dict[str, object], allowed: tuple[str, ...], context: str) -> None:
+        """Report the keys of a mapping that are none of ``allowed``."""
         for violation in unknown_keys(path, mapping, allowed, context):
             self._report(violation, code="unknown_key")
 
     def _sections(self, data: dict[str, object]) -> dict[str, Any]:
-        """Return the sections, a misspelt one under its name; report unknown ones.
+        """Return the sections, a misspelt one under its right name, also in the document; report unknown ones.
 
-        Of resources that stand beside the sections only the first is reported.
+        Of resources that stand beside the sections only the first is reported; the types of all are incomplete.
         """
         if data.keys() <= _SECTION_NAMES:
             return data
@@ -285,7 +286,7 @@ class ManifestBuilder:
         return {}
 
     def _named(self, section: str, data: dict[str, object]) -> Iterator[tuple[str, Any]]:
-        """Yield the members of a section whose names are valid and new; report the rest."""
+        """Yield the members of a section whose names are valid, and new in all documents; report the rest."""
         kind = section.removesuffix("s")
         for name, body in self._section(section, data).items():
             origin = DocumentPath(self._source, (section, name))
@@ -338,7 +339,7 @@ class ManifestBuilder:
         return value is True
 
     def _output(self, name: str, body: object) -> Any:
-        """Return the value of an output, which is secret if its declaration says so."""
+        """Return the value of an output, wrapped if it is declared sensitive; keep the condition of its declaration."""
         if type(body) is not dict or "value" not in body or not {"value"} < body.keys() <= _OUTPUT_KEYS | {"value"}:
             return body
         path: Path = ("outputs", name)
@@ -384,7 +385,7 @@ class ManifestBuilder:
             self.providers[name] = ConfiguredProvider(name, type_name, config=fields["config"], origin=origin, **texts)
 
     def _add_defaults(self, section: dict[str, object]) -> dict[str, dict[str, Any]]:
-        """Add the defaults of attributes; return the metaparameters' defaults by type."""
+        """Add the defaults of attributes, which hold for one file; return the metaparameters' defaults by type."""
         defaults: dict[str, dict[str, object]] = {}
         meta_defaults: dict[str, dict[str, object]] = {}
         for written, body in section.items():
@@ -435,7 +436,7 @@ class ManifestBuilder:
         if "alias" in invalid and isinstance(subject, Reference):
             self.incomplete.add(subject.type)
         is_uncertain = not CARDINALITY.isdisjoint(invalid)
-        if is_uncertain:  # it is not known which resources there are: nothing more is said about them
+        if is_uncertain:  # it is not known which resources there are: none, and nothing more is said about them
             invalid += CARDINALITY
         valid = {key: value for key, value in meta.items() if key not in invalid} if invalid else meta
         return {"when": False, **valid} if is_uncertain else valid
@@ -484,7 +485,7 @@ class ManifestBuilder:
         self.problems[-1] = self.problems[-1]._replace(line=number, column=advice.position[1], paste=advice.paste)
 
     def _reference(self, path: Path, key: object, body: object = None) -> Reference | None:
-        """Return a reference; report an invalid one. ``body`` is the value under it: the hint may need it."""
+        """Return a reference, or None for an invalid one, which is reported. ``body``, its value, may give the hint."""
         head, _, rest = key.partition("[") if type(key) is str else ("", "", "")
         name = self._types.get(head)
         # Ten thousand references have a few types: one that was accepted before needs no check.

@@ -67,7 +67,7 @@ class Failure(NamedTuple):
 
 
 def advise(failure: Failure) -> Advice | None:
-    """Return advice about a failure, or None if its line gives no reason."""
+    """Return the advice of the first rule that knows the failure, or None if its line gives no reason."""
     message = f"{failure.problem} {failure.context}"
     return next((advice for words, rule in _RULES if words in message and (advice := rule(failure))), None)
 
@@ -118,7 +118,7 @@ def _first_character(failure: Failure) -> Advice | None:
 
 
 def _construct(failure: Failure) -> Advice | None:
-    """Explain an alias, an anchor, a tag or a block of text that was meant as a value."""
+    """Explain a value that YAML reads as an alias, an anchor, a tag or a block, for its first character."""
     line = failure.line(failure.start[0])
     return value_needs_quotes(line, failure.start) if line else None
 
@@ -196,9 +196,8 @@ def _no_key(failure: Failure) -> Advice | None:
     levels = sorted(
         {_indentation(level) for level in failure.lines[max(number - 100, 0) : number - 1] if level.strip()}
     )
-    near = [level for level in levels if level < column - 1][-1:] + [level for level in levels if level > column - 1][
-        :1
-    ]
+    lower, higher = ([level for level in levels if level < column - 1], [level for level in levels if level >= column])
+    near = lower[-1:] + higher[:1]
     if column - 1 in levels and levels.index(column - 1) < len(levels) - 1 and not _is_too_shallow(failure):
         return None
     expected = " or ".join(map(str, near))

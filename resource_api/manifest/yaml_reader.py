@@ -103,6 +103,7 @@ def _scalar(event: Any) -> Any:
         elif not event.style:
             value = scalar.plain(text)
     except ValueError as error:
+        # A local tag, as in ``password: !abc``, is mostly the beginning of a text without quotes.
         is_local = event.tag is not None and not event.tag.startswith(("!!", "tag:"))
         raise (_MisreadError if is_local else _PositionedError)(event.start_mark, "value", str(error)) from None
     message = document.character_problem(value, key=False) if type(value) is str else ""
@@ -120,16 +121,21 @@ class _Builder:
         self._anchors: dict[str, object] = {}
         #: The anchors of scalars that no alias has used yet.
         self._unused: dict[str, Any] = {}
+        #: The plain keys that were accepted: one object for each text.
         self._keys: dict[str, str] = {}
+        #: ``id`` of a collection that an alias repeats → its weight and height.
         self._measured: dict[int, tuple[int, int]] = {}
+        #: The weight of all aliases so far.
         self._expanded = 0
+        #: The key of the section that is being read.
         self._section = ""
+        #: Section → key → its mark.
         self.heads: dict[str, dict[str, Mark]] = {}
 
     def document(self) -> Any:
         """Return the value of the only document, or None for an empty file."""
         get = self._get
-        get()
+        get()  # the start of the stream; next come the start of a document, its root, and its end
         if type(get()) is StreamEndEvent:
             return None
         data = self._node(get(), 0)
@@ -144,6 +150,7 @@ class _Builder:
         return data
 
     def _refuse(self, error: _PositionedError) -> None:
+        """Raise an error after which reading could continue; ``_ProblemCollector`` records it and does."""
         raise error
 
     def _node(self, event: Any, depth: int) -> Any:
@@ -320,11 +327,13 @@ class _ProblemCollector(_Builder):
         return document.problem(self._file, cut or position, "syntax", message, hint)
 
     def _refuse(self, error: _PositionedError) -> None:
+        """Record an error; raise one about a limit, which ends the reading."""
         if error.code == "limit":
             raise error
         self._add(self._problem(error))
 
     def _add(self, problem: Problem) -> None:
+        """Add a problem unless it repeats the last one. Raise ``_EnoughProblems`` at the most that are reported."""
         if any(last.place == problem.place and last.message == problem.message for last in self._problems[-1:]):
             return  # a key within a key
         self._problems.append(problem)
@@ -343,6 +352,7 @@ class _ProblemCollector(_Builder):
             return _REFUSED
 
     def _sequence(self, depth: int) -> list[Any]:
+        """Read a list only for its problems."""
         while type(event := self._get()) is not SequenceEndEvent:
             self._node(event, depth)
         return []
@@ -359,14 +369,14 @@ class _ProblemCollector(_Builder):
         return {}
 
     def _any_key(self, event: object, depth: int) -> str | None:
-        """Return a key, or None for a reported one."""
+        """Return a key, or None for a reported one; the rest of a collection as a key is read too."""
         if type(event) is AliasEvent and self._anchors.get(event.anchor or "") is _REFUSED:
             return None
         count = len(self._problems)
         try:
             return self._key(event)
         except _PositionedError as error:
-            if len(self._problems) == count:
+            if len(self._problems) == count:  # otherwise ``_node`` has recorded it
                 self._refuse(error)
             if type(event) not in (ScalarEvent, AliasEvent):
                 self._node(event, depth)
