@@ -173,8 +173,9 @@ def canonicalize(
             canonical[index] = resource
         problems |= {valid[number]: errors for number, errors in wrong.items()}
     if provider.validate is not None:
-        namevars = set(definition.namevars)  # one that a title lacks is a problem of its own
-        valid = [index for index in valid if index not in problems and namevars <= canonical[index].keys()]
+        # A namevar that a title lacks is a problem of its own, unless it is optional.
+        needed = {name for name in definition.namevars if not definition.attributes[name].datatype.optional}
+        valid = [index for index in valid if index not in problems and needed <= canonical[index].keys()]
         for index, answer in zip(valid, provider.validate([canonical[index] for index in valid]), strict=True):
             if answer:
                 problems[index] = _validation_problems(definition, canonical[index], answer)

@@ -70,6 +70,24 @@ def test_a_missing_namevar_is_an_error(bench: Bench, declared: str, words: list[
         assert word in result.err
 
 
+def test_a_resource_without_an_optional_namevar_is_validated(bench: Bench) -> None:
+    """Its name is complete, so that its provider judges it like any other."""
+    body = """
+    def validate(self, context, should):
+        return ["always wrong"]
+    def get(self, context):
+        return []
+    def set(self, context, changes):
+        pass
+    """
+    attributes = '"name": Attribute("String", kind="namevar"), "mint": Attribute("Optional[String]", kind="namevar"),'
+    patterns = [{"pattern": "(?P<name>.+)"}]
+    bench.type("coin", attributes, provider=body, base="BaseProvider", features=["validate"], title_patterns=patterns)
+    for declared in ("", "mint: royal"):
+        result = bench.apply(f"resources: {{'Coin[a]': {{{declared}}}}}")
+        assert (result.code, "Coin[a]: always wrong" in result.err) == (65, True), result.err
+
+
 def test_the_first_matching_pattern_wins(bench: Bench) -> None:
     """A title that the first pattern does not match is parsed by the second."""
     bench.apply("resources: {'Pair[php]': {manager: gem}, 'Pair[php-gem2]': {manager: x, package: y}}")
