@@ -69,10 +69,7 @@ class CommandInputs:
         return self._resolved(self._of_command)
 
     def _resolved(self, located: Mapping[str, LocatedValue]) -> dict[str, object]:
-        """Return the values by name, where a value names a source (a file, a program) the text that it has.
-
-        Also add the values to ``located``, and the files that are sources to ``files``.
-        """
+        """Return the values, with the texts of sources; add them to ``located``, the files of sources to ``files``."""
         self.located |= located
         # Only a value of a file, which has a line, can name a source.
         if not any(value.line for value in located.values()):

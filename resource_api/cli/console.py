@@ -139,7 +139,7 @@ class Console:
 
     @cached_property
     def source_lines(self) -> source_lines.SourceLines:
-        """The lines of files that problems are about."""
+        """The lines of files that problems are about, loaded with the first problem that has a position."""
         return source_lines.SourceLines(
             self._settings, self._attributes_of, self._output.log, self.source_time, self.stdin
         )

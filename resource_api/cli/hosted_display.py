@@ -46,7 +46,7 @@ class Answers(Protocol):
     """Collects the answers of hosts, and shows them together instead of the groups."""
 
     def add(self, host: str, document: object) -> None:
-        """Add the answer of a host."""
+        """Keep the answer of a host until ``show``."""
 
     def show(self, reports: Sequence[HostReport]) -> None:
         """Show all answers at the end of the run."""
@@ -198,7 +198,7 @@ class Display:
         self._session.log.write("warning", "", _INTERRUPTED[min(times, len(_INTERRUPTED)) - 1])
 
     def running(self, started: int, ended: int, failed: int, slowest: Mapping[str, float]) -> None:
-        """Show the progress, at most ten times a second."""
+        """Show the progress: on a terminal ten times a second, elsewhere as a notice every 30 s."""
         if (time_now := time.monotonic()) < self._next:
             return
         self._next = time_now + _TICK
@@ -239,7 +239,7 @@ class Display:
         return text.of_programs(counts) if self._work.command == "run" else counts
 
     def document(self, reports: Sequence[HostReport], started: float, stop: str, code: int) -> FleetJson:
-        """Return the document of the run, for reporters."""
+        """Return the document of the run for reporters, without secrets; ``stop``: the reason that it ended early."""
         ended = time.time()
         document = {
             "kind": "fleet",

@@ -64,7 +64,7 @@ class Overviews:
 
 
 def of_this_machine(overview: OverviewJson) -> HostOverview:
-    """Return this machine with its overview."""
+    """Return this machine with its overview, under its own name, for the page that hosts have too."""
     return HostOverview(os.uname().nodename, overview["status"], overview=overview)
 
 

@@ -212,7 +212,7 @@ class HostedRun:
         )
 
     def _job(self, work: Work, shared: HostJob, key: bytes, name: str) -> tuple[Host, HostJob]:
-        """Return a host and its job."""
+        """Return a host and its job: the shared part with the host's own inputs, plan and place in the trace."""
         host = work.hosts[name].host(name)
         if (seconds := self._session.settings["connect_timeout"]) is not None:
             host = host._replace(connect_timeout=seconds)
@@ -245,6 +245,7 @@ def _interruptible(run: FleetRun, display: Display) -> Iterator[list[int]]:
     signals = list[int]()
 
     def handle(number: int, _frame: object) -> None:
+        """End the run a step further with each signal: no new hosts, running ones end, they are left, exit."""
         signals.append(number)
         if len(signals) >= _LAST_INTERRUPT:
             os._exit(128 + number)
@@ -268,7 +269,7 @@ class ShownPlans:
     """The plans of a destruction that hosts have sent: their counts, and the identity of each."""
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Begin without a plan."""
         #: Host → the identity of its plan, which the host compares before it destroys anything.
         self.confirmed: dict[str, Mapping[str, object]] = {}
         #: The counts of all hosts together.

@@ -140,7 +140,7 @@ class Choice(click.Choice[str]):
     """One of a set of words; the message about another one suggests the nearest."""
 
     def get_invalid_choice_message(self, value: object, ctx: click.Context | None) -> str:
-        """Return click's message and the suggestion."""
+        """Return click's message about a word that is no choice, with the nearest one."""
         message = super().get_invalid_choice_message(value, ctx).removesuffix(".")
         hint = suggestion(str(value), self.choices)
         return f"{message}; {hint}" if hint else f"{message}."

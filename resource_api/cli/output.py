@@ -168,7 +168,7 @@ class Output:
 
     @property
     def style(self) -> changes.Style:
-        """The style of changes on stdout."""
+        """The style of changes on stdout: its colours, ``--diff``, and the mask of secrets."""
         return changes.Style(self._color, self._diff, self.log.mask)
 
     def _own_stream(self, number: int) -> TextIO:
@@ -272,7 +272,7 @@ class Output:
         self._write(self._json(document, indent=2))
 
     def emit(self, document: Mapping[str, object]) -> None:
-        """Write one object of a stream, on one line."""
+        """Write one object of a run's JSON, on one line, with secrets masked."""
         self._write(self._json(document))
 
     def _json(self, document: object, indent: int | None = None) -> str:

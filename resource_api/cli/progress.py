@@ -143,7 +143,7 @@ def cut_inside(text: str, columns: int) -> str:
 
 
 def _beginning(text: str, columns: int) -> str:
-    """Return as much of a text as fits."""
+    """Return the longest beginning of a text that takes at most ``columns`` of a terminal."""
     for index, character in enumerate(text):
         columns -= width(character)
         if columns < 0:
@@ -236,7 +236,7 @@ class ProgressDisplay:
         return f"{line}: {(cut_inside if room > _WIDE else cut)(detail, room)}" if detail else line
 
     def close(self) -> None:
-        """End the thread; nothing is shown any more."""
+        """End the thread, for at most a second, and erase the lines; nothing is shown any more."""
         self._closed.set()
         if self._thread is not None:
             self._thread.join(_JOIN_PATIENCE)

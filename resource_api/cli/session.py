@@ -209,7 +209,7 @@ class Session:
     # The end
 
     def exit_code(self, report: RunReport) -> int:
-        """Return the documented code of a run."""
+        """Return the exit code of a run, by its outcome, the signals and ``--detailed-exitcodes``."""
         return exit_codes.of_run(report, self.interrupts, self.settings)
 
     def show_report(self, report: RunReport) -> int:
@@ -268,10 +268,7 @@ class Session:
         error: BaseException | None = None,
         cause: ResourceAPIError | None = None,
     ) -> int:
-        """Show the problems that end the command, also as the end of its JSON; return ``code``.
-
-        ``error`` is shown with its traceback for ``--debug``; ``cause``: see ``Console.show_problem``.
-        """
+        """Show the problems that end the command, with ``--debug`` also a traceback; end its JSON; return ``code``."""
         self._problems = problems
         if error is not None and self.settings.get("debug"):
             import traceback

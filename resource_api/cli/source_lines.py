@@ -200,7 +200,7 @@ class SourceLines:
         return excerpt(lines[problem.line - 1], problem.line, problem.column, form)
 
     def _outline(self, file: str) -> _Outline:
-        """Return the lines of a file, which is read once."""
+        """Return the lines of a file, which is read once; none of one that may not be shown."""
         if file not in self._files:
             self._files[file] = _Outline(self._read(file))
         return self._files[file]
@@ -372,6 +372,6 @@ def _names(line: str, *, words: bool) -> set[str]:
 
 
 def _indentation(line: str) -> int:
-    """Return the characters before the first key of a line: spaces, and the hyphens of lists."""
+    """Return the number of characters before the first key of a line: spaces, and the hyphens of lists."""
     match = _INDENTATION.match(line)
     return match.end() if match else 0

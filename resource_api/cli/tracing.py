@@ -64,7 +64,7 @@ class Tracing:
         return self._context.child(f"{self._runs} {host}")
 
     def host_started(self, host: str) -> None:
-        """Begin the span of a host."""
+        """Begin the span of a host in the present run."""
         self._began[host] = time.time()
         self._steps[host] = []
 

@@ -37,7 +37,7 @@ class Style(NamedTuple):
     mask: Callable[[str], str] = str
 
     def paint(self, text: str, code: str) -> str:
-        """Return text in a colour, if colours are wanted."""
+        """Return text with a code of ECMA-48 for a colour or bold, if this style has colours; "" is no code."""
         return f"\x1b[{code}m{text}\x1b[0m" if self.color and code else text
 
     def value(self, value: object) -> str:
@@ -64,7 +64,8 @@ class Style(NamedTuple):
         """Return the reason of a failure; both ends of a long one, which a program's words often end."""
         if len(line) <= _WIDEST or self.diff == "full":
             return line
-        return f"{line[:_BEGINNING]} … {line[_BEGINNING - _WIDEST :]} ({len(line)} characters)"
+        end = line[_BEGINNING - _WIDEST :]  # the last 120 characters
+        return f"{line[:_BEGINNING]} … {end} ({len(line)} characters)"
 
 
 def _part(line: str, start: int) -> str:

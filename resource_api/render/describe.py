@@ -203,10 +203,7 @@ def datatype_words(attribute: Attribute, *, expressions: bool = False) -> Item:
 
 
 def _alternatives(datatype: DataType, must_be: str) -> str:
-    """Return the words for a restricted text and its alternatives, as in errors: ``auto or a port, or a list of them``.
-
-    Return an empty text for other data types, and for a list of other elements than the alternatives.
-    """
+    """Return the words for a restricted text and its alternatives: ``auto or a port, or a list of them``; else ""."""
     leaves = datatype.leaves
     scalars = [leaf for leaf in leaves if leaf.kind != "Array"]
     kinds = {leaf.kind for leaf in scalars}
@@ -232,6 +229,7 @@ def _default(attribute: Attribute) -> str:
 
 
 def _heading(definition: Definition | FunctionPage) -> str:
+    """Return the heading of a type's attributes, or of the inputs of a component or function."""
     return "Attributes" if isinstance(definition, TypeDefinition) else "Inputs"
 
 
@@ -360,7 +358,7 @@ def _targets(types: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _blocks(docs: str) -> list[list[str]]:
-    """Split documentation at its empty lines."""
+    """Return the lines of each part of documentation, split at its empty lines, without terminal controls."""
     return [block.splitlines() for block in re.split(r"\n\s*\n", escape_lines(cleandoc(docs))) if block.strip()]
 
 
@@ -491,7 +489,7 @@ def _marked(docs: str) -> Iterator[str]:
 def document(
     definition: Definition | FunctionPage, providers: Sequence[Suitability] = (), origin: Origin | None = None
 ) -> dict[str, Any]:
-    """Return the document of ``describe --json``."""
+    """Return the document of ``describe --json`` for a type, a component or a function; absent facts are left out."""
     origin_fields = {"origin": origin_document(origin)} if origin is not None else {}
     if isinstance(definition, FunctionPage):
         return {**_function_document(*definition), **origin_fields}

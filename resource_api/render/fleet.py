@@ -55,7 +55,7 @@ def hosts_of(number: int) -> str:
 def group(
     names: Sequence[str], number: int, lines: Iterable[str], paint: Callable[[str, str], str] = _plain
 ) -> Iterator[str]:
-    """Yield the lines of a group of hosts: their names, folded, and their common result."""
+    """Yield the lines of a group of hosts: their folded names, of many only the first, and their common result."""
     labels, room = list[str](), _WIDEST
     for name in names:
         labels.append(escape(name if len(name) <= room else f"{name[:room]}…"))

@@ -152,6 +152,7 @@ def _boxed(
     numbers = {name: number for number, name in enumerate(name for names in boxes.values() for name in names)}
 
     def draw(parent: str, margin: str) -> Iterator[str]:
+        """Yield the lines of the resources directly within a component, then of each component within it."""
         yield from (margin + node(index, entry) for index, entry in inside.get(parent, ()))
         for name in boxes.get(parent, ()):
             yield margin + begin(numbers[name], name)

@@ -47,7 +47,7 @@ FORMAT_VERSION = 1
 
 
 def plan(plan: ExecutionPlan) -> PlanJson:
-    """Return the document of ``plan --json``."""
+    """Return the document of ``plan --json``; keys about rare parts are left out where there are none."""
     manifest, may_change = plan.catalog.manifest, plan.may_change()
     document: PlanJson = {
         "format_version": FORMAT_VERSION,
@@ -182,7 +182,7 @@ def _expression(value: object) -> object:
 
 
 def change(difference: Difference) -> ChangeJson:
-    """Return one attribute's change."""
+    """Return the change of an attribute in a step that ended, or that a recorded run has."""
     return {
         "attribute": difference.attribute,
         "is": plain(difference.is_),
@@ -215,7 +215,7 @@ def summary(counts: Summary, exit_code: int | None = None, run: str = "") -> Sum
 
 
 def problem(problem: Problem) -> ProblemJson:
-    """Return a diagnostic."""
+    """Return a problem as a diagnostic, with null for the facts that it lacks."""
     return {
         "severity": problem.severity,
         "code": problem.code,
@@ -250,7 +250,7 @@ def step_end(report: StepReport) -> dict[str, object]:
 
 
 def report(report: RunReport) -> dict[str, object]:
-    """Return a whole run as one document."""
+    """Return a whole run as one document, for embedders; ``apply --json`` has an object for each event."""
     return {
         "steps": [step_end(step_report) for step_report in report.steps],
         "outputs": plain(report.outputs),
@@ -265,7 +265,7 @@ def line(type_: str, body: Mapping[str, object]) -> dict[str, object]:
 
 
 def log(entry: LogEvent) -> dict[str, object]:
-    """Return a log line as an object."""
+    """Return a log line as an object of a run's JSON; its ``reference`` is null where it is about no resource."""
     return line("log", {"reference": entry.subject if "[" in entry.subject else None, **log_document(entry)})
 
 

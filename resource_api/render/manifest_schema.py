@@ -78,7 +78,7 @@ def _ref(name: str) -> Schema:
 
 
 def _or_null(docs: str, shape: Schema) -> Schema:
-    """Return a shape that also accepts null."""
+    """Return a shape with documentation that also accepts null, which stands for a value that is not declared."""
     if isinstance(shape.get("type"), str) and "enum" not in shape:
         return {"description": docs, **shape, "type": [shape["type"], "null"]}
     if not shape:
@@ -135,6 +135,7 @@ def _open(schema: Schema) -> Schema:
     within = _within(schema)
     docs = {key: within.pop(key) for key in ("description",) if key in within}
     alternatives = within["anyOf"] if within.keys() == {"anyOf"} else [within]
+    # {} and {"type": "string"} accept any text.
     if any(shape.keys() <= {"type"} and "string" in shape.get("type", "string") for shape in alternatives):
         return docs | within
     return {**docs, "anyOf": [*alternatives, _ref("expression")]}
@@ -306,13 +307,13 @@ def _snippets(types: Iterable[Definition]) -> Iterator[Schema]:
         namevars: Sequence[str] = getattr(definition, "namevars", ())
         title = namevars[0] if len(namevars) == 1 else "title"
         needed = [*(["ensure"] if "ensure" in definition.attributes else []), *_mandatory(definition)]
-        values = {name: _stop(definition, name, number) for number, name in enumerate(dict.fromkeys(needed), 2)}
+        values = {name: _placeholder(definition, name, number) for number, name in enumerate(dict.fromkeys(needed), 2)}
         name = capitalize_type(definition.name)
         body = {f"{name}[${{1:{title}}}]": values}
         yield {"label": f"{name}[{title}]", "description": describe.summary(definition), "body": body}
 
 
-def _stop(definition: Definition, name: str, number: int) -> str:
+def _placeholder(definition: Definition, name: str, number: int) -> str:
     """Return the placeholder of a value in a snippet, with the type's default."""
     default = _spelt(definition)[name].default
     return f"${{{number}:{default}}}" if isinstance(default, str) and default.isalnum() else f"${number}"

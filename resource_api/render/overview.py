@@ -57,7 +57,7 @@ def ago(overview: OverviewJson, moment: float) -> str:
 
 
 def row(host: HostOverview) -> dict[str, object]:
-    """Return the row of a machine in a table."""
+    """Return the row of a machine in a table; without an overview its status alone."""
     if (overview := host.overview) is None:
         return {"host": host.name, "status": host.status}
     last = overview["last"]

@@ -412,6 +412,7 @@ def _sources(value: object) -> Iterator[str]:
     """Yield the inputs, values and facts that a value refers to; the entry has the resources."""
     for path in dict.fromkeys(find_paths(value)):
         if isinstance(path.root, str):
+            # "${inputs.port}" is: input 'port'.
             keys = str(path).removeprefix(f"${{{path.root}.").removesuffix("}")
             yield f"{_SCOPES[path.root]} '{keys}'"
 

@@ -63,7 +63,7 @@ def encode(plan: ExecutionPlan, report: RunReport, run_fields: Mapping[str, obje
         "drift": [[drift.reference, drift.changes] for drift in plan.drift],
         "problems": list(map(documents.problem, report.problems)),
     }
-    if not mask:
+    if not mask:  # without any secret the document need not be walked
         with suppress(TypeError, ValueError, RecursionError):
             return json.dumps(document, default=plain, allow_nan=False, check_circular=False, separators=(",", ":"))
     return json.dumps(mask.document(plain(document)), separators=(",", ":"))
@@ -106,7 +106,7 @@ def _group(call: int | None, steps: Sequence[StepReport], mask: Mask) -> StepGro
 
 
 def _cut(value: object, mask: Mask) -> Any:
-    """Return a value, a long text without its end."""
+    """Return a value, of a long text only the beginning and the length, so that a run stays small on disk."""
     if not isinstance(value, str) or len(value) <= _LONGEST:
         return value
     # Masked before it is cut: a part of a secret would not be found.

@@ -64,7 +64,7 @@ def _properties(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _result(step: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return the element and the text of an unsuccessful step, or None."""
+    """Return the element and the text of an unsuccessful step, or None; a step of a plan has no status."""
     if step.get("status") == "skipped":
         return "skipped", step["error"] or ""
     if step.get("status", "failed") == "failed" and step.get("error"):
@@ -84,7 +84,7 @@ def _case(suite: ET.Element, name: str, kind: str, seconds: float, result: tuple
 
 
 def _safe(value: object) -> str:
-    """Return a text that XML 1.0 can contain."""
+    """Return a text in which the characters that XML 1.0 cannot contain are replaced."""
     return _NO_XML.sub("\ufffd", escape_lines(str(value)))
 
 

@@ -30,7 +30,7 @@ _CALLS: Final = 10
 
 
 def run(document: RunJson, style: Style = _PLAIN) -> Iterator[str]:
-    """Yield the lines of the document of a run."""
+    """Yield the lines of the document of a run: its outcome, the steps by status, drift, the longest calls."""
     yield text.run(document)
     if document.get("kept") is False:
         yield NOT_KEPT
@@ -53,7 +53,7 @@ def run(document: RunJson, style: Style = _PLAIN) -> Iterator[str]:
 
 
 def _step(step: RunStepJson, style: Style) -> Iterator[str]:
-    """Yield the lines of a step of a report."""
+    """Yield the lines of a step of a recorded run: its error and position, then its changes unless it was skipped."""
     symbol = Action[step["action"].upper()].symbol
     code = "31" if step["status"] == "failed" else ""
     end = f": {escape(step['error'])}" if step["error"] else ""
@@ -124,8 +124,8 @@ _COMPARED: Final = ("action", "status", "error")
 def chart(runs: Sequence[Mapping[str, Any]], width: int) -> Iterator[str]:
     """Yield a table of runs: time, id, seconds, changed and drifted resources as numbers and bars, command."""
     counts = (run.get("summary") or {} for run in runs)
-    changed = [sum(count.get(name, 0) for name in SUMMARY_FIELDS.values()) for count in counts]
-    rows = [(_seconds(run), number, run.get("drifted") or 0) for run, number in zip(runs, changed, strict=True)]
+    changes = [sum(count.get(name, 0) for name in SUMMARY_FIELDS.values()) for count in counts]
+    rows = [(_seconds(run), number, run.get("drifted") or 0) for run, number in zip(runs, changes, strict=True)]
     largest = [max((row[column] for row in rows), default=0) for column in range(3)]
     wide = width >= _WIDE
     space, name_width = (" " * (_BAR + 1), 16) if wide else ("", _SHORT_ID)
@@ -141,7 +141,7 @@ def chart(runs: Sequence[Mapping[str, Any]], width: int) -> Iterator[str]:
 
 
 def _command(run: Mapping[str, Any]) -> str:
-    """Return ``apply: 1 failed, 2 skipped``."""
+    """Return the command of a run, after failures with their counts: ``apply: 1 failed, 2 skipped``."""
     counts = run.get("summary") or {}
     bad = ", ".join(f"{counts[name]} {name}" for name in ("failed", "skipped") if counts.get(name))
     return escape(str(run.get("command", ""))) + (f": {bad}" if bad else "")

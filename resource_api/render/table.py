@@ -62,6 +62,7 @@ def _columns(rows: Sequence[Row]) -> list[str]:
 
 
 def _cell(value: object, widest: int | None) -> str:
+    """Return a value on one line, a text longer than ``widest`` with an ellipsis at its end."""
     text = escape(_value(value))
     return text if widest is None or len(text) <= widest else f"{text[: widest - 1]}…"
 

@@ -185,7 +185,7 @@ def _block(value: str, indent: str) -> list[str]:
 
 
 def key_text(text: str) -> str:
-    """Return a key, in quotes where it needs them."""
+    """Return the text of a key, such as a reference, in quotes where YAML needs them."""
     return text if _PLAIN_KEY.match(text) or _bare(text) else _quoted(text)
 
 

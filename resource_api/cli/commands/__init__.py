@@ -49,7 +49,7 @@ class LocalCall(NamedTuple):
 
     @property
     def inputs(self) -> Mapping[str, object]:
-        """The inputs of the manifest, by name."""
+        """The values of the inputs by name, see ``CommandInputs.values``. Raise ``UsageError``, ``ManifestError``."""
         return self.session.inputs.values
 
     def warnings(self) -> Sequence[ProblemJson]:

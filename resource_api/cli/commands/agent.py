@@ -119,6 +119,7 @@ def run(context: click.Context, /, **settings: Any) -> int:
     agent = _agent(settings)
 
     def on_killed(killed: loop.KilledRun) -> None:
+        """Record and report a run that a signal has ended, which could not do it; the agent goes on after an error."""
         click.echo(f"resource-api: {killed}", err=True)
         try:
             run_records.record_killed(agent, killed)
@@ -163,10 +164,10 @@ def _agent(settings: Settings) -> Agent:
 
 def _directory(settings: Settings) -> str:
     """Return the absolute path of the agent's directory of verified versions."""
-    return os.path.abspath(settings["directory"] or f"{_base()}/agent")
+    return os.path.abspath(settings["directory"] or f"{_default_directory()}/agent")
 
 
-def _base() -> str:
+def _default_directory() -> str:
     """Return the directory of the default state, beside which an agent keeps its own files."""
     return os.path.dirname(default_path(os.environ))
 
@@ -193,10 +194,12 @@ def once(**settings: Any) -> int:
 
 def _default_report(settings: Settings) -> Target:
     """Return the directory of reports: in the option's directory of the agent, otherwise beside the default one."""
-    target = reporting.report_directory(f"{_directory(settings) if settings['directory'] else _base()}/reports")
+    directory = _directory(settings) if settings["directory"] else _default_directory()
+    target = reporting.report_directory(f"{directory}/reports")
 
     def report(document: Mapping[str, object]) -> None:
-        make_directory(target.text)  # raises for one that others can change
+        """Report a run. Raise ``Untrusted`` for a directory that others can change."""
+        make_directory(target.text)
         target.reporter(document)
 
     return target._replace(reporter=report)
@@ -275,15 +278,13 @@ def _once(session: Session, agent: Agent, source_fields: dict[str, Any], setting
 
 
 def _apply(session: Session, version: SourceVersion, settings: Settings, keep: Callable[[Any], None]) -> int:
-    """Apply a version by the command ``apply``, and return its exit code; ``keep`` receives its document.
-
-    That command reports the run, so the session of the agent hands over its reporters and its stdout.
-    """
+    """Apply a version by the command ``apply``, and return its exit code; ``keep`` receives its document."""
     from resource_api.cli.commands.apply import apply
 
     if version.error is not None:
         text = f"{version.error}; the last verified version stays in force"
         session.console.emit_problem(Problem(None, text, code=str(version.fields["trust"])))
+    # That command has a session of its own, which reports the run and writes to stdout.
     reporters = session.reporting.detach() if session.reporting is not None else ()
     parameters = {
         **settings,
@@ -397,7 +398,7 @@ def unit(context: click.Context, /, **settings: object) -> None:
         if context.get_parameter_source(str(parameter.name)) is click.core.ParameterSource.ENVIRONMENT
     }
     try:
-        texts = systemd_units.units(arguments, settings, variables, _base())
+        texts = systemd_units.units(arguments, settings, variables, _default_directory())
     except UsageError as error:
         raise click.UsageError(str(error)) from error
     for name, text in texts.items():

@@ -36,6 +36,7 @@ def apply(session: Session, manifest: str, **settings: object) -> int:
         return code
 
     def on_plan(plan: Plan) -> None:
+        """Show the plan of a noop run, and let the garbage collector work again."""
         # The values of a plan live until the end of the run: frozen, they cost the collector, off until here, no time.
         gc.freeze()
         gc.enable()

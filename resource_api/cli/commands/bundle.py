@@ -45,10 +45,9 @@ def _command(name: str, example: str) -> Callable[[Callable[..., None]], click.C
     """
 
     def decorate(function: Callable[..., None]) -> click.Command:
-        """Add the command to the group, with errors of files in the words of the command."""
-
         @wraps(function)
         def guarded(*arguments: object, **settings: object) -> None:
+            """Run the command. Raise ``ResourceError`` for an ``OSError``."""
             try:
                 function(*arguments, **settings)
             except OSError as error:

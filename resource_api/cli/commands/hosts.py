@@ -146,7 +146,7 @@ class _Key(NamedTuple):
     error: str | None
 
     def document(self) -> dict[str, object]:
-        """Return the JSON data of a key."""
+        """Return the host, the status and the key, if there is one, as ``hosts trust --json`` shows them."""
         fields: dict[str, object] = {"host": self.host.name, "status": self.status, "error": self.error}
         if (key := self.key) is not None:
             fields |= {"address": key.endpoint.address, "port": key.endpoint.port}

@@ -174,6 +174,7 @@ def _apply_imports(session: Session, manifest: Manifest, confirm: Callable[[str]
     """Carry out the plan of imports after the question, unless ``confirm`` is None; return the exit code."""
 
     def on_plan(planned: Plan) -> None:
+        """Show the plan and ask. Raise ``DeclinedError`` for no, before anything is recorded."""
         if not session.json:
             session.output.print(session.console.plan_lines(planned))
         count, file = planned.summary.imported, manifest.file

@@ -135,12 +135,10 @@ def _encrypted(path: str, file: str) -> bytes | None:
 
 
 def _edit_text(session: Session, file: str, text: str) -> str | None:
-    """Let the user edit a text until it can be read; return it, or None without a change.
-
-    Raise ``ResourceAPIError``, ``UsageError``, and ``ManifestError`` without the text, which is secret.
-    """
+    """Let the user edit a text until it can be read; return it, or None without a change. Raise ``ManifestError``."""
 
     def accept(edited: str) -> str:
+        """Return the text. Raise ``ManifestError`` for one that is no file of inputs."""
         located_values(reader_of(file)(edited.encode(errors="surrogateescape"), file))
         return edited
 
@@ -149,7 +147,7 @@ def _edit_text(session: Session, file: str, text: str) -> str | None:
             path = f"{directory}/{os.path.basename(file).removesuffix(AGE)}"
             return edit_until_valid(session, "inputs edit", path, text, accept)
     except ManifestError as error:
-        raise without_text(error) from None
+        raise without_text(error) from None  # the text is secret
     except OSError as error:
         msg = f"{file} cannot be edited: {error.strerror or error}"
         raise ResourceAPIError(msg) from error
@@ -159,6 +157,7 @@ def _replace(path: str, before: bytes | None, after: bytes) -> None:
     """Replace an encrypted file atomically, with its owner and mode. Raise ``ResourceError``."""
 
     def change(content: bytes) -> bytes:
+        """Return the new content. Raise ``ResourceError`` if the present one is not that before."""
         if content != (before or b""):
             msg = f"{path} was changed while it was edited, and is left as it is; edit it again"
             raise ResourceError(msg)

@@ -135,6 +135,7 @@ def destroy(session: Session, manifest: str, out: str | None, *, yes: bool, noop
     inputs, run_options = session.inputs.values, options.run_options({**settings, "noop": noop})
 
     def on_plan(planned: Plan) -> None:
+        """Show the plan and ask. Raise ``DeclinedError`` for no, before anything is destroyed."""
         _show_destruction(session, planned, noop=noop, asks=not yes)
         question = destroy_question(planned.summary, *session.runtime.name(planned.catalog))
         if confirm is not None and planned.summary.changed and not confirm(question):

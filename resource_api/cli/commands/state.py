@@ -50,6 +50,7 @@ def list_(session: Session, **_settings: object) -> int:
     """List the recorded resources, one reference a line."""
 
     def empty() -> str:
+        """Return the notice for a list without lines: nothing is recorded at all, or not of this stack."""
         store, settings = session.runtime.store, session.settings
         if recorded_stack.none_recorded(store, settings):
             return "nothing is recorded yet"
@@ -171,7 +172,7 @@ def copy(session: Session, source: str, target: str, *, project: str | None, sta
 
 
 def _is_stack_named() -> bool:
-    """Whether --stack was given, also by its variable."""
+    """Whether --stack was given, also by its variable; otherwise the file's own stack, or all of a store, is meant."""
     return click.get_current_context().get_parameter_source("stack") is not click.core.ParameterSource.DEFAULT
 
 

@@ -224,6 +224,7 @@ def _drift_body(row: DriftJson, ids: Mapping[str, str], most: int) -> str:
 
 
 def _attribute_names(changes: Iterable[ChangeJson | DriftChangeJson]) -> str:
+    """Return the names of changed attributes, joined by commas."""
     return ", ".join(change["attribute"] for change in changes)
 
 
@@ -427,7 +428,7 @@ _FEW_FILES: Final = 60
 
 
 def rehearsal(document: RehearsalJson) -> str:
-    """Return the page of the document of a rehearsal."""
+    """Return the page of the document of a rehearsal: verdicts, side effects, remarks, and its run, if it had one."""
     run = document["run"]
     ids = row_ids(step["reference"] for step in run["steps"]) if run else {}
     bad = [item["question"] for item in document["verdicts"] if not item["ok"]]
@@ -497,7 +498,7 @@ def _add_effect(tree: Tree, effect: EffectJson) -> None:
 
 
 def _branches(tree: Tree, ids: Mapping[str, str], *, opened: bool) -> str:
-    """Return the entries of a tree, sorted by name."""
+    """Return the entries of a tree by name, without the empty name, which has the effects on the path itself."""
     return "".join(_branch(name, tree[name], ids, opened=opened) for name in sorted(tree) if name)
 
 
