@@ -159,7 +159,7 @@ class Session:
         from resource_api.manifest.read import STDIN, read_stdin
 
         try:
-            self.console.stdin = sys.stdin.buffer.read(MAX_BYTES + 1)
+            self.console.stdin = sys.stdin.buffer.read(MAX_BYTES + 1)  # with that last byte it is too large
         except OSError as error:
             raise manifest_error(STDIN, (0, 0), "unreadable", f"cannot be read: {error.strerror}") from error
         return read_stdin(self.console.stdin)

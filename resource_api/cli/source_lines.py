@@ -77,7 +77,7 @@ def excerpt(line: str, number: int, column: int, form: str = "yaml", length: int
 
 
 def _window(widths: list[int], start: int) -> tuple[int, int]:
-    """Return the index of the first visible character of a line, and the end of the visible part."""
+    """Return the index of the first visible character and the end of the visible part, in which ``start`` is."""
     if sum(widths) <= WIDTH:
         return 0, len(widths)
     first = 0
@@ -85,7 +85,7 @@ def _window(widths: list[int], start: int) -> tuple[int, int]:
     while room > _BEFORE and first < start:
         room -= widths[first]
         first += 1
-    last, room = first, WIDTH - 2
+    last, room = first, WIDTH - 2  # an ellipsis at each end
     while last < len(widths) and widths[last] <= room:
         room -= widths[last]
         last += 1

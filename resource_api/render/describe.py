@@ -109,12 +109,12 @@ class FunctionPage(NamedTuple):
 
     @property
     def docs(self) -> str:
-        """The documentation of the function."""
+        """The documentation of the function, under the name that definitions of types have for theirs."""
         return self.function.docs
 
     @property
     def attributes(self) -> Mapping[str, Attribute]:
-        """The inputs by name."""
+        """The inputs by name, under the name that definitions of types have for their attributes."""
         return self.function.inputs.attributes
 
 
@@ -301,7 +301,7 @@ def _feature_names(definition: TypeDefinition) -> list[Item]:
 
 
 def implementations(providers: Sequence[Suitability]) -> list[str]:
-    """Return the suitability of a type's providers here, and the default one."""
+    """Return a line on each provider of a type: whether it is suitable here, and used as the first one that is."""
     chosen = next((provider.name for provider in providers if not provider.reason), "")
     return [
         f"{provider.name}: {f'not suitable: {provider.reason}' if provider.reason else 'suitable'}"

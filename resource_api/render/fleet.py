@@ -218,7 +218,7 @@ def _state_lines(result: Mapping[str, Any]) -> list[str]:
 
 
 def _recorded(item: object) -> str:
-    """Return the line of a recorded resource, or of a finished run."""
+    """Return the line of a recorded resource or a finished run; of any other item, which a host may send, its text."""
     if isinstance(item, dict) and "reference" in item:
         return escape(str(item["reference"]))
     return text.run(item) if isinstance(item, dict) else escape(str(item))

@@ -166,7 +166,7 @@ def _positions(report: RunReport) -> dict[str, list[Any]]:
 
 
 def _notifications(plan: ExecutionPlan, report: RunReport) -> list[list[str]]:
-    """Return the notifications of a run, also failed ones: the source and the refreshed resource."""
+    """Return the notifications of a run, also of refreshes that failed: the source and the refreshed resource."""
     if not (subscribes := plan.catalog.subscribes):
         return []
     texts = {

@@ -255,7 +255,10 @@ def _report_pause(session: Session, agent: Agent, settings: Settings) -> None:
 
 
 def _once(session: Session, agent: Agent, source_fields: dict[str, Any], settings: dict[str, object]) -> int:
-    """Apply the newest version of the source once and record the outcome; return the exit code."""
+    """Apply the newest version of the source once and record the outcome; return the exit code, 0 while paused.
+
+    Fill ``source_fields`` for the reporters. Raise the error of the source where no verified version is left to apply.
+    """
     make_directory(agent.directory)
     with run_records.locked(agent.directory):
         if pause := agent_status.paused(agent.directory):
@@ -370,6 +373,7 @@ def _change_directory(settings: Settings, change: Callable[[str], str]) -> int:
     session = _session(settings)
 
     def command() -> None:
+        """Change the directory. Raise ``ResourceError`` for an ``OSError``."""
         try:
             message = change(_directory(settings))
         except OSError as error:

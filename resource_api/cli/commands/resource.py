@@ -122,7 +122,7 @@ class _Call(LocalCall):
 
 
 def _check_options(session: Session) -> None:
-    """Raise ``UsageError`` for options that contradict each other; ``--format json`` is ``--json``."""
+    """Raise ``UsageError`` for options that contradict each other; make ``--format json`` the same as ``--json``."""
     form = session.settings["form"]
     if form is not None and session.json and form != "json":
         msg = f"--json and --format {form} exclude each other"
