@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from resource_api.cli import exit_codes, hosted_work
 from resource_api.cli.hosted_display import Display, answer_lines
 from resource_api.cli.output import threshold
-from resource_api.fleet import archives, python_runtimes
+from resource_api.fleet import archives, runtime_archives
 from resource_api.fleet.archives import Archives
 from resource_api.fleet.job import CHANGING, HostJob, document_fields, for_host, with_id
 from resource_api.fleet.ledger import Ledger, digest_of
 from resource_api.fleet.merge import Merge
-from resource_api.fleet.python_runtimes import PythonRuntimes
 from resource_api.fleet.run import FleetRun, make_rollout, parse_batches, parse_share
+from resource_api.fleet.runtime_archives import PythonRuntimes
 from resource_api.fleet.ssh_connections import SshConnections, connection_limit
 from resource_api.model.report import Summary
 from resource_api.model.trace import parse_traceparent
@@ -226,7 +226,7 @@ class HostedRun:
 
 def open_connections(sent: Archives, settings: Settings, transports: Collection[str]) -> HostConnections:
     """Return connections by ``transports``, such as ``asyncssh``. Raise ``ResourceError`` if a library is missing."""
-    runtimes = PythonRuntimes(python_runtimes.directory(os.environ))
+    runtimes = PythonRuntimes(runtime_archives.directory(os.environ))
     return SshConnections(sent, limit=settings["at_once"], runtime=runtimes.find, transports=transports)
 
 

@@ -144,7 +144,7 @@ def needed_libraries(
 
 
 def _names_in_code(programs: Iterable[bytes]) -> Iterator[str]:
-    """Yield the names of attributes in programs, and the lower-case texts, without titles."""
+    """Yield the names of attributes in programs, and the lower-case texts, ``File[/a]`` as ``file``."""
     for raw in programs:
         with suppress(SyntaxError, ValueError):
             for node in ast.walk(ast.parse(raw)):
@@ -177,6 +177,7 @@ def package_archive(directory: str, needed: Sequence[str] = ()) -> SentArchive:
     """
     more = [name for name in needed if PathFinder.find_spec(name) is not None]
     files = _package_files(more)
+    # This module counts too: it selects the files and decides the format.
     listed = [(name, path, os.stat(path)) for name, path in sorted({**files, "": __file__}.items())]
     text = repr([(name, path, status.st_size, status.st_mtime_ns) for name, path, status in listed])
     prefix = "+".join(("package", *more))
@@ -202,7 +203,7 @@ def _package_files(needed: Sequence[str] = ()) -> dict[str, str]:
 
 
 def _store(directory: str, prefix: str, path: str, raw: bytes) -> None:
-    """Write the cached archive and remove older ones with the same libraries. Raise ``OSError``."""
+    """Write the archive to the private cache and remove older ones with the same libraries. Raise ``OSError``."""
     make_directory(directory)
     if private_files.is_private_directory(directory):
         private_files.replace(path, raw)
@@ -260,6 +261,7 @@ def boot_text() -> str:
             node.returns = None
         elif isinstance(node, ast.arg):
             node.annotation = None
+    # One space a level: the program is an argument.
     short = re.sub("(?m)^(?: {4})+", lambda match: " " * (len(match[0]) // 4), ast.unparse(tree))
     text = b85encode(zlib.compress(short.encode(), 9)).decode()
     return f"import base64,zlib;exec(zlib.decompress(base64.b85decode('{text}')))"
@@ -286,7 +288,7 @@ def _library(name: str) -> dict[str, str]:
 
 
 def _tree(directory: str, prefix: str) -> Iterator[tuple[str, str]]:
-    """Yield the names in the archive, and the paths, of the files of code beneath a directory."""
+    """Yield the names in the archive, and the paths, of the code beneath a directory but for parts no host needs."""
     for name in _names(directory):
         parts = f"{prefix}/{name}".split("/")
         sent = not any("/".join(parts[:end]) in LEFT_OUT for end in range(2, len(parts) + 1))

@@ -100,8 +100,11 @@ class AsyncsshTransport:
         self.library = _library(alternative)
         self._directory = known_hosts_file(environment).parent
         self._client = _client(self.library)
+        #: Files of known hosts → the function that finds keys in them.
         self._key_finders: dict[tuple[str, ...], object] = {}
+        #: The path of a private key → its keys.
         self._identities: dict[str, Sequence[object]] = {}
+        #: ``via`` and the jump hosts that it names → the connection to the last one, shared by all hosts behind it.
         self._jumps: dict[tuple[str, tuple[Host, ...]], asyncio.Task[Any]] = {}
         self._pace = transport.JumpPace()
 
@@ -288,10 +291,11 @@ class AsyncsshTransport:
     async def _jump(self, via: str, host: Host) -> object:
         """Return the connection to the last jump host of ``via``, shared by all hosts behind it."""
         task = self._jumps.get(key := (via, host.jump_hosts))
+        # One that failed or was closed is made anew.
         if task is None or (task.done() and (task.cancelled() or task.exception() or task.result().is_closed())):
             task = self._jumps[key] = asyncio.create_task(self._open_jump(via, host))
         try:
-            return await asyncio.shield(task)
+            return await asyncio.shield(task)  # the end of one host is not that of the others
         except HostUnreachable as error:
             msg = f"its jump host {error}"
             raise HostUnreachable(msg) from error
@@ -300,7 +304,7 @@ class AsyncsshTransport:
         """Return a connection to the last jump host, itself reached through those before it."""
         first_hops, _, last = via.rpartition(",")
         target = jump_chain(host._replace(via=last))[-1]
-        target = target._replace(via=first_hops or target.via or "none")
+        target = target._replace(via=first_hops or target.via or "none")  # not the configured one
         try:
             return await self.connect(target)
         except HostUnreachable as error:
@@ -315,6 +319,7 @@ class AsyncsshProcess(transport.RemoteProcess):
         """Wrap a process of asyncssh."""
         self._connection = connection
         self._process = process
+        #: The exceptions of a lost connection.
         self._lost = (library.Error, library.DisconnectError, OSError)
 
     async def read(self) -> bytes:
@@ -347,6 +352,7 @@ class AsyncsshProcess(transport.RemoteProcess):
         self._connection.close()
 
     async def _read(self, stream: Any) -> bytes:
+        """Return bytes of an output, b"" at its end. Raise ``ConnectionLost``."""
         try:
             data: bytes = await stream.read(transport.WINDOW)
         except self._lost as error:

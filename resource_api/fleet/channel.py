@@ -64,7 +64,9 @@ class HostChannel:
         self._bytes_of = bytes_of
         self._decoder = protocol.Decoder(self._count_other, plain=True, largest=_LARGEST)
         self._outgoing: list[bytes] = []
+        #: Bytes of lines that are no frames, and the number of events.
         self._other = self._events = 0
+        #: Whether archives were sent, a document ``refused`` came, and the user interrupted the run.
         self._supplied = self._refused = self._interrupted = False
         #: Whether the job was sent; otherwise the host was not changed.
         self.sent = False
@@ -90,7 +92,7 @@ class HostChannel:
         return events
 
     def take(self) -> list[bytes]:
-        """Return the bytes to send to the host, in order."""
+        """Return the bytes to send to the host, in order, each once."""
         outgoing, self._outgoing = self._outgoing, []
         return outgoing
 
@@ -123,11 +125,12 @@ class HostChannel:
         raise ValueError(msg)
 
     def _supply(self, kind: str, body: Mapping[str, object]) -> None:
-        """Send the requested archives, each once, then the job. Raise ``ValueError`` for a request of others."""
+        """Send the archives that ``need`` names, or on ``have`` the job. Raise ``ValueError`` for other archives."""
         if kind == "have":
             self._outgoing.append(jobs.encode(self._job))
             self.sent = True
             return
+        # Each must be one of the job's archives, named once.
         digests = str(body["digests"]).split()
         if self._supplied or len(digests) != len({self._job.payload, self._job.modules}.intersection(digests)):
             msg = "it asks for archives that are not for it"

@@ -68,6 +68,7 @@ def jump_host(text: str) -> Address:
     """Return the parts of one jump host of ``via``: ``ops@gate:2222``, or an IPv6 address in brackets."""
     user, _, rest = text.rpartition("@")
     name, colon, port = rest.rpartition(":")
+    # The end of an IPv6 address without brackets, ``fe80::1``, is no port.
     number = int(port) if colon and port.isdecimal() and not name.endswith(":") else None
     name = rest if number is None else name
     return Address(name.removeprefix("[").removesuffix("]"), user or None, number)
@@ -82,7 +83,7 @@ def jump_chain(host: Host) -> list[Host]:
             continue
         name, user, port = jump_host(text)
         jump = jumps.get(name) or Host(name, "", None)
-        if not hops:
+        if not hops:  # the first one may be behind jump hosts of its own
             hops += jump_chain(jump._replace(jump_hosts=host.jump_hosts))
         hops.append(
             jump._replace(

@@ -115,6 +115,7 @@ def _width(number: str) -> int:
 
 def fold(names: Iterable[str]) -> list[str]:
     """Return patterns for names, ordered by their first names; ``expand`` returns exactly these names for them."""
+    # A row alternates text and number: its numbers, at the odd positions, are folded from the last to the first.
     rows = [_parts(name) for name in dict.fromkeys(names)]
     by_length: dict[int, list[tuple[str, ...]]] = {}
     order = {row: position for position, row in enumerate(rows)}
@@ -144,20 +145,22 @@ def _fold_at(rows: dict[tuple[str, ...], int], position: int) -> dict[tuple[str,
     for row, index in rows.items():
         alike.setdefault((*row[:position], *row[position + 1 :]), {})[row[position]] = index
     return {
-        (*rest[:position], _ranges(numbers), *rest[position:]): min(numbers.values()) for rest, numbers in alike.items()
+        (*rest[:position], _range_text(numbers), *rest[position:]): min(numbers.values())
+        for rest, numbers in alike.items()
     }
 
 
-def _ranges(values: Iterable[str]) -> str:
+def _range_text(values: Iterable[str]) -> str:
     """Return numbers and letters as the text of a range, ``[2:17,19:50]``; a single value as it is."""
-    unused, runs = set(values), list[str]()
-    for first in sorted(unused, key=lambda value: (value.isdigit() and int(value), len(value), value)):
-        if first not in unused:
+    remaining, runs = set(values), list[str]()
+    # Letters, then numbers by value: a, b, 9, 09, 10.
+    for first in sorted(remaining, key=lambda value: (value.isdigit() and int(value), len(value), value)):
+        if first not in remaining:  # part of a run that began before it
             continue
         last = first
-        unused.remove(first)
-        while (following := _following(last, _width(first))) in unused:
-            unused.remove(following)
+        remaining.remove(first)
+        while (following := _following(last, _width(first))) in remaining:
+            remaining.remove(following)
             last = following
         runs.append(first if first == last else f"{first}:{last}")
     return runs[0] if len(runs) == 1 and ":" not in runs[0] else f"[{','.join(runs)}]"
@@ -192,12 +195,12 @@ def term(item: str) -> SelectionTerm:
     return SelectionTerm(included, excluded)
 
 
-def counted(find: Callable[[str], Sequence[str]]) -> Callable[[str], Sequence[str]]:
+def limited(find: Callable[[str], Sequence[str]]) -> Callable[[str], Sequence[str]]:
     """Wrap ``find`` to raise ``ValueError`` when it has returned more than ``MAX_HOSTS`` names in total."""
     remaining = MAX_HOSTS
 
-    def counted(name: str) -> Sequence[str]:
-        """Return the hosts of a name, and count them. Raise ``ValueError`` above the limit."""
+    def limited_find(name: str) -> Sequence[str]:
+        """Return the hosts of a name, and count them. Raise ``ValueError`` above the limit, and from then on."""
         nonlocal remaining
         hosts = find(name) if remaining >= 0 else ()
         remaining -= len(hosts)
@@ -206,7 +209,7 @@ def counted(find: Callable[[str], Sequence[str]]) -> Callable[[str], Sequence[st
             raise ValueError(msg)
         return hosts
 
-    return counted
+    return limited_find
 
 
 def select(items: Iterable[str], find: Callable[[str], Sequence[str]], everything: Sequence[str]) -> list[str]:
@@ -216,7 +219,7 @@ def select(items: Iterable[str], find: Callable[[str], Sequence[str]], everythin
     the union, or from ``everything`` without other items. Raise ``ValueError``, also for more than ``MAX_HOSTS`` names.
     """
     included, excluded, positive = dict[str, None](), set[str](), False
-    find = counted(find)
+    find = limited(find)
     for item in items:
         sets, without = term(item)
         if not sets:

@@ -69,7 +69,10 @@ class Inventory(NamedTuple):
         return host._replace(jump_hosts=tuple(jump_hosts))
 
     def _without_circle(self, host: Host, visited: set[str], jump_hosts: list[Host]) -> Host:
-        """Return a host without those of its jump hosts that it is itself behind; add the others of this inventory."""
+        """Return a host without the jump hosts in ``visited``, which are themselves reached through it.
+
+        Append the others that this inventory has to ``jump_hosts``, each once, after those before it.
+        """
         hops = [hop for hop in (host.via or "").split(",") if hop and jump_host(hop).host not in visited]
         for name in (jump_host(hop).host for hop in hops):
             if name in self.hosts and all(name != jump.name for jump in jump_hosts):
@@ -139,7 +142,8 @@ class _Builder:
 
     def __init__(self, source: Document) -> None:
         self._source = source
-        self._expanded = host_names.counted(host_names.expand)
+        #: ``expand``, which raises ``ValueError`` for more hosts than a whole file may have.
+        self._expanded = host_names.limited(host_names.expand)
         self.problems: list[Problem] = []
 
     def build(self) -> Inventory:
@@ -161,6 +165,7 @@ class _Builder:
         self, bodies: Mapping[str, Any], groups: Mapping[str, Any]
     ) -> tuple[dict[str, Membership], list[HostSettings]]:
         """Return each host's keys and groups, and the settings of every key."""
+        # A host is in both mappings; without a key in the first one if only a group names it.
         keys, settings = dict[str, list[int]](), list[HostSettings]()
         groups_of: dict[str, dict[str, None]] = {}
         for number, (pattern, body) in enumerate(bodies.items()):
@@ -241,7 +246,7 @@ class _Builder:
         return LocatedValue(value, self._source.file, *self._source.position(path))
 
     def _expand(self, pattern: str, path: tuple[str, ...]) -> Iterable[str]:
-        """Return the hosts of a pattern such as ``web[1-9]``, or none after reporting its error."""
+        """Return the hosts of a pattern such as ``web[1:9]`` and report its mistakes; none for an invalid range."""
         try:
             names = self._expanded(pattern)
         except ValueError as error:
@@ -299,6 +304,7 @@ class Selection:
         inventory.
         """
         items = [item for text in selections for item in host_names.split(text)]
+        # Inventories are read first: the groups of each count for all items.
         for item in items:
             for part in item.split("&"):
                 name = part.strip().removeprefix("!").strip()
@@ -326,7 +332,7 @@ class Selection:
                 yield name, names
 
     def unused(self, selections: Sequence[str]) -> Iterator[tuple[str, list[str], bool]]:
-        """Yield each name after ``!`` and ``&`` that matches no host.
+        """Yield each name after ``!`` and ``&`` that matches no host, to warn of a typing error.
 
         With the names that may have been meant, and whether it is an exclusion.
         """
@@ -351,7 +357,7 @@ class Selection:
         return [*(item for item in self._inventories.values() if item is not self._default), self._default]
 
     def _members(self, name: str) -> Sequence[str]:
-        """Return the hosts that a word of a selection means: ``@FILE``, a group, ``all``, or names with ranges."""
+        """Return the hosts that a word means: ``@FILE``, a group, ``all``, names with ranges. Raise ``ValueError``."""
         if name.startswith(_AT):
             return list(self._load(name.removeprefix(_AT)).hosts)
         for inventory in self._searched:
@@ -364,12 +370,12 @@ class Selection:
             return list(self._default.hosts)
         names = host_names.expand(name)
         for host in names:
-            if host not in self.inventory_of(host).hosts:
+            if host not in self.inventory_of(host).hosts:  # an address, which may be invalid
                 host_names.address(host)
         return names
 
     def _load(self, path: str) -> Inventory:
-        """Return the inventory of a file, which is read or executed once."""
+        """Return the inventory of a file, read or executed once. Raise ``ManifestError``, ``UntrustedCode``."""
         if path not in self._inventories:
             inventory = read(path, self._reader) if suffix(path) in READERS else self._executed(path)
             self._reader.check_programs(path, inventory.values)
@@ -379,7 +385,7 @@ class Selection:
     def _executed(self, path: str) -> Inventory:
         """Return the inventory that a program prints."""
         try:
-            os.close(self._trust.open(path))
+            os.close(self._trust.open(path))  # raises if other users can change it
             if not os.access(path, os.X_OK):
                 message = f"an inventory ends in {', '.join(READERS)}, or can be executed"
                 raise document.manifest_error(path, (0, 0), "inventory", message)

@@ -94,6 +94,7 @@ def for_host(
     The shared part is digested once, which makes the id of each host cheap. ``key`` as for ``with_id``.
     """
     encoded = {name: _encoded_input(value) for name, value in inputs.items()}
+    # Digested are the id of the shared part, which stands for its fields, and the fields of this host.
     part = HostJob(command="", run="", payload="", inputs=encoded, host=host, options=options, id=shared.id)
     return shared._replace(id=_digest(part, key), inputs=encoded, host=host, options={**shared.options, **options})
 

@@ -11,7 +11,6 @@ import glob
 import json
 import os
 from contextlib import suppress
-from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from resource_api.fleet import host_names
@@ -58,8 +57,9 @@ def declared_manifest(documents: Sequence[Document]) -> Manifest:
     The hosts judge conditions, by their facts. Raise ``ManifestError``.
     """
     manifest = reading.from_documents(documents)
-    conditional = (assemble([read]).inputs for read in documents if read not in manifest.documents)
-    return manifest._replace(inputs={**dict(chain.from_iterable(map(dict.items, conditional))), **manifest.inputs})
+    conditional = [assemble([document]).inputs for document in documents if document not in manifest.documents]
+    inputs = {name: declaration for declared in conditional for name, declaration in declared.items()}
+    return manifest._replace(inputs={**inputs, **manifest.inputs})
 
 
 def file_contents(documents: Sequence[Document], inputs: Mapping[str, object]) -> dict[str, bytes]:
@@ -99,13 +99,15 @@ def _python_document(raw: bytes, file: str) -> Document:
 
 
 def _patterns_in_data(value: object) -> Iterator[str]:
-    """Yield the patterns of local files and directories of the assets and archives in a value."""
+    """Yield the patterns of local files and directories in a value: of ``{asset: {file: PATH}}`` at any depth."""
+    items = value if isinstance(value, list) else []
     if isinstance(value, dict):
+        items = list(value.values())
         word = next(iter(value)) if len(value) == 1 else ""
         body = value[word] if word in ORIGINS else None
         if isinstance(body, dict):
             yield from (_pattern(str(body[key])) for key in _LOCAL if key in body)
-    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+    for item in items:
         yield from _patterns_in_data(item)
 
 
@@ -142,7 +144,8 @@ def _contents_at(path: str) -> Iterator[tuple[str, bytes]]:
             yield path, file.read(LARGEST + 1)
         return
     listing = list_directory(path)
-    yield f"{path}/", json.dumps([[*member[:4], digest] for member, digest in listing]).encode()
+    # The fields of each ``Member`` but its ``parts``, then its digest.
+    yield f"{path}/", json.dumps([[*member[:-1], digest] for member, digest in listing]).encode()
     for member, _ in listing:
         if member.kind == "file":
             yield from _contents_at(f"{path}/{member.name}")
@@ -169,7 +172,9 @@ class HostInputs:
         self._given_inputs = inputs
         self._read = read
         declared = manifest.inputs.items() if manifest else ()
+        #: The names of inputs that no inventory may contain in clear.
         self._sensitive = {name for name, declaration in declared if _is_sensitive(declaration)}
+        #: Source → its text: each is read once.
         self._texts: dict[ValueSource, str] = {}
         #: The id of settings → the inputs of all their hosts.
         self._shared: dict[int, Mapping[str, object]] = {}
@@ -215,7 +220,7 @@ class HostInputs:
         for problem in errors:
             value = from_inventory.get(problem.attribute or "")
             problems[problem if value is None else value.locate(problem)] = None
-        return {name: value for name, value in resolved.items() if name in merged}
+        return {name: value for name, value in resolved.items() if name in merged}  # the host adds its defaults
 
     def _value(self, host: str, name: str, value: LocatedValue, problems: dict[Problem, None]) -> object:
         """Return the value of an input, read once from its source; report problems at its place."""
@@ -231,7 +236,7 @@ class HostInputs:
                 self._texts[source] = self._read(source)
         except ValueError as error:
             problems[value.locate(Problem(name, f"input '{name}': {error}", code="input"))] = None
-            return FileInput("")
+            return FileInput("")  # never used: problems end the command
         return FileInput(self._texts[source])
 
 

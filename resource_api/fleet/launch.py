@@ -1,7 +1,7 @@
-"""The launch of the first program on a host, without I/O: change the user, and find an interpreter.
+"""The launch of the first program on a host, without I/O: change the user, and find Python or install a runtime.
 
-A shell searches Python 3.11 or later. Without one it requests a runtime (``fleet/python_runtimes``) and unpacks it into
-the cache. The password is sent only at the prompt of ``sudo`` or ``doas``.
+A shell searches Python 3.11 or later. A host without one requests a runtime, one of the ``fleet/runtime_archives`` of
+the user, and unpacks it into its cache. The password is sent only at the prompt of ``sudo`` or ``doas``.
 """
 
 from __future__ import annotations
@@ -114,13 +114,18 @@ class Launch:
         self._password = password
         self._find_runtime = runtime
         self._prompt = f"[resource-api {secrets.token_hex(8)}]"
+        #: The number of prompts for the password so far.
         self._prompts = 0
+        #: The runtime, until the host answers whether it needs it.
         self._archive: bytes | None = None
+        #: The end of standard output in which a mark is searched.
         self._buffer = bytearray()
-        self._error = b""
-        self._error_size = 0
+        #: The end of standard error, and the size of all of it.
+        self._error, self._error_size = b"", 0
         self._outgoing: list[bytes] = []
+        #: The end of standard output before the first mark, for ``printed``.
         self._printed = b""
+        #: Whether the first frame came.
         self._began = False
         #: Whether the launch script or the first program has written a mark.
         self.answered = False
@@ -166,7 +171,7 @@ class Launch:
             pass
         elif match := _RUNTIME.search(self._buffer):
             self.answered = True
-            self._send_runtime(match, _PYTHON.findall(self._buffer))
+            self._offer_runtime(match, _PYTHON.findall(self._buffer))
             self._buffer.clear()
         elif match := _ANSWER.search(self._buffer):
             if match[1] == b"need" and self._archive is not None:
@@ -190,7 +195,7 @@ class Launch:
             self._answer_prompt()
 
     def take(self) -> list[bytes]:
-        """Return the bytes to send to the host."""
+        """Return the bytes to send to the host, each once."""
         outgoing, self._outgoing = self._outgoing, []
         return outgoing
 
@@ -216,18 +221,20 @@ class Launch:
         return f"; it printed: {' | '.join(map(escape, lines[-_PRINTED_LINES:]))}"[:_MAX_PRINTED]
 
     def _answer_prompt(self) -> None:
-        """Send the password at the first prompt."""
+        """Send the password at the first prompt; a second prompt means that it was refused."""
         self._prompts += 1
         if self._prompts > 1 or self._password is None:
             self.problem = f"{self._become} has refused the password"
         else:
             self._outgoing.append(self._password.reveal().encode() + b"\n")
 
-    def _send_runtime(self, requested: re.Match[bytes], pythons: Sequence[tuple[bytes, bytes]]) -> None:
-        """Send the runtime for the platform that a host names.
+    def _offer_runtime(self, requested: re.Match[bytes], pythons: Sequence[tuple[bytes, bytes]]) -> None:
+        """Send digest and size of the runtime for a host's platform, and keep its archive until the host answers.
 
-        ``pythons``: the interpreters of the host that do not run, with the output of each.
+        Without a runtime ``problem`` gets the error, with ``pythons``: the host's interpreters that do not run, and the
+        output of each.
         """
+        # Only glibc has a version: other groups are None.
         machine, libc, *version = (part and part.decode("ascii") for part in requested.groups())
         platform = HostPlatform(str(machine), str(libc), (int(version[0] or 0), int(version[1] or 0)))
         runtime = self._find_runtime(platform)

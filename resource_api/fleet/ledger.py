@@ -30,6 +30,7 @@ FILE: Final = "fleet.db"
 _VERSION: Final = 1
 #: Number of recorded runs.
 MAX_RUNS: Final = 100
+#: ``about``: the request; ``asked`` and ``answered``: the times when a job was sent, and its report arrived.
 _TABLES: Final = """
 CREATE TABLE IF NOT EXISTS own (key BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS run (
@@ -69,7 +70,7 @@ class Ledger:
                 self._connection = sqlite3.connect(self.path, timeout=10, isolation_level=None)
                 failed.callback(self.close)
                 self._prepare()
-                failed.pop_all()
+                failed.pop_all()  # without an error it stays open
 
     def _prepare(self) -> None:
         """Create the tables. Raise ``StateError`` for those of a later version."""
@@ -88,7 +89,7 @@ class Ledger:
 
     @property
     def key(self) -> bytes:
-        """The key for the digests of secrets, which cannot be guessed from a keyed digest."""
+        """The key for the digests of secrets, created when first used: without it no secret can be guessed from one."""
         with self._transaction():
             if (row := self._connection.execute("SELECT key FROM own").fetchone()) is None:
                 row = (secrets.token_bytes(32),)

@@ -109,6 +109,7 @@ class HostGroup:
     def __init__(self, representative: Host, result: _StoredResult) -> None:
         """Start without hosts; the representative is ``_PLACEHOLDER_HOST`` if results differ by names or addresses."""
         self._representative = representative
+        # ``texts``: documents as JSON with placeholders; ``more``: the number of those that are not stored.
         self.status, self.error, self.texts, self.more = result
         self.hosts: list[str] = []
         #: Host → its address, unless that is its name.
@@ -126,7 +127,7 @@ class HostGroup:
         self._addresses |= group._addresses
 
     def documents(self, host: str = "") -> list[dict[str, object]]:
-        """Return the stored documents; with ``host``, as that host sent them."""
+        """Return the stored documents with the names of the representative; with ``host``, as that host sent them."""
         source = self._representative
         if host and source is _PLACEHOLDER_HOST:
             source = Host(host, self._addresses.get(host, ""))
@@ -144,10 +145,11 @@ class _Groups:
         """Start without hosts."""
         #: The digest of a result → its group, and the digest without names.
         self._exact: dict[bytes, tuple[HostGroup, bytes]] = {}
+        #: The digest without names → the result with placeholders, one value for all groups that differ by names.
         self._results: dict[bytes, _StoredResult] = {}
 
     def add(self, host: Host, exact: bytes, nameless: bytes, result: Callable[[], _StoredResult]) -> None:
-        """Add a host with the digests of its result; ``result`` is called for the first host with it."""
+        """Add a host with the digests of its result; ``result`` is called for the first host of ``nameless``."""
         if exact not in self._exact:
             if nameless not in self._results:
                 self._results[nameless] = result()
@@ -155,13 +157,14 @@ class _Groups:
         self._exact[exact][0].add(host)
 
     def has(self, nameless: bytes) -> bool:
-        """Whether a result is stored."""
+        """Whether a result with this digest is stored, and another host with it takes no room."""
         return nameless in self._results
 
     def groups(self) -> list[HostGroup]:
         """Return the groups in the order of their first hosts."""
         alike: dict[bytes, list[HostGroup]] = {}
         for exact, (group, nameless) in self._exact.items():
+            # Literally equal hosts stay a group; single hosts are joined if they differ only by their names.
             alike.setdefault(exact if len(group.hosts) > 1 else nameless, []).append(group)
         return [groups[0] if len(groups) == 1 else self._joined(digest, groups) for digest, groups in alike.items()]
 
@@ -224,11 +227,12 @@ class _HostResult:
         self._lowest = _LEVELS.index(lowest)
         #: The digests of all documents, literally and without the host's name and address.
         self._exact, self._nameless = blake2b(digest_size=16), blake2b(digest_size=16)
-        self.texts = list[str]()
-        self.more = 0
-        self._room = _MAX_OF_HOST
+        #: The stored documents as JSON with placeholders, the number of further ones, and the characters left.
+        self.texts, self.more, self._room = list[str](), 0, _MAX_OF_HOST
+        #: The counts of its run, or None, and whether it changed anything.
         self.summary: dict[str, int] | None = None
         self.changed = False
+        #: The messages of its refusal, or "".
         self.problem = ""
         #: The step that has begun and not ended, or "".
         self._step = ""
@@ -238,7 +242,7 @@ class _HostResult:
         self.outputs: tuple[str, str] | None = None
 
     def add(self, document: Mapping[str, object]) -> None:
-        """Add a document."""
+        """Take the counts, the step, the outputs or the refusal of a document; store one that is printed."""
         kind = document["type"]
         if kind == "summary":
             self.summary = {name: count(document.get(name)) for name in COUNTS}
@@ -264,7 +268,7 @@ class _HostResult:
         return kind != "log" or (level in _LEVELS and _LEVELS.index(str(level)) >= self._lowest)
 
     def _add_result(self, result: object) -> None:
-        """Add the counts in the only document of a command."""
+        """Add the counts in the only document of a command, unless they are those of an earlier run."""
         if not isinstance(result, dict) or not self._counted:
             return
         if result.keys() == PROGRAM_FIELDS:
@@ -356,13 +360,16 @@ class Merge:
         self._lowest = lowest
         self._mask = mask
         self._printed = _PrintedTexts(lines) if lines is not None else None
+        #: Running host → its documents so far.
         self._results: dict[str, _HostResult] = {}
         #: Host → its index in the selection.
         self._indices: dict[str, int] = {}
+        #: The groups of the earlier batches.
         self._ended: list[HostGroup] = []
         self._batch = _Groups()
         #: Outputs are grouped separately over the whole run: they often differ where nothing else does.
         self._outputs = _Groups()
+        #: The characters left for texts of all groups.
         self._room = _MAX_OF_ALL
         self._counts = dict.fromkeys(STATUSES, 0)
         #: Equal counts are one object: most hosts have the same.
@@ -380,7 +387,7 @@ class Merge:
         return self._outputs.groups()
 
     def begin(self, host: Host) -> None:
-        """Expect documents of a host."""
+        """Expect documents of a host, the next one in the order of the selection."""
         self._results[host.name] = _HostResult(host, self._lowest, self._printed, counted=self._counted)
         self._indices[host.name] = len(self._indices)
 
@@ -390,7 +397,7 @@ class Merge:
             result.add(document)
 
     def end(self, host: Host, document: Mapping[str, object], seconds: float, batch: int) -> HostReport:
-        """Return the report of a finished host."""
+        """Group a finished host by its result, count its status, and return its report."""
         result = self._results.pop(host.name)
         report = result.report(document, seconds, batch)
         report = report._replace(error=self._mask(report.error))
@@ -405,12 +412,12 @@ class Merge:
         return report
 
     def untouched(self, names: Iterable[str], error: str, batch: Callable[[str], int]) -> None:
-        """Report hosts that were not started."""
+        """Report hosts that were not started; ``batch`` returns the batch of a host."""
         for name in names:
             self._add(HostReport(name, "untouched", error=error, batch=batch(name)))
 
     def next_batch(self) -> None:
-        """Group the following hosts separately."""
+        """Close the groups of the present batch: the following hosts are grouped separately."""
         self._ended += self._batch.groups()
         self._batch = _Groups()
 
@@ -435,6 +442,7 @@ class Merge:
                 text = ""
             self._room -= len(text)
         texts = [self._mask(text)] if text else []
+        # One document, which is stored, or is counted as one more.
         self._outputs.add(host, exact_key, key, lambda: _StoredResult("", "", texts, 1 - len(texts)))
 
     def _add(self, report: HostReport) -> None:
@@ -443,7 +451,7 @@ class Merge:
         self._counts[report.status] += 1
 
     def _stored(self, result: _HostResult, status: str, error: str) -> _StoredResult:
-        """Return a result of hosts as it is stored, cut where the report would grow too large."""
+        """Return a result of hosts as it is stored, masked, and cut where the report would exceed ``_room``."""
         texts, size = result.texts, sum(map(len, result.texts))
         if size > self._room:
             texts = texts[:_TRUNCATED_DOCUMENTS]
@@ -481,7 +489,10 @@ def _replaced(text: str, name: str, mark: str) -> str:
 
 
 def _continues_before(text: str, index: int) -> bool:
-    """Whether the name at ``index`` is the end of a longer one: after a dot and within an escape, not behind it."""
+    r"""Whether the name at ``index`` is the end of a longer one, as in ``db.web1``, or of an escape: ``n1`` in ``\n1``.
+
+    Behind a whole escape, as ``web1`` in ``\nweb1``, it is a name.
+    """
     preceding = text[index - 1 : index]
     return text[index - 2 : index] not in _LINE_ENDS and (_is_part(preceding) or preceding in {".", "\\"})
 

@@ -199,17 +199,18 @@ class OpensshProcess(transport.RemoteProcess):
         self,
         child: asyncio.SubprocessTransport,
         process: asyncio.subprocess.Process,
-        closed: Callable[[asyncio.SubprocessTransport, asyncio.subprocess.Process], None],
+        on_close: Callable[[asyncio.SubprocessTransport, asyncio.subprocess.Process], None],
         *,
         terminal: bool,
     ) -> None:
-        """Wrap a process with a session of its own; ``closed`` waits for its end."""
+        """Wrap a process with a session of its own; ``on_close`` waits for its end."""
         self._child = child
         self._process = process
-        self._closed: Callable[[asyncio.SubprocessTransport, asyncio.subprocess.Process], None] | None = closed
+        #: None after ``close``, which calls it once.
+        self._on_close: Callable[[asyncio.SubprocessTransport, asyncio.subprocess.Process], None] | None = on_close
         self._terminal = terminal
-        self._silent = asyncio.Event()
-        self._stderr_tail = b""
+        #: Set at the end of standard error, of which the last bytes have the reason of a lost connection.
+        self._silent, self._stderr_tail = asyncio.Event(), b""
         # Any: all three are pipes.
         self._stdin: Any = process.stdin
         self._stdout: Any = process.stdout
@@ -259,7 +260,7 @@ class OpensshProcess(transport.RemoteProcess):
         with suppress(TimeoutError):
             await asyncio.wait_for(ends, transport.EXIT_SECONDS)
         code = self._child.get_returncode()
-        if code is not None and code < 0 and self._closed is not None:
+        if code is not None and code < 0 and self._on_close is not None:  # killed, and not by ``close``
             msg = f"the program ssh was ended here by signal {-code}"
             raise lost(msg)
         last = _lines(self._stderr_tail.decode("utf-8", "replace"))[-1:]
@@ -270,9 +271,9 @@ class OpensshProcess(transport.RemoteProcess):
 
     def close(self) -> None:
         """Kill the process, and its ``ssh`` for a jump host."""
-        if self._closed is None:
+        if self._on_close is None:
             return
-        closed, self._closed = self._closed, None
+        on_close, self._on_close = self._on_close, None
         if self._child.get_returncode() is None:
             with suppress(ProcessLookupError):
                 os.killpg(self._child.get_pid(), signal.SIGKILL)
@@ -281,7 +282,7 @@ class OpensshProcess(transport.RemoteProcess):
         for descriptor in (1, 2):
             if (pipe := self._child.get_pipe_transport(descriptor)) is not None:
                 pipe.close()
-        closed(self._child, self._process)
+        on_close(self._child, self._process)
 
 
 async def _read(stream: asyncio.StreamReader) -> bytes:
@@ -316,7 +317,8 @@ def _via(host: Host) -> str:
     for hop in jump_chain(host):
         address = hop.address or hop.name
         text = f"[{address}]" if ":" in address else address
-        hops.append(f"{hop.user}@" * bool(hop.user) + text + f":{hop.port}" * bool(hop.port))
+        user, port = f"{hop.user}@" if hop.user else "", f":{hop.port}" if hop.port else ""
+        hops.append(f"{user}{text}{port}")
     return ",".join(hops)
 
 

@@ -251,11 +251,14 @@ class FleetRun:
         self._host_timeout = host_timeout
         self._successful = {*SUCCEEDED, *ignored}
         self._clock = clock
+        #: Host → its start, the oldest first.
         self._running: dict[str, _Running] = {}
         #: Host that was interrupted after its timeout → the time to abandon it.
         self._late: dict[str, float] = {}
         self._progress = RunProgress()
-        self._interrupts = self._obeyed = 0
+        #: The numbers of the user's interrupts: arrived in the signal handler, and carried out by the loop.
+        self._interrupts = self._handled = 0
+        #: Host → its status, of the present batch.
         self._outcomes: dict[str, str] = {}
         #: Started hosts and reports that are not recorded yet, and the time of the last record.
         self._started: list[str] = []
@@ -283,10 +286,10 @@ class FleetRun:
         """Carry out the decisions of the pure stage until the run is over; return why it stopped early, or ""."""
         self._begin_batch(1)
         while not (decision := decide(self._plan, self._progress)).finished:
-            if self._interrupts > self._obeyed:
-                self._obey()
+            if self._interrupts > self._handled:
+                self._handle_interrupt()
             elif decision.ask:
-                self._ask(decision.ask)
+                self._end_batch(decision.ask)
             elif decision.start:
                 self._start(decision.start)
             else:
@@ -320,7 +323,7 @@ class FleetRun:
         self._observer.running(self._progress.started, self._progress.ended, self._progress.failed, slowest)
 
     def _take(self, event: HostEvent) -> None:
-        """Record an event; a host that sends garbage is given up as lost."""
+        """Record an event of a running host; one that sends garbage is given up as lost."""
         if (running := self._running.get(event.host)) is None:
             return
         if event.document["type"] == "end":
@@ -335,7 +338,7 @@ class FleetRun:
             self._end(running, {"type": "end", "status": LOST, "code": None, "error": message})
 
     def _end(self, running: _Running, document: Mapping[str, object]) -> None:
-        """Record the end of a host's job."""
+        """Record the end of a host's job for the ledger, the batch and the decisions; report it to the observer."""
         name = running.host.name
         del self._running[name]
         if self._late.pop(name, None) is not None:
@@ -356,8 +359,8 @@ class FleetRun:
             ENDED: f"told to end after {seconds}, see --host-timeout",
         }.get(status, "")
 
-    def _ask(self, number: int) -> None:
-        """Ask the observer whether to go on after a batch: a person, a hook, or nobody."""
+    def _end_batch(self, number: int) -> None:
+        """Report the end of a batch, and begin the next one unless the observer has a reason against it."""
         batch = self._batch_report(number)
         self._observer.batch_ended(batch)
         reason = self._observer.next_batch(batch)
@@ -369,7 +372,7 @@ class FleetRun:
             self._begin_batch(number + 1)
 
     def _begin_batch(self, number: int) -> None:
-        """Let a batch begin, unless the observer has a reason against it."""
+        """Allow ``decide`` to start the hosts of a batch, unless the observer has a reason against it."""
         if number > len(self._plan.ends):
             return
         first, end = (0, *self._plan.ends)[number - 1 : number + 1]
@@ -397,14 +400,17 @@ class FleetRun:
             self._record[0].note(self._record[1], self._started, self._reports)
         self._started, self._reports, self._recorded = [], [], self._clock()
 
-    def _obey(self) -> None:
+    def _handle_interrupt(self) -> None:
         """Carry out the user's next interrupt in this thread: the signal handler only counts them."""
-        self._obeyed += 1
-        if self._obeyed == _STOP:
+        self._handled += 1
+        if self._handled == _STOP:
             self._progress = self._progress._replace(halted="interrupted")
-        for name in list(self._running) if self._obeyed in {_FINISH, _LEAVE} else ():
-            (self._connections.interrupt if self._obeyed == _FINISH else self._connections.abandon)(name)
-        self._observer.interrupted(self._obeyed)
+        for name in list(self._running):
+            if self._handled == _FINISH:
+                self._connections.interrupt(name)
+            elif self._handled == _LEAVE:
+                self._connections.abandon(name)
+        self._observer.interrupted(self._handled)
 
     def _check_times(self) -> None:
         """Interrupt hosts after their timeout, and abandon those that do not end; the oldest come first."""
@@ -416,11 +422,11 @@ class FleetRun:
                 self._late[name] = clock + GRACE
                 self._connections.interrupt(name)
             elif clock >= self._late[name]:
-                self._late[name] = clock + GRACE
+                self._late[name] = clock + GRACE  # its end arrives as an event
                 self._connections.abandon(name)
 
     def _fail_all(self, error: str) -> None:
-        """Report every host after an internal error."""
+        """Report every host after an internal error, the running ones as lost."""
         lost = {"type": "end", "status": LOST, "code": None, "error": error}
         for running in list(self._running.values()):
             self._end(running, lost)

@@ -70,12 +70,13 @@ class SshConnections:
         self._runtime = runtime
         self._loop = asyncio.new_event_loop()
         self._slots = asyncio.Semaphore(connection_limit(limit, transports))
-        #: Host → its task until its end. Only the thread of the loop changes it.
+        #: Host → its task and its stream until its end. Only the thread of the loop changes them, always both.
         self._tasks: dict[str, asyncio.Task[str]] = {}
         self._streams: dict[str, _HostStream] = {}
         self._finished = 0
-        #: Hosts whose end was not taken.
+        #: Hosts whose end was not taken. Only the caller's thread changes it.
         self._open: set[str] = set()
+        #: Events in the order of arrival, each with the bytes that are free when it is taken. ``_arrived`` locks it.
         self._events: deque[tuple[HostEvent, int]] = deque()
         self._arrived = threading.Condition()
         self._thread = threading.Thread(target=self._loop.run_forever, name="ssh", daemon=True)
@@ -182,7 +183,7 @@ class SshConnections:
             return reason(failure)
 
     def _end(self, host: str, stream: _HostStream, task: asyncio.Task[str]) -> None:
-        """Put the end of a host whose task is done; one that was cancelled at once has not executed anything."""
+        """Put the end of a host whose task is done, and forget it; a task cancelled at once has executed nothing."""
         del self._tasks[host], self._streams[host]
         self._put(stream.channel.close("the connection was closed from here" if task.cancelled() else task.result()))
         self._finished += 1
@@ -252,12 +253,14 @@ class _HostStream:
         self.buffered = 0
         #: Bytes received of an event that is not complete.
         self.incomplete = 0
+        #: Set when ``buffered`` has come below the limit.
         self.drained = asyncio.Event()
+        #: Bytes to send, and the task that sends them, or None.
         self._outgoing: deque[bytes] = deque()
         self._writer: asyncio.Task[None] | None = None
 
     def send(self, parts: Sequence[bytes]) -> None:
-        """Send bytes in order, without waiting for the host to read them."""
+        """Send bytes in order, without waiting for the host to read them; keep them while there is no process."""
         self._outgoing.extend(parts)
         if self._outgoing and self.process is not None and (self._writer is None or self._writer.done()):
             self._writer = asyncio.get_running_loop().create_task(self._write(self.process))
@@ -310,7 +313,7 @@ def _read_password(source: ValueSource) -> str:
 
 
 def connection_limit(connections: int, transports: Collection[str]) -> int:
-    """Return the number of ``connections`` that the limit of descriptors allows for these transports."""
+    """Raise the limit of descriptors; return how many of ``connections`` it allows for these transports."""
     if PROGRAM not in transports:
         return transport.descriptor_limit(connections)
     return transport.descriptor_limit(connections, descriptors=openssh_transport.DESCRIPTORS)

@@ -101,7 +101,7 @@ async def attempted(attempt: Callable[[], Awaitable[T]]) -> T:
             if not error.transient or number == ATTEMPTS - 1:
                 raise
         await asyncio.sleep(_WAIT * _GROWTH**number * random.uniform(0.5, 1.5))  # noqa: S311 - no secret
-    raise AssertionError
+    raise AssertionError  # not reached: the last attempt returns or raises
 
 
 class JumpPace:
@@ -109,6 +109,7 @@ class JumpPace:
 
     def __init__(self) -> None:
         """Start without delays."""
+        #: Jump hosts → the earliest time of the next connection behind them, by the clock of the loop.
         self._begins: dict[str, float] = {}
 
     async def wait(self, via: str) -> None:

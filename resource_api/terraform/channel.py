@@ -185,7 +185,7 @@ class Channel:
         raise CallError(UNAVAILABLE, "the program ended the connection")
 
     def _handle(self, call: _Call, event: Event) -> None:
-        """Add an event of HTTP/2 to the answer of a call. Raise ``CallError`` if the program ended it."""
+        """Add an event of HTTP/2 to the call that it is about. Raise ``CallError`` if the program ended the call."""
         if isinstance(event, ConnectionTerminated):
             raise CallError(UNAVAILABLE, "the program ended the connection")
         if getattr(event, "stream_id", None) != call.stream:
@@ -227,6 +227,7 @@ class _Call:
     """One call: the unsent rest of its request, and the received part of its response."""
 
     def __init__(self, stream: int, end: float | None) -> None:
+        """Begin a call on a stream of HTTP/2; ``end``: its time limit by ``time.monotonic``, or None."""
         self.stream, self.end = stream, end
         self.unsent = b""
         self.received = bytearray()
@@ -246,7 +247,7 @@ class _Call:
 
     def check(self) -> None:
         """Raise ``CallError`` unless the status of the call is OK."""
-        number = self.headers.get("grpc-status", "2")
+        number = self.headers.get("grpc-status", "2")  # without one: UNKNOWN
         code = CODES[int(number)] if number.isdigit() and int(number) < len(CODES) else "UNKNOWN"
         if code != "OK":
             raise CallError(code, unquote(self.headers.get("grpc-message", "")))

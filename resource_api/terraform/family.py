@@ -54,12 +54,14 @@ class Family:
         whole = address or f"hashicorp/{name}"
         self.address = whole if whole.count("/") > 1 else f"registry.terraform.io/{whole}"
         self.path = path
+        #: Equal for families of the same program whose file is unchanged.
         self._identity = (name, path, *_stamp(path))
         self._log = log
         self._names_file = names_file
         self._position = position
         #: Digest of a configuration → its process; None: the one that only answers questions about types.
         self._running: dict[str | None, PluginProcess] = {}
+        #: The digests of configurations that were sent to their processes: a subset of the keys of ``_running``.
         self._configured: set[str] = set()
         self._lock = threading.RLock()
 
@@ -73,9 +75,10 @@ class Family:
 
     @cached_property
     def schema(self) -> Message:
-        """The schemas of the program. Raise ``DefinitionError`` where it cannot be asked.
+        """The schemas of the program, asked once. Raise ``DefinitionError`` where it cannot be asked.
 
-        A program without a handshake is no mistake of the manifest (contract §10.14): raise ``ProviderError``.
+        A program without a handshake is no mistake of the manifest (contract §10.14): raise ``ProviderError``. Write
+        the names of the types to their file, for completion.
         """
         try:
             answer = self.process().call("schema")
@@ -162,7 +165,7 @@ class Family:
         return type("Provider", (*configurable, Functions), {"family": self, **methods})
 
     def process(self, key: str | None = None) -> PluginProcess:
-        """Return the process of a configuration; None: any that runs. Raise ``PluginError``."""
+        """Return the process of a configuration, started if missing; None: any that runs. Raise ``PluginError``."""
         with self._lock:
             if key is None and self._running:
                 return next(iter(self._running.values()))
@@ -180,7 +183,7 @@ class Family:
                 self._configured.add(key)
 
     def close(self) -> None:
-        """End all processes."""
+        """End all processes; a later call starts a new one, which is configured again."""
         with self._lock:
             self._configured.clear()
             while self._running:

@@ -1,7 +1,7 @@
 """The lock file ``providers.lock``: version and hashes of each provider, in the form of ``.terraform.lock.hcl``.
 
 ``h1:`` is the hash of a package's files, the same for a directory and its zip file. Source: Go's ``dirhash.Hash1``.
-``programs`` compares a package with it before the package is executed.
+``sources`` compares a package with it before the package is executed.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 #: A decoded message: field → value; a repeated field is a list, a map a dict, an absent one of them is empty.
 Message: TypeAlias = dict[str, Any]
@@ -158,7 +158,7 @@ class MessageMap(Mapping[str, Message]):
         self._decoded: dict[str, Message] = {}
 
     def add(self, content: int | bytes) -> None:
-        """Add an entry in wire format. Raise ``ValueError`` for other bytes."""
+        """Add an entry in wire format: field 1 is the key, 2 the message. Raise ``ValueError`` for other bytes."""
         entry = dict(_fields(content)) if isinstance(content, bytes) else {}
         encoded = entry.get(2, b"")
         if isinstance(encoded, int):
@@ -204,12 +204,19 @@ def encode(message: str, values: Message) -> bytes:
         _encode_field(fields[name], item)
         for name, value in values.items()
         if value is not None
-        for item in (value.items() if fields[name].container == "<" else value if fields[name].container else [value])
+        for item in _items(fields[name], value)
     )
 
 
+def _items(field: Field, value: Any) -> Iterable[Any]:
+    """Return the values of a field that are encoded one by one: the pairs of a map, the members of a list."""
+    if field.container == "<":
+        return value.items()  # type: ignore[no-any-return]
+    return value if field.container else [value]
+
+
 def _encode_field(field: Field, value: Any) -> bytes:
-    """Return a field of a message in the encoding of Protocol Buffers; a map is a list of pairs there."""
+    """Return one value of a field in the encoding of Protocol Buffers; of a map, a pair."""
     if field.container == "<":
         key, member = value
         return _delimited(field.number, _delimited(1, key.encode()) + _delimited(2, encode(field.kind, member)))
@@ -225,7 +232,7 @@ def _delimited(number: int, content: bytes) -> bytes:
 
 
 def _encode_varint(number: int) -> bytes:
-    """Return an integer in groups of seven bits, the lowest first."""
+    """Return an integer in groups of seven bits, the lowest first; a negative one as its two's complement."""
     number &= _WORD
     groups = bytearray()
     while number > _BITS:

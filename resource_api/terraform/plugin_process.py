@@ -74,8 +74,11 @@ class PluginProcess:
         self._log = log
         self._client = client
         self._directory = tempfile.mkdtemp(prefix="resource-api-")  # mode 0700: no other user can connect
+        #: The last lines of output, for errors.
         self._tail: deque[str] = deque(maxlen=_LINES)
+        #: Lines of stdout until the handshake, and None after the end of the program.
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        #: The connection of each thread, and all of them, for ``close``.
         self._local, self._channels = threading.local(), list[Channel]()
         try:
             self._process = Process(
@@ -88,6 +91,7 @@ class PluginProcess:
         self._reader = threading.Thread(target=self._read_output, name="terraform-output", daemon=True)
         self._reader.start()
         try:
+            # ``version`` is set only then: without it the program has not begun.
             endpoint, self.version = self._await_handshake()
             self._endpoint = endpoint if client is None else endpoint._replace(client=client.pem)
         except PluginError:
@@ -104,12 +108,12 @@ class PluginProcess:
 
     def _read_output(self) -> None:
         """Pass on the lines of the program until it ends; the ones on stdout until the handshake are queued."""
-        rest = dict.fromkeys((STDOUT, STDOUT + 1), b"")
+        unfinished = dict.fromkeys((STDOUT, STDOUT + 1), b"")  # the last line of stdout and of stderr so far
         for stream, chunk in self._process.chunks(lambda: 3600.0):
-            *lines, rest[stream] = (rest[stream] + chunk)[-_LONGEST_LINE:].split(b"\n")
+            *lines, unfinished[stream] = (unfinished[stream] + chunk)[-_LONGEST_LINE:].split(b"\n")
             for line in lines:
                 self._pass_on(stream, line.decode(errors="replace").rstrip("\r"))
-        for stream, line in rest.items():
+        for stream, line in unfinished.items():
             if line:
                 self._pass_on(stream, line.decode(errors="replace"))
         self._lines.put(None)
@@ -125,7 +129,7 @@ class PluginProcess:
         self._log(level, text)
 
     def _await_handshake(self) -> tuple[PluginAddress, int]:
-        """Return where the program listens, and its version of the protocol."""
+        """Return the address of the program and its version of the protocol. Raise ``PluginError``."""
         end = time.monotonic() + HANDSHAKE_LIMIT
         while True:
             try:
@@ -164,7 +168,7 @@ class PluginProcess:
             return decode(response, self._channel().call(path, encode(request, fields), timeout))
 
     def stream(self, method: str, timeout: float | None = None, **fields: object) -> Iterator[Message]:
-        """Call a method with a stream of responses, and yield the fields of each."""
+        """Call a method with a stream of responses, and yield the fields of each. Raise ``PluginError``."""
         _, request, response = METHODS[method]
         path = METHODS[method].path(self.version)
         with self._errors(method):
@@ -185,7 +189,7 @@ class PluginProcess:
             raise PluginError(msg) from error
 
     def _channel(self) -> Channel:
-        """Return the connection of this thread."""
+        """Return the connection of this thread, opened by its first call: a connection has one call at a time."""
         channel: Channel | None = getattr(self._local, "channel", None)
         if channel is None:
             channel = self._local.channel = Channel(self._endpoint)

@@ -60,6 +60,7 @@ class _ProgramPlan(NamedTuple):
     #: The attributes whose change needs a replacement.
     replace: Sequence[str]
     private: bytes
+    #: Whether the program uses the old SDK, whose plans may be inexact (``legacy_type_system``).
     tolerant: bool
 
     @property
@@ -78,6 +79,7 @@ class Resources(ProgramSession):
         """Begin without states."""
         super().__init__()
         declared = self.family.schema["resource_schemas"][self.type_name]
+        #: The schema: its fields, the type of a resource's values, and the version.
         self._fields = schema.fields_of_resource(declared["block"])
         self._kind = schema.object_type(self._fields)
         self._version: int = declared.get("version", 0)
@@ -87,7 +89,10 @@ class Resources(ProgramSession):
         self._plans: dict[str, _ProgramPlan] = {}
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
-        """Yield the resources whose state is recorded and that still exist."""
+        """Yield the resources whose state is recorded and that still exist, or for None the listed ones.
+
+        A state that differs from the recorded one is stored; one that cannot be read fails its resource alone.
+        """
         if names is None:
             yield from self._listed(context)
         for name in names or ():
@@ -103,7 +108,7 @@ class Resources(ProgramSession):
                 yield self._row(name, state.values)
 
     def _listed(self, context: Context) -> Iterator[Resource]:
-        """Yield the listed resources, named by id, or by display name where they have none."""
+        """Yield the listed resources, named by id, or by display name where they have none. Raise ``CannotList``."""
         declared = self.family.schema["list_resource_schemas"].get(self.type_name)
         if declared is None:
             msg = "a Terraform provider reads single resources, by what was recorded of them"
@@ -180,7 +185,10 @@ class Resources(ProgramSession):
             context.store_private(name, former)
 
     def import_(self, context: Context, name: str, identifier: str) -> Resource:
-        """Return the resource that has an id of the provider's own, or an identity, in JSON."""
+        """Return the resource with an id of the provider's own, or an identity in JSON; store its state.
+
+        Raise ``ResourceError`` if there is none.
+        """
         answer = self._call(context, "import", type_name=self.type_name, **self._identified(identifier))
         imported = [row for row in answer["imported_resources"] if row["type_name"] == self.type_name]
         if not imported:
@@ -255,7 +263,7 @@ class Resources(ProgramSession):
             client_capabilities=CAPABILITIES,
         )
         planned: dict[str, object] = cty.from_dynamic(self._kind, answer.get("planned_state")) or {}
-        planned = state.values if state.values == planned else planned
+        planned = state.values if state.values == planned else planned  # one object, which saves memory
         paths = [path["steps"] for path in answer["requires_replace"] if path["steps"]]
         replace = sorted({attribute_name(steps[0]["attribute_name"]) for steps in paths})
         private, tolerant = answer.get("planned_private", b""), bool(answer.get("legacy_type_system"))
@@ -280,6 +288,7 @@ class Resources(ProgramSession):
         for key, value in plan.planned.items():
             attribute, field = attribute_name(key), self._fields[key]
             if attribute in should:
+                # A declared attribute that the program would not change is shown as it is.
                 if is_ and not creates and attribute not in changed and attribute in is_:
                     state[attribute] = is_[attribute]
                 elif field.members and value is not UNKNOWN and not field.write_only:
@@ -414,6 +423,7 @@ class Functions(ProgramSession):
         declared, values = self.family.schema["functions"][name], with_field_names(inputs)
         arguments = [cty.to_dynamic(kind, values.get(parameter["name"])) for parameter, kind in parameters(declared)]
         if "variadic_parameter" in declared:
+            # Its list becomes one argument for each element.
             variadic, kind = list(parameters(declared))[-1]
             arguments[-1:] = [cty.to_dynamic(kind[1], value) for value in values.get(variadic["name"]) or ()]
         answer = self._call_unchecked(context, "call", name=name, arguments=arguments)

@@ -156,7 +156,7 @@ def _propose(field: SchemaField, prior: Any, config: Any) -> Any:
     if field.nesting == "map":
         return {key: propose(field.members, prior.get(key), item) for key, item in config.items()}
     if field.nesting == "list":
-        priors = [*prior, *[None] * len(config)]
+        priors = [*prior, *[None] * len(config)]  # elements beyond the prior ones are new
         return [
             item if item is UNKNOWN else propose(field.members, old, item)
             for item, old in zip(config, priors, strict=False)

@@ -90,8 +90,11 @@ class ProgramSession(BaseProvider):
     def __init__(self) -> None:
         """Begin without a configuration and a time limit."""
         super().__init__()
+        #: None until ``configure``.
         self._configuration: Mapping[str, object] | None = None
+        #: Its digest, which selects the process; None until the first call that needs a configured one.
         self._key: str | None = None
+        #: The time limit of the present ``set`` by ``time.monotonic``, or None.
         self._deadline: float | None = None
 
     def _call(self, context: Context, method: str, **fields: object) -> Message:
@@ -134,7 +137,10 @@ class ProgramSession(BaseProvider):
             stopping.cancel()
 
     def _configure(self, context: Context) -> None:
-        """Configure the program, unless this was done: another run in this process may have ended it since."""
+        """Configure the program, unless this was done: another run in this process may have ended it since.
+
+        Raise ``ResourceError`` if it refuses, and if ``configure`` was not called though there are fields.
+        """
         if self._configuration is None and self.family.config_fields:
             msg = f"the Terraform provider {self.family.name} is asked before it is configured"
             raise ResourceError(msg)
@@ -167,12 +173,12 @@ class Configurable(ProgramSession):
     """A provider with a configuration."""
 
     def check_config(self, context: Context, config: Resource) -> Resource:
-        """Have the program check the configuration."""
+        """Return the configuration after the program has checked it. Raise ``ResourceError`` with its errors."""
         self._call(context, "check_config", config=config_value(self.family.config_fields, config))
         return config
 
     def configure(self, context: Context, config: Mapping[str, object]) -> None:
-        """Configure the program of this configuration."""
+        """Keep the configuration, and send it to its process. Raise ``ResourceError`` if that refuses it."""
         self._configuration = dict(config)
         self._configure(context)
 
@@ -202,7 +208,7 @@ def error_texts(answer: Message) -> list[str]:
 
 def diagnostic_text(row: Message) -> str:
     """Return the text of a diagnostic of a program, on one line, with the path of its attribute."""
-    steps = row.get("attribute", {}).get("steps", [])
+    steps = row.get("attribute", {}).get("steps", [])  # each of one field: a name or a key
     path = ".".join(str(next(iter(step.values()))) for step in steps if step)
     texts = dict.fromkeys(filter(None, (row.get("summary", ""), row.get("detail", ""))))
     return f"{path}{': ' if path else ''}{': '.join(texts)}".replace("\n", " ").strip()

@@ -69,7 +69,7 @@ def mirrors(beside: str, environment: Mapping[str, str]) -> Iterator[Mirror]:
     installations = list(configuration.of_type("provider_installation"))
     if installations:
         for block in installations[0].of_type("filesystem_mirror"):
-            yield _declared(block.attributes, environment)
+            yield _filesystem_mirror(block.attributes, environment)
         return
     data = environment.get("XDG_DATA_HOME", "")
     data = data if os.path.isabs(data) else os.path.join(home, ".local/share")
@@ -77,7 +77,7 @@ def mirrors(beside: str, environment: Mapping[str, str]) -> Iterator[Mirror]:
     yield from (Mirror(os.path.join(base, tool, "plugins")) for base in (data, *_SYSTEM) for tool in _TOOLS)
 
 
-def _declared(attributes: Mapping[str, Any], environment: Mapping[str, str]) -> Mirror:
+def _filesystem_mirror(attributes: Mapping[str, Any], environment: Mapping[str, str]) -> Mirror:
     """Return a ``filesystem_mirror`` of the CLI configuration. Raise ``ValueError`` for wrong members."""
     path = attributes.get("path") or ""
     include, exclude = (attributes.get(key) or [] for key in ("include", "exclude"))
@@ -126,7 +126,7 @@ class PackageFinder:
 
     @cached_property
     def lock(self) -> Mapping[ProviderAddress, LockedProvider] | None:
-        """The lock file, or None. Raise ``ProgramError``."""
+        """The providers in the lock file by address, None without a file. Raise ``ProgramError``."""
         try:
             return lock_file.read(self.lock_path)
         except ValueError as error:
@@ -154,7 +154,7 @@ class PackageFinder:
         return program
 
     def _package(self, declared: ConfiguredProvider, *, locked: bool) -> tuple[ProviderAddress, Package]:
-        """Return the address and the newest package that is declared, or the one of the lock file."""
+        """Return the address and the newest declared package, or that of the lock file. Raise ``ProgramError``."""
         try:
             address = ProviderAddress.parse(declared.source)
         except ValueError as error:

@@ -125,7 +125,7 @@ def _title(row: Mapping[str, Any], key: str | int | None) -> str:
 
 
 class Interpolation(str):
-    """The text of an expression that refers to another resource."""
+    """The text of an expression that refers to another resource: its ``${`` is not escaped."""
 
     __slots__ = ()
 
@@ -141,7 +141,7 @@ def referring(value: object, expressions: Mapping[str, str]) -> Any:
 def known_values(
     fields: Mapping[str, SchemaField], values: Mapping[str, Any], reference: str
 ) -> Iterator[tuple[str, str]]:
-    """Yield the texts that only a resource's provider made, and the expressions for them, the best one last."""
+    """Yield the texts that only a resource's provider made, and their expressions; ``id`` last: a mapping keeps it."""
     for name in sorted(fields, key=lambda name: name == "id"):
         value, field = values.get(name), fields[name]
         if field.computed and not field.sensitive and isinstance(value, str) and len(value) >= _SHORTEST:
@@ -191,7 +191,7 @@ def with_resources(document: Document, declarations: Sequence[Sequence[str]]) ->
             raise ValueError(msg)
         if "resources" in (document.data or {}):
             lines = [line for line in lines if not re.match(r"resources:", line)]
-        index, indent = len(lines) + 1, "  "
+        index, indent = len(lines) + 1, "  "  # after the line that follows
         lines.append("resources:")
     lines[index:index] = [indent + line for declared in declarations for line in declared]
     return ("\n".join(lines) + "\n").encode()

@@ -79,7 +79,9 @@ class Harness:
         # A secret that only the mask hides is a leak too.
         self.log.mask = _Unmasked()
         self.runtime = self.new_runtime(registry)
+        #: Name → the resource that a law declared, and the row before its first change, or None.
         self._tracked: dict[Name, tuple[Resource, Resource | None]] = {}
+        #: The providers that laws called directly, until ``close``.
         self._pools: list[ProviderPool] = []
 
     def close(self) -> None:
@@ -417,6 +419,7 @@ class _Unmasked(Mask):
     """Hides no secret."""
 
     def __call__(self, text: str) -> str:
+        """Return the text as it is."""
         return text
 
 

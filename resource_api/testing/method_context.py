@@ -31,6 +31,8 @@ class RecordingContext(Context):
 
 
 class _RecordingSection(LoggingContext):
+    """A section that adds its exception to ``raised`` of its context, before that handles it."""
+
     def __init__(self, context: RecordingContext, *arguments: Any) -> None:
         super().__init__(context, *arguments)
         self._raised = context.raised

@@ -49,6 +49,7 @@ class PipeConnections:
         self._cache = cache
         self._environment = dict(os.environ if environment is None else environment)
         self._selector = selectors.DefaultSelector()
+        #: Host → its running process.
         self._children: dict[str, _Child] = {}
         #: Unreaped processes.
         self._pids: set[int] = set()
@@ -80,7 +81,7 @@ class PipeConnections:
                 return None  # no event can follow
             for key, _ in self._selector.select(timeout):
                 if key.fileobj in self._selector.get_map():
-                    self._move(key.data[0], key.data[1])
+                    self._move(*key.data)
             self._reap()
             if timeout == 0 and not self._events:
                 return None
@@ -152,6 +153,7 @@ class PipeConnections:
             self._forget(child)
 
     def _end(self, child: _Child, error: str) -> None:
+        """Queue the end of a host with ``error``, and close its descriptors."""
         self._events.extend((event, 0) for event in child.channel.close(error))
         self._forget(child)
 
@@ -198,6 +200,7 @@ class _Child:
         self.channel = channel
         self.pid = pid
         self.stdin, self.stdout, self.stderr = descriptors
+        #: Bytes to write to it.
         self.pending: deque[memoryview] = deque()
         #: Bytes of complete events that the caller has not taken yet: above a limit nothing is read from the host.
         self.buffered = 0

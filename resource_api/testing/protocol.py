@@ -40,9 +40,8 @@ class Conversation:
         self._instance = instance
         self._decoder = Decoder(lambda _line: None)
         self._frames: deque[Frame] = deque()
-        self._line = 0
-        self._calls = 0
-        self._until = 0.0
+        #: Bytes of the present line, the number of calls, and the time at which the present answer is late.
+        self._line, self._calls, self._until = 0, 0, 0.0
         #: Bytes of the longest line so far.
         self.longest_line = 0
         source, self._requests = os.pipe2(os.O_CLOEXEC)

@@ -108,6 +108,7 @@ def _accepted(harness: Harness) -> Iterator[tuple[Name, Resource]]:
         directory, slash, last = name.rpartition("/")
         prefix = f"{directory}{slash}"
         whole = _declarable(harness, {**least, namevar: f"{prefix}{last}{''.join(CHARACTERS)}"})
+        # If the name with all characters is refused, each is tried alone.
         single = [] if whole else [f"{last}{character}" for character in CHARACTERS]
         yield from whole
         for hostile in [*(form.format(last) for form in FORMS), *single]:
@@ -215,7 +216,7 @@ def registry_with_lag(
 
     class Lagging(provider):  # type: ignore[misc] # the author's class, known only now
         def get(self, context: object, names: Collection[Name] | None = None) -> list[Resource]:
-            """Return the rows of before a change until its lag is over."""
+            """Return the rows of before a change until its lag is over, afterwards the present ones, and keep them."""
             arguments = [names] if "simple_get_filter" in definition.features else []
             rows = {definition.name_of(row): dict(row) for row in super().get(context, *arguments)}
             if time.monotonic() >= lag.visible_at:
@@ -226,6 +227,7 @@ def registry_with_lag(
             return [row for row in former.values() if row is not None]
 
         def set(self, context: object, changes: Mapping[Name, Change], **extra: object) -> None:
+            """Change at once; ``get`` does not show it during the call, and for the lag after it."""
             lag.created += [name for name, change in changes.items() if change.is_ is None]
             lag.visible_at = math.inf
             super().set(context, changes, **extra)
@@ -544,6 +546,7 @@ def insync_answers(harness: Harness, entry: Entry, attribute: str, row: Resource
     @settings(deadline=None, database=None, suppress_health_check=list(HealthCheck))
     @given(values(datatype))
     def ask(value: object) -> None:
+        """Add the answer for a value that hypothesis generates, unless it is the present or no valid one."""
         if value is not None and datatype.accepts(value) and not same_value(value, reveal(row[attribute])):
             try:
                 answers.append(compare(context, entry.name, attribute, dict(row), {**entry.should, attribute: value}))

@@ -258,28 +258,28 @@ class StateStoreCompliance(_StoreLaws):
             assert password != digest_secret("other", salt)
 
     def test_a_conclusion_is_valid_until_something_is_written(self) -> None:
-        """A store may return None at any time, or the saved conclusion of an unchanged stack."""
+        """A store may return None at any time, or what was concluded of a stack that is unchanged since."""
         keys = [record("/b").key, record("/a").key]
         with self.opened() as reopen:
             store = reopen()
             with store.lock("test", 0):
                 store.commit(WEB, Commit([record("/a"), record("/b"), record("/c")]))
-                store.save_conclusion("some", WEB, ["x"], keys)
+                store.save_conclusion("outdated", WEB, ["x"], keys)
                 store.commit(WEB, Commit(drop=[record("/c").key]))
-                store.save_conclusion("all", WEB, {"a": ["ü", None, 1.5]}, keys)
-            assert store.load_conclusion("other") is None
-            assert store.load_conclusion("some") is None
-            cached = reopen().load_conclusion("all")
+                store.save_conclusion("current", WEB, {"a": ["ü", None, 1.5]}, keys)
+            assert store.load_conclusion("unknown") is None
+            assert store.load_conclusion("outdated") is None
+            cached = reopen().load_conclusion("current")
             if cached is not None:
                 assert cached.content == {"a": ["ü", None, 1.5]}
-                state = cached.state([0])
+                state = cached.state([0])  # positions in ``keys``: the first is that of "/b"
                 assert state is not None
                 assert list(state.records.values()) == [record("/b")]
                 assert content(state._replace(records={})) == content(store.load(WEB)._replace(records={}))
             with store.lock("test", 0):
                 store.commit(WEB, Commit([record("/a", title="x")]))
-                assert store.load_conclusion("all") is None
-            assert reopen().load_conclusion("all") is None
+                assert store.load_conclusion("current") is None
+            assert reopen().load_conclusion("current") is None
 
     def test_no_conclusion_is_loaded_while_a_change_is_in_doubt(self) -> None:
         """An interrupted run may have changed the resources; nothing is saved during one either."""
@@ -288,11 +288,11 @@ class StateStoreCompliance(_StoreLaws):
             store = reopen()
             with store.lock("test", 0):
                 store.commit(WEB, Commit([record()]))
-                store.save_conclusion("all", WEB, 1, [record().key])
+                store.save_conclusion("before", WEB, 1, [record().key])
                 store.record_intents(WEB, [intent])
-                store.save_conclusion("again", WEB, 1, [record().key])
-            assert reopen().load_conclusion("all") is None
-            assert reopen().load_conclusion("again") is None
+                store.save_conclusion("during", WEB, 1, [record().key])
+            assert reopen().load_conclusion("before") is None
+            assert reopen().load_conclusion("during") is None
 
 
 class RunArchiveCompliance(_StoreLaws):

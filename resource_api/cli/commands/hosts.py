@@ -12,10 +12,10 @@ from resource_api.cli import options
 from resource_api.cli.commands import run_on_hosts
 from resource_api.cli.help import CommandGroup
 from resource_api.cli.session import with_session
-from resource_api.fleet import asyncssh_transport, inventory, python_runtimes
+from resource_api.fleet import asyncssh_transport, inventory, runtime_archives
 from resource_api.fleet.connections import LIBRARY
 from resource_api.fleet.inventory import Selection
-from resource_api.fleet.python_runtimes import PythonRuntimes
+from resource_api.fleet.runtime_archives import PythonRuntimes
 from resource_api.fleet.transport import HostUnreachable
 from resource_api.model.values.errors import ResourceError, UsageError
 from resource_api.model.values.start_up import NamedTuple
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from resource_api.cli.session import Session
     from resource_api.fleet.asyncssh_transport import HostKey
     from resource_api.fleet.connections import Host
-    from resource_api.fleet.python_runtimes import PythonRuntime
+    from resource_api.fleet.runtime_archives import PythonRuntime
 
 
 @options.group(
@@ -236,7 +236,7 @@ def _record(keys: Sequence[HostKey]) -> None:
 
 def _runtimes() -> PythonRuntimes:
     """Return the interpreters that are kept for hosts without Python."""
-    return PythonRuntimes(python_runtimes.directory(os.environ))
+    return PythonRuntimes(runtime_archives.directory(os.environ))
 
 
 def _runtime_line(interpreter: PythonRuntime) -> str:

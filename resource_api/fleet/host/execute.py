@@ -14,6 +14,7 @@ import site
 import sys
 import threading
 import time
+from collections import deque
 from contextlib import suppress
 from functools import cached_property
 from importlib.util import find_spec
@@ -96,17 +97,18 @@ class HostRun:
         self.job = job
         self.options = _JobOptions(job.options)
         self._emit, self._result = emit, result
-        #: Whether the host may have been changed.
+        #: Whether the host may have been changed: an error is then no refusal.
         self.began = False
-        #: The documents of the job's report.
+        #: The documents that the journal stores, to send them again if the same job is delivered twice.
         self.report_documents: list[Mapping[str, object]] = []
         self.log = ForwardedLog(
             str(self.options.get("log_level") or "notice"), lambda event: self.emit(documents.log(event))
         )
+        # Once there is a secret, no crash may write the memory to the disk.
         self.log.mask.on_secret = lambda _secret, _declared: core_dumps.forbid()
         sys.stdout, sys.stderr = (line_stream(self._printed, number, self.log.mask) for number in (1, 2))
         self.context = RunContext(self.log)
-        self.context.isolate = bool(self.options.get("isolate")) or None
+        self.context.isolate = bool(self.options.get("isolate")) or None  # None: as each type declares
         self.interrupts = Interrupts(self.context, again="")
         cache, *archives = directories
         # An archive has the directories of a module path as 0, 1, 2 ...
@@ -143,7 +145,7 @@ class HostRun:
         )
 
     def selected(self, *names: str) -> dict[str, Any]:
-        """Return the job's options among ``names``."""
+        """Return the job's options among ``names``; absent ones keep the defaults of the called function."""
         return {name: self.options[name] for name in names if name in self.options}
 
     def exit_code(self, code: int) -> int:
@@ -157,11 +159,11 @@ class HostRun:
         return code
 
     def emit(self, document: Mapping[str, object]) -> None:
-        """Send a document, secrets masked."""
-        self.send_again(self.log.mask.document(document))
+        """Send a document with its secrets masked, and keep it as ``send_masked`` does."""
+        self.send_masked(self.log.mask.document(document))
 
-    def send_again(self, document: Mapping[str, object]) -> None:
-        """Send a document whose secrets are masked already."""
+    def send_masked(self, document: Mapping[str, object]) -> None:
+        """Send a document whose secrets are masked already; keep those of ``_REPORTED`` types for the journal."""
         if document["type"] in _REPORTED:
             self.report_documents.append(document)
         if document["type"] == "result":
@@ -170,7 +172,7 @@ class HostRun:
             self._emit(document)
 
     def result(self, value: object, *, reveal: bool = False) -> None:
-        """Send the document of a command that reads; ``reveal``: with secrets in clear."""
+        """Send the document of a command that reads; ``reveal``: with secrets in clear, and not kept."""
         document = documents.line("result", {"document": value})
         if reveal:
             self._result(document)
@@ -179,7 +181,7 @@ class HostRun:
 
     @property
     def reader(self) -> Runtime:
-        """The reader of resources, the runtime itself."""
+        """The reader of resources for the command ``resource``, here the runtime itself."""
         return self.runtime
 
     def find_type(self, name: str) -> TypeDefinition:
@@ -198,13 +200,13 @@ class HostRun:
         return self.runtime.select(definition.name, provider=provider, manifest=manifest, inputs=self.inputs or None)
 
     def secret(self, attribute: str, text: str) -> NoReturn:
-        """Raise ``UsageError``: the secrets of jobs are inputs."""
+        """Raise ``UsageError`` without the text: secrets reach hosts only as inputs."""
         del text
         msg = f"{attribute} is sensitive and cannot be given to other hosts like this; make it an input of a manifest"
         raise UsageError(msg)
 
     def end_change(self, report: RunReport) -> int:
-        """Send the summary of a change and return its exit code."""
+        """Send the summary of a change by the command ``resource`` and return its exit code."""
         return self.report(report)
 
     def warnings(self) -> Sequence[ProblemJson]:
@@ -252,16 +254,16 @@ def run_job(run: HostRun) -> int:
     ):
         if (report := journal.begin(run.job)) is not None:
             for document in report.documents:
-                run.send_again(document)
+                run.send_masked(document)
             return report.code
         code = command(run)
-        if not run.interrupts.came:
+        if not run.interrupts.came:  # an interrupted job has no report: delivered again, it goes on
             journal.finish(JobReport(code, run.report_documents))
         return code
 
 
 def _check_libraries(plan: Plan) -> None:
-    """Raise ``ManifestError`` for libraries of the plan's types that this host lacks."""
+    """Raise ``ManifestError``, before any change, for libraries of the plan's types that this host lacks."""
     libraries.check(libraries.needed(step.entry.type for step in plan.steps))
 
 
@@ -301,7 +303,7 @@ def _plan(run: HostRun) -> int:
 
 
 def _refresh(run: HostRun) -> int:
-    """Read all recorded resources again."""
+    """Read all recorded resources again, record them unless the job has ``noop``, and send the document."""
     run.began = not run.options.get("noop")
     run.result(refresh.document(run))
     return 0
@@ -327,7 +329,7 @@ def _read(run: HostRun) -> int:
 def _resource(run: HostRun) -> int:
     """Send the resources that a name and filters select; change one where the job has changes."""
     resources = resource_selection.find_resources(run)
-    if resources.listed is not None:
+    if resources.listed is not None:  # None after a failed change, whose events were sent
         run.result(resource_selection.documents(resources.listed))
     return resources.code
 
@@ -378,7 +380,12 @@ class Sender:
     def __init__(self, descriptor: int) -> None:
         """Write to the descriptor of a pipe."""
         self._descriptor = descriptor
+        #: Of one thread; a signal handler in this thread may take it again.
         self._lock = threading.RLock()
+        #: The frames to write. While one is written, a signal handler only adds its own.
+        self._unsent: deque[bytes] = deque()
+        self._writing = False
+        #: Whether the controller has gone.
         self._closed = False
 
     def event(self, document: Mapping[str, object]) -> None:
@@ -401,14 +408,26 @@ class Sender:
         self._send(protocol.encode_plain("end", {"code": code}))
 
     def _send(self, frame: bytes) -> None:
-        """Write a frame whole; after the controller has gone, the job goes on without it."""
-        unsent = memoryview(frame)
+        """Write a frame whole, never within another one; after the controller has gone, the job goes on without it."""
         with self._lock:
-            while unsent and not self._closed:
-                try:
-                    unsent = unsent[os.write(self._descriptor, unsent) :]
-                except OSError:
-                    self._closed = True
+            self._unsent.append(frame)
+            if self._writing:
+                return
+            self._writing = True
+            try:
+                while self._unsent:
+                    self._write(self._unsent.popleft())
+            finally:
+                self._writing = False
+
+    def _write(self, frame: bytes) -> None:
+        """Write the bytes of a frame, or drop them once the channel is broken."""
+        unsent = memoryview(frame)
+        while unsent and not self._closed:
+            try:
+                unsent = unsent[os.write(self._descriptor, unsent) :]
+            except OSError:
+                self._closed = True
 
 
 def _cut(value: Any) -> object:
@@ -438,7 +457,7 @@ def main(cache: str, directories: Sequence[str]) -> None:
     # The output of programs must not come between the frames.
     os.dup2(2, 1)
     frames = _frames(requests, protocol.Decoder())
-    if (first := next(frames, None)) is None:
+    if (first := next(frames, None)) is None:  # the controller has gone before it sent the job
         sys.exit(1)
     listener = threading.Thread(target=_await_interrupts, args=(frames,), daemon=True)
     job = jobs.decode(first)

@@ -91,6 +91,7 @@ class Journal:
             number, earlier = number + 1, [newest["id"], *earlier][:_EARLIER]
         elif newest["report"] is not None:
             return JobReport(*newest["report"])
+        # The same job without a report was interrupted: it runs again.
         fields = {"id": job.id, "generation": number, "run": job.run, "operator": job.operator, "started": time.time()}
         self._entry = {**fields, "earlier": earlier}
         self._write(None)

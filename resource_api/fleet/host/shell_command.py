@@ -48,6 +48,7 @@ def run(words: Sequence[str], interrupted: Callable[[], bool]) -> dict[str, Any]
     arguments = ("-c", *words) if len(words) == 1 else ("-c", 'exec "$@"', "sh", *words)
 
     def timeout() -> float:
+        """Return the seconds to wait for output; raise once the run is interrupted, which kills the program."""
         if interrupted():
             raise InterruptedError
         return _TICK

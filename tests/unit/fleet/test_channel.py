@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import signal
+import struct
+import termios
+import threading
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -24,6 +30,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 JOB: Final = with_id(HostJob("apply", "1", payload="a" * 64, modules="b" * 64))
+#: The size of a full pipe, as the kernel reports it.
+_FULL: Final = struct.pack("i", 1 << 16)
 HAVE: Final = b'RApi {"kind":"have","digests":""}\n'
 
 
@@ -173,6 +181,37 @@ def test_an_answer_that_is_too_large_is_not_sent(monkeypatch: pytest.MonkeyPatch
     finally:
         os.close(reader)
         os.close(writer)
+
+
+def test_a_signal_in_the_middle_of_a_frame_sends_its_document_after_it() -> None:
+    """The pipe is full when the handler of an interrupt writes its warning; both documents arrive whole."""
+    reader, writer = os.pipe()
+    sender, signalled, received = Sender(writer), threading.Event(), bytearray()
+
+    def handle(*_: object) -> None:
+        signalled.set()
+        sender.event({"type": "log", "message": "interrupted"})
+
+    def read() -> None:
+        while fcntl.ioctl(reader, termios.FIONREAD, bytes(4)) != _FULL:
+            time.sleep(0.001)
+        os.kill(os.getpid(), signal.SIGUSR1)
+        signalled.wait()
+        while data := os.read(reader, 1 << 16):
+            received.extend(data)
+
+    before = signal.signal(signal.SIGUSR1, handle)
+    thread = threading.Thread(target=read)
+    thread.start()
+    try:
+        sender.event({"type": "log", "message": "x" * 500_000})
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+        os.close(writer)
+        thread.join()
+        os.close(reader)
+    documents = [event.document for event in channel().receive(bytes(received))]
+    assert [len(str(document.get("message"))) for document in documents] == [500_000, len("interrupted")]
 
 
 def test_a_document_with_a_long_list_arrives_cut(tmp_path: Path) -> None:

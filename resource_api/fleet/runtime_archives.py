@@ -1,8 +1,7 @@
-"""Runtimes: archives with a Python interpreter for hosts without one, added once and sent on request.
+"""The user's runtimes: archives with a Python interpreter, added once, which ``launch`` sends to hosts without one.
 
 The platform of an archive is read from its files: the machine and the C library from the interpreter's ELF header, the
-version of glibc from the required symbols. The archive is repacked, so that a host needs only tar and gzip. ``launch``
-searches the interpreters of a host, and sends a runtime where none is recent enough.
+version of glibc from the required symbols. The archive is repacked, so that a host needs only tar and gzip.
 """
 
 from __future__ import annotations
@@ -102,7 +101,7 @@ class PythonRuntimes:
         return None
 
     def add(self, path: str) -> PythonRuntime:
-        """Add the archive in a file. Raise ``UsageError`` for an invalid one, ``OSError``."""
+        """Add the archive in a file, repacked. Raise ``UsageError`` for an invalid one, ``OSError``."""
         with _opened(path) as file:
             python, top, platform = _inspect(path, file)
             raw = _packed(file, top)
@@ -181,6 +180,7 @@ def _inspect(path: str, file: BinaryIO) -> tuple[str, str, HostPlatform]:
 def _elf(path: str, header: bytes) -> tuple[str, str]:
     """Return the machine and the C library of a 64-bit program (elf(5)). Raise ``UsageError`` for another one."""
     try:
+        # e_machine; e_phoff; e_phentsize and e_phnum; then of each program header p_type, p_offset and p_filesz.
         (kind,) = struct.unpack_from("<H", header, 18)
         (offset,) = struct.unpack_from("<Q", header, 32)
         size, count = struct.unpack_from("<HH", header, 54)
