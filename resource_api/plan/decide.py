@@ -119,17 +119,18 @@ def _in_doubt_error(entry: Entry) -> str:
 
 
 def _forget(reason: str) -> Decision:
+    """Return the decision to drop a resource from state, which leaves the resource itself as it is."""
     return Decision(Action.FORGET, reasons=(reason,))
 
 
-def imports(entry: Entry, record: Record | None) -> bool:
+def is_imported(entry: Entry, record: Record | None) -> bool:
     """Return whether a resource will be imported: it is declared so and not recorded yet."""
     return entry.meta.lifecycle.import_ is not None and record is None
 
 
 def _decide_missing(entry: Entry, should: Resource, functions: ProviderFunctions, inputs: DecisionInputs) -> Decision:
     """Decide about a resource that does not exist: create it, replace its predecessor, or leave it absent."""
-    if imports(entry, inputs.record) and not inputs.removed:
+    if is_imported(entry, inputs.record) and not inputs.removed:
         return Decision(Action.IMPORT, error="cannot be imported: it does not exist")
     if not entry.definition.ensurable:
         return Decision(Action.UPDATE, error="does not exist; resources of this type can be configured, not created")
@@ -139,6 +140,7 @@ def _decide_missing(entry: Entry, should: Resource, functions: ProviderFunctions
         return SAME
     if inputs.predecessor is None:
         ensure = should["ensure"]
+        # The cache needs a hashable argument; an unknown or secret value is none.
         create = create_decision if type(ensure) is str else create_decision.__wrapped__
         return _with_prediction(entry, create(ensure, _creation_reasons(inputs.record)), should, functions)
     decision = replace_predecessor(entry, inputs.predecessor, inputs.replacement)
@@ -214,13 +216,13 @@ def _decide_existing(
     differences = [difference for difference in differences if difference.attribute not in lifecycle.ignore_changes]
     replacement = decide_replacement(entry, is_, expected, functions, inputs, differences=differences, planned=planned)
     if replacement is not None:
-        if imports(entry, inputs.record):
+        if is_imported(entry, inputs.record):
             replacement = replacement._replace(reasons=(*replacement.reasons, "imported first"))
         final = replacement.error or replacement.conditional
         return replacement if final else _with_prediction(entry, replacement, should, functions)
     predicted = {**stable_values(entry.definition, is_), **predicted_values(planned, expected)}
     reasons, tolerated = possible_failure(entry, differences, planned), tolerated_rules(entry, planned, is_, expected)
-    if imports(entry, inputs.record):
+    if is_imported(entry, inputs.record):
         return Decision(Action.IMPORT, differences, reasons, predicted=predicted, unaffected=as_is, tolerated=tolerated)
     if not (differences or partial):
         return Decision(Action.SAME, unaffected=as_is) if as_is else SAME
@@ -251,7 +253,7 @@ class BulkDecisions(NamedTuple):
 
 
 def decide_in_bulk(entries: Iterable[Entry], catalog: Catalog, prior: Prior, queries: PlannerQueries) -> BulkDecisions:
-    """Return the decisions about those ``entries`` that are plain and in sync, or plain and missing."""
+    """Return the decisions about the plain ``entries`` that are in sync or missing; ``decide`` is for all others."""
     decided: dict[int, tuple[Resource | None, Decision]] = {}
     in_sync = set()
     if catalog.missing:
@@ -279,14 +281,19 @@ def decide_in_bulk(entries: Iterable[Entry], catalog: Catalog, prior: Prior, que
 def _plain_by_type(
     entries: Iterable[Entry], prior: Prior, queries: PlannerQueries
 ) -> Iterable[tuple[list[tuple[Entry, Resource]], list[tuple[Entry, Resource | None]]]]:
-    """Yield for each type the plain entries that exist and those that do not, each with its row."""
+    """Yield for each type the plain entries that exist and those that do not, each with its row.
+
+    A plain entry has no metaparameters, references, predecessor or error; its type has no write-only attribute.
+    """
     groups: dict[TypeDefinition, tuple[list[tuple[Entry, Resource]], list[tuple[Entry, Resource | None]]]] = {}
     excluded = prior.errors.keys() | prior.predecessors.keys()
     for entry in entries:
         if entry.meta is NO_META and not (entry.pending or entry.sources or entry.index in excluded):
             row, failure = queries.observation(entry)
             if not failure and exists(entry.should):
-                existing, missing = groups.get(entry.definition) or groups.setdefault(entry.definition, ([], []))
+                if (group := groups.get(entry.definition)) is None:
+                    group = groups[entry.definition] = [], []
+                existing, missing = group
                 if row is not None and exists(row):
                     existing.append((entry, row))
                 elif entry.definition.ensurable:

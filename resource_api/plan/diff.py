@@ -105,7 +105,7 @@ def equal_indexes(pairs: Sequence[tuple[Entry, Resource]], functions: ProviderFu
     attributes: Iterator[Sequence[str] | None]
     attributes = _compared_attributes([entry.should for entry, _ in pairs], functions.definition.compared)
     if functions.insync is not None:
-        attributes = _not_in_sync(pairs, list(attributes), functions.insync)
+        attributes = _attributes_without_verdict(pairs, list(attributes), functions.insync)
     for index, ((entry, row), names) in enumerate(zip(pairs, attributes, strict=True)):
         if names is not None and _are_equal(row, entry.should, names):
             yield index
@@ -120,12 +120,12 @@ def _are_equal(row: Resource, should: Resource, names: Sequence[str]) -> bool:
     return True
 
 
-def _not_in_sync(
+def _attributes_without_verdict(
     pairs: Sequence[tuple[Entry, Resource]],
     attributes: Sequence[Sequence[str] | None],
     insync: Callable[[Iterable[Question]], Iterable[list[Any] | Exception]],
 ) -> Iterator[Sequence[str] | None]:
-    """Yield for each pair the attributes that its provider leaves to compare, or None if one certainly differs."""
+    """Yield for each pair the attributes that its provider leaves to compare; None: one differs, or it fails."""
     # A provider must not change its arguments: it gets read-only views or, of nested values, copies.
     flat = are_flat([row for _, row in pairs]) and are_flat([entry.should for entry, _ in pairs])
     protect = MappingProxyType if flat else copy_resource
@@ -149,7 +149,7 @@ def _not_in_sync(
 
 
 def _compared_attributes(resources: Sequence[Resource], compared: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Yield the attributes to compare of each resource; resources with the same attributes share a list."""
+    """Yield the attributes to compare of each resource; resources with the same attributes share a list, for speed."""
     shared: dict[tuple[str, ...], list[str]] = {}
     for shape in map(tuple, resources):
         names = shared.get(shape)
@@ -250,7 +250,7 @@ def predict(entry: Entry, is_: Resource | None, should: Resource, functions: Pro
 
 
 def tolerated_rules(entry: Entry, planned: Planned, is_: Resource | None, should: Resource) -> Sequence[str] | None:
-    """Return the rules that a tolerant plan breaks; None where the plan is not tolerant."""
+    """Return the rules that a tolerant plan breaks, which are only logged; None where the plan is not tolerant."""
     return tuple(_broken_rules(entry.definition, planned, is_ or {}, should)) if planned.tolerant else None
 
 
@@ -267,6 +267,7 @@ def planned_differences(
     if undeclared:
         values = {name: UNKNOWN if name in planned.unknown else planned.state.get(name) for name in undeclared}
         marked = mark_secrets(entry.definition, values, should)
+        # Excluded: the provider says that they change, also to a value that is not yet known.
         result += [_hide_secret(Difference(name, is_.get(name), marked[name], excluded=True), None) for name in values]
     return result
 
@@ -308,6 +309,7 @@ def stable_values(definition: TypeDefinition, is_: Resource) -> Resource:
 
 
 def _are_names(value: object) -> bool:
+    """Return whether a part of a provider's plan is a collection of names; one text would be one of letters."""
     return isinstance(value, Collection) and not isinstance(value, str) and all(isinstance(name, str) for name in value)
 
 

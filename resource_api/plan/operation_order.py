@@ -79,6 +79,7 @@ def _order_with_removals(
         if not edge.on_failure:
             waits.setdefault(edge.then, []).append(edge.first)
     stages = {number: late.get(step.entry.index, 0) for number, (step, _) in enumerate(nodes)}
+    # What an operation of no late stage waits for, directly or not, is not late either.
     first = graph.descendants((number for number, stage in stages.items() if not stage), before)
     sequence = sorted(order.sequence, key=lambda number: 0 if number in first else stages[number])
     number_of = {number: index for index, number in enumerate(sequence)}
@@ -179,11 +180,12 @@ def _disappears(step: Step, *, removal: bool) -> bool:
 
 
 class _Edges:
-    """The edges among nodes, which are operations: index of an entry → the node that puts or removes its resource."""
+    """The edges among nodes, which are operations."""
 
     def __init__(self, nodes: Sequence[_Node], requires: Mapping[int, Sequence[int]]) -> None:
         self._nodes = nodes
         self._requires = requires
+        #: Index of an entry → the node that puts or removes its resource; a replacement is in both.
         self._puts = {step.entry.index: number for number, (step, removal) in enumerate(nodes) if not removal}
         self._removals = {step.entry.index: number for number, (step, removal) in enumerate(nodes) if removal}
         self._present = self._puts.keys() | self._removals.keys()
@@ -334,6 +336,7 @@ def blocked(
     after, numbers = reverse(waits), numbers_by_entry(operations)
 
     def spread(waiting: list[int]) -> None:
+        """Add to ``causes`` all operations that one in it prevents, directly or not; ``waiting`` is emptied."""
         while waiting:
             number = waiting.pop()
             for dependent in (*after.get(number, ()), *numbers[operations[number].step.entry.index]):

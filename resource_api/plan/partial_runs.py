@@ -38,7 +38,7 @@ class IncompleteRun(NamedTuple):
 
 
 def needed(catalog: Catalog, excluded: Collection[int], selected: Collection[int]) -> set[int]:
-    """Return the ``excluded`` entries that should exist and that a ``selected`` one needs, directly or not."""
+    """Return the ``excluded`` entries that should exist and that a ``selected`` one needs, to be read but not planned."""
     # The effect of an imperative resource cannot be read back.
     readable = [index for index in excluded if "imperative" not in catalog.entries[index].definition.features]
     missable = {index for index in readable if exists(catalog.entries[index].should)}
@@ -48,7 +48,7 @@ def needed(catalog: Catalog, excluded: Collection[int], selected: Collection[int
 def leave_out(
     catalog: Catalog, prior: Prior, needed: Collection[int], selected: Collection[int], queries: PlannerQueries
 ) -> IncompleteRun | None:
-    """Return the ``selected`` entries that need a missing one of the ``needed`` entries, or None."""
+    """Return the ``selected`` entries that need a missing one of the ``needed`` entries, with these, or None."""
     missing = [index for index in sorted(needed) if not _is_there(catalog, prior, catalog.entries[index], queries)]
     if not missing:
         return None

@@ -238,7 +238,7 @@ class _Planner:
         self.prior = prior
         self.queries = queries
         self.options = options
-        #: By the index of the entry.
+        #: By the index of the entry, in the order of the catalog.
         self.steps: dict[int, Step] = {}
         #: Whether a step so far changes something: then a read that fails is deferred, because the change may help.
         self.acting = False
@@ -253,7 +253,7 @@ class _Planner:
         self._make = partial(Step, context=self._context)
 
     def add(self, entry: Entry, decided: tuple[Resource | None, Decision] | None) -> None:
-        """Plan one entry; ``decided`` is its row and the decision about it, if it was decided in bulk."""
+        """Plan one entry and keep its step for those after it; ``decided``: its row and decision, if made in bulk."""
         if decided is None:
             step = self._step(entry)
             if self.prior.state.records:
@@ -420,7 +420,7 @@ class _Planner:
     @property
     def resolve(self) -> Callable[[ExpressionPath], Any]:
         """The function that returns the value of a path into a planned resource, ``UNKNOWN`` until it is known."""
-        # Not stored: it refers to this planner, and the circle would keep the planner in memory.
+        # Not stored: it refers to this planner, and without the cyclic collector the circle would stay in memory.
         return self.catalog.scope.resolver(self._value_of, self._call)
 
     def _known_should(self, entry: Entry) -> tuple[Resource, Sequence[str], str]:
@@ -591,13 +591,13 @@ class InputCollector:
         return None
 
     def _reason_elsewhere(self, entry: Entry, steps: Mapping[int, Step]) -> tuple[Replacement | None, bool]:
-        """Return the replacement for the sake of another resource, or None, and whether it is conditional."""
+        """Return the replacement for the sake of another resource, or None, and whether that one may need no change."""
         indexes = (trigger.index for trigger in trigger_entries(self._catalog, entry))
         planned = (steps[index] for index in indexes if index in steps)
         carried_out = (step for step in planned if not (step.decision.error or step.is_noop(noop_run=self._noop)))
         triggers = [step for step in carried_out if step.action in _TRIGGERING]
         if triggers:
-            step = min(triggers, key=_may_change_nothing)
+            step = min(triggers, key=_may_change_nothing)  # one that certainly changes something, if any does
             return Replacement(ReplacementReason.TRIGGERED, (str(step.reference),)), _may_change_nothing(step)
         return self._replacement_with_host(entry)
 
@@ -622,14 +622,14 @@ class InputCollector:
         for name, sources in entry.sources.items():
             steps = [self._replaced[source.index] for source in sources if source.index in self._replaced]
             if lost := [step for step in steps if not step.create_first]:
-                step = min(lost, key=lambda step: step.decision.conditional)
+                step = min(lost, key=lambda step: step.decision.conditional)  # one that is certain, if any is
                 lost_sources[name] = str(step.reference)
                 if step.decision.conditional:
                     conditional.add(name)
         return lost_sources, conditional
 
     def untargeted_dependents(self, selected: Collection[int]) -> dict[int, str]:
-        """Return replaced entry → a resource that is not ``selected`` and cannot stay while that one is away."""
+        """Return replaced entry → a resource that is not ``selected`` and cannot stay while that one does not exist."""
         dependents = {}
         for entry in self._catalog.entries if self._replaced else ():
             record = self._prior.records.get(entry.index)

@@ -63,7 +63,7 @@ def decide_replacement(
     if planned.delete_first and entry.meta.lifecycle.replace == "create_first":
         decision = decision._replace(error="cannot be replaced create_first: its provider must delete first")
     if not (replacing.certain or (inputs.replacement and not inputs.conditional)):
-        decision = _conditional(decision, differences, replacing, inputs)
+        decision = _conditional_replacement(decision, differences, replacing, inputs)
     return decision
 
 
@@ -71,7 +71,8 @@ def replace_predecessor(entry: Entry, predecessor: Record, replacement: Replacem
     """Return the decision to replace the resource that had the same title, and other namevars."""
     old, new = (entry.definition.named_row(name) for name in (predecessor.name, entry.name))
     differences = tuple(Difference(name, old[name], new[name]) for name in new if old[name] != new[name])
-    decision = _replace(differences, tuple(difference.attribute for difference in differences), replacement)
+    attributes = tuple(difference.attribute for difference in differences)
+    decision = _replacement_decision(differences, attributes, replacement)
     if error := replacement_refusal(entry, predecessor):
         return decision._replace(error=error)
     if entry.meta.lifecycle.replace == "never":
@@ -107,6 +108,7 @@ def _replacing_attributes(
     attributes, lifecycle, fixed = entry.definition.attributes, entry.meta.lifecycle, {}
 
     def counts(attribute: str, change: Difference) -> bool:
+        """Return whether a difference of an attribute may be a reason to replace."""
         allowed = lifecycle.replace in _ALLOWING or attribute in inputs.lost_sources
         return allowed or not change.undecided
 
@@ -168,7 +170,7 @@ def possible_failure(entry: Entry, differences: Sequence[Difference], planned: P
 
 
 def _changes_at(differences: Sequence[Difference], key_paths: Iterable[str]) -> list[Difference]:
-    """Return the differences at any of the ``key_paths``, named by the path."""
+    """Return for each of the ``key_paths``, such as ``a.b``, a difference at it, named by the path, if there is one."""
     by_attribute = {change.attribute: change for change in differences}
     changed = []
     for text in dict.fromkeys(key_paths):
@@ -210,7 +212,7 @@ def _checked_replacement(
         action = Action.REPLACE if lost else Action.UPDATE
         return Decision(action, differences, error=_refusal(entry, replacing.fixed.values()))
     replacement = inputs.replacement or _implied_replacement(replacing, inputs, lost)
-    decision = _replace(differences, replacing.all, replacement)
+    decision = _replacement_decision(differences, replacing.all, replacement)
     if order == "never":
         error = f"would be replaced ({replacement or ''}), and lifecycle.replace is never"
         return decision._replace(error=error + untaint_hint(entry, inputs.record))
@@ -227,7 +229,7 @@ def _checked_replacement(
     return decision
 
 
-def _conditional(
+def _conditional_replacement(
     decision: Decision, differences: Sequence[Difference], replacing: _ReplacingAttributes, inputs: DecisionInputs
 ) -> Decision:
     """Return a replacement that is carried out only if it turns out to be needed; its error counts only then."""
@@ -242,14 +244,15 @@ def _conditional(
     reasons = [f"only if {' or '.join(conditions)}"]
     if decision.error:
         reasons.append(f"fails then: {decision.error}")
-    return _replace(differences, replacing.all, inputs.replacement)._replace(
+    return _replacement_decision(differences, replacing.all, inputs.replacement)._replace(
         reasons=tuple(reasons), conditional=True, forbidden=decision.error
     )
 
 
-def _replace(
+def _replacement_decision(
     differences: Sequence[Difference], attributes: tuple[str, ...], replacement: Replacement | None
 ) -> Decision:
+    """Return the decision to replace a resource because of ``attributes``, and with the reason ``replacement``."""
     reasons = (str(replacement),) if replacement is not None else ()
     return Decision(Action.REPLACE, differences, reasons, replaces_because=attributes, replacement=replacement)
 
@@ -310,7 +313,7 @@ def has_transient_reason(step: Step) -> bool:
 
 
 def replacement_dependents(catalog: Catalog, prior: Prior, steps: Iterable[Step]) -> Mapping[int, Sequence[Entry]]:
-    """Return entry's index → the recorded entries that a change of it replaces."""
+    """Return entry's index → the recorded entries that a change of it replaces, to be recorded as tainted with it."""
     if not prior.records:
         return {}
     failed = {step.entry.index for step in steps if step.decision.error or step.decision.forbidden}
@@ -357,7 +360,7 @@ def conditional_groups(steps: Iterable[Step]) -> Mapping[int, Mapping[int, Colle
         groups[index] = {index: sources[index]}
     for index, before in sources.items():
         for source in before:
-            if groups[index] is not groups[source]:
+            if groups[index] is not groups[source]:  # members share one mapping: the groups become one
                 groups[index].update(groups[source])
                 groups.update(dict.fromkeys(groups[source], groups[index]))
     return groups
@@ -377,7 +380,7 @@ def conditional_requirements(members: Iterable[int], after: Mapping[int, Iterabl
 
 
 def forget_hosted(steps: Mapping[int, Step], *, noop: bool) -> Mapping[int, Step]:
-    """Turn deletions into forgetting where ``deleted_with`` names a resource that is deleted, through a chain too.
+    """Turn deletions into forgetting where ``deleted_with`` leads, through a chain too, to a resource that is deleted.
 
     ``noop``: whether the whole run is noop; steps that are noop in a real run are not deleted.
     """
@@ -399,7 +402,7 @@ def forget_hosted(steps: Mapping[int, Step], *, noop: bool) -> Mapping[int, Step
         while host in hosts and hosts[host] not in passed:
             host = hosts[host]
             passed.add(host)
-        if host not in hosts:  # otherwise the chain is a circle
+        if host not in hosts:  # the end of a chain; otherwise the chain is a circle, and none of it disappears
             reason = f"deleted with {steps[index].entry.meta.lifecycle.deleted_with}"
             result[index] = steps[index]._replace(decision=Decision(Action.FORGET, reasons=(reason,)))
     return result

@@ -96,6 +96,7 @@ def complete_should(entry: Entry, values: Resource, functions: ProviderFunctions
     return canonical, "; ".join(errors)
 
 
+#: Stands for an output that is not recorded: None may be recorded.
 _NONE = object()
 
 

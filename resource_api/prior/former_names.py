@@ -35,6 +35,7 @@ class FormerNames:
         self._moved = {move.target: move.source for move in catalog.manifest.moved}
         self._components = catalog.components
         self._of_groups: dict[ComponentInstance, Sequence[Reference]] = {}
+        #: Whether a resource can have other former names than its own aliases: in most catalogs none has.
         self._any = bool(self._moved) or any(group.meta.lifecycle.aliases for group in catalog.components.values())
 
     def of_entry(self, entry: Entry) -> Sequence[Reference]:

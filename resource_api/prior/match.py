@@ -195,7 +195,7 @@ def rematch(
 def _reject_former_names(
     catalog: Catalog, prior: Prior, selected: set[int] | None, queries: PlannerQueries, *, prune: bool
 ) -> tuple[Prior, list[tuple[Record, OrphanKind]]]:
-    """Undo matches by a former name where a resource of the former identity still exists: it is another one."""
+    """Undo matches by a former name where its resource still exists, another one; return the match and new orphans."""
     moved = set(prior.moved_keys)
     records, predecessors, undeclared = dict(prior.records), dict(prior.predecessors), list(prior.undeclared)
     orphans: list[tuple[Record, OrphanKind]] = []
@@ -225,14 +225,14 @@ def _reject_former_names(
 
 
 def _replaceable(entry: Entry) -> bool:
-    """Return whether the manifest allows to replace a resource."""
+    """Return whether ``lifecycle.replace`` of a resource allows to replace it."""
     return entry.meta.lifecycle.replace in {"delete_first", "create_first"}
 
 
 def _upgrade_records(
     catalog: Catalog, records: dict[int, Record], functions: Callable[[str], ProviderFunctions]
 ) -> dict[int, str]:
-    """Upgrade records written by another version of their type; return the errors of others, by index."""
+    """Upgrade in ``records`` those of other versions of their types; return, by index, the errors where that fails."""
     entries = catalog.entries
     errors = {}
     for index, record in list(records.items()):

@@ -110,14 +110,17 @@ class _Matcher:
     def __init__(
         self, state: StackState, recorded: Mapping[str, Record], functions: Callable[[str], ProviderFunctions]
     ) -> None:
+        #: These and ``_replaced`` become the fields of the result, see ``ProviderInstances``.
         self.recorded = dict(recorded)
         self.configs: dict[str, Values] = {}
         self.refused: dict[str, str] = {}
         self._state = state
         self._functions = functions
         self._resources = {key: record for key, record in state.records.items() if record.type != PROVIDER_TYPE}
+        #: The instances that have recorded resources.
         self.in_use = {record.instance for record in self._resources.values()}
         self._replaced: dict[str, str] = {}
+        #: The commit so far: records of instances, and resources assigned to other instances.
         self._put: dict[RecordKey, Record] = {}
         self._drop: dict[RecordKey, None] = {}
 
@@ -130,6 +133,7 @@ class _Matcher:
             after = provider_record(instance, instance.config, self._state.salt)
         self.configs[name] = instance.config
         if before is not None and (before.inputs, before.should) == (after.inputs, after.should):
+            # Unchanged, but recorded before the state was encrypted: now its secrets can be kept.
             if self._state.encrypted and count_digests(after.should) < count_digests(before.should):
                 self._write(after)
             return
@@ -203,7 +207,7 @@ class _Matcher:
         )
 
     def _keep_older(self, before: Record, cause: str) -> None:
-        """Keep a recorded instance with its resources under the name of an older one."""
+        """Keep a recorded instance and its resources as an older one; ``cause``: why the resources are replaced."""
         numbers = {name.partition(_OLDER)[2] for name in self.recorded}
         number = next(number for number in range(1, len(numbers) + 2) if str(number) not in numbers)
         type_name, provider = split_instance(before.name)
@@ -227,7 +231,7 @@ class _Matcher:
                 del self.recorded[name]
 
     def _reassign(self, source: str, target: str) -> None:
-        """Assign the resources of one instance to another."""
+        """Assign the recorded resources of one instance to another, which changes their keys."""
         resources = {}
         for record in self._resources.values():
             if record.instance == source:

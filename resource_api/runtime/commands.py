@@ -84,7 +84,7 @@ def dotted_facts(facts: Mapping[str, object], above: str) -> Iterator[tuple[str,
             yield from dotted_facts(value, name)
 
 
-def _recorded(call: Call) -> StackState | None:
+def _recorded_state(call: Call) -> StackState | None:
     """Return the recorded state of the selected stack; None where nothing is recorded and no project is named."""
     store = call.runtime.store
     if recorded_stack.none_recorded(store, call.options):
@@ -94,7 +94,7 @@ def _recorded(call: Call) -> StackState | None:
 
 def output(call: Call) -> Any:
     """Return the recorded outputs, or the one with the ``name`` of the options; ``reveal``: in clear."""
-    state, name, reveal = _recorded(call), call.options.get("name"), bool(call.options.get("reveal"))
+    state, name, reveal = _recorded_state(call), call.options.get("name"), bool(call.options.get("reveal"))
     outputs = {} if state is None else dict(state.outputs)
     if name is not None:
         return plain(recorded_stack.find_output(outputs, name, reveal=reveal))
@@ -103,7 +103,7 @@ def output(call: Call) -> Any:
 
 def state_list(call: Call) -> list[dict[str, Any]]:
     """Return the recorded resources."""
-    if (state := _recorded(call)) is None:
+    if (state := _recorded_state(call)) is None:
         return []
     return [recorded_stack.resource_summary(state, record) for record in state.records.values()]
 

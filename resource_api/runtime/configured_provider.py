@@ -162,8 +162,9 @@ class _Configurations:
     def __init__(self, catalog: Catalog, providers: ProviderPool) -> None:
         self._catalog = catalog
         self._providers = providers
+        #: The instances that are being configured: a function of one of them would close a circle.
         self._begun: set[str] = set()
-        # Values of resources were refused before.
+        # Values of resources were refused before, so that no path is followed.
         self._resolve = catalog.scope.resolver(lambda path: path, self._call)
 
     def config(self, instance: ProviderInstance) -> Values:

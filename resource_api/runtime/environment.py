@@ -141,7 +141,7 @@ class RunEnvironment(ResourceReader):
     def begin_private_data(self, state: StackState, matched: Mapping[RecordKey, Record] | None = None) -> None:
         """Give the providers of a run the private data of records; ``matched`` are those of renamed resources too."""
         encrypted = self.key is not None or state.encrypted
-        keeps = not isinstance(self.store, NoStore)
+        keeps = not isinstance(self.store, NoStore)  # secrets may be in data that nothing keeps
         self.run.private.begin({**state.records, **(matched or {})}, may_hold_secrets=encrypted or not keeps)
 
     # Compilation
@@ -154,12 +154,12 @@ class RunEnvironment(ResourceReader):
     def catalog(self, source: Source, inputs: Mapping[str, object] | None, providers: ProviderPool) -> Catalog:
         """Return the catalog of a manifest for one run with ``providers``; report its warnings, mask its secrets."""
         with self.log.bind(phase="compile"):
-            return self._reported(self.compiler.compile(source, inputs or {}, providers))
+            return self._report(self.compiler.compile(source, inputs or {}, providers))
 
     def catalog_of_providers(self, source: Source, inputs: Mapping[str, object], providers: ProviderPool) -> Catalog:
         """Return the catalog of a manifest without its resources, as ``catalog`` does."""
         with self.log.bind(phase="compile"):
-            return self._reported(self.compiler.compile_providers(source, inputs, providers))
+            return self._report(self.compiler.compile_providers(source, inputs, providers))
 
     def read_python(self, raw: bytes, file: str, inputs: Mapping[str, object]) -> Document:
         """Return the document of a Python manifest, which is executed. Raise ``ManifestError``."""
@@ -182,16 +182,16 @@ class RunEnvironment(ResourceReader):
         self.log.mask.add(outputs)
         return outputs
 
-    def _reported(self, catalog: Catalog) -> Catalog:
+    def _report(self, catalog: Catalog) -> Catalog:
         """Mask the secrets of a catalog, send its warnings and log its notes; return it."""
-        catalog = self.masked(catalog)
+        catalog = self.mask_secrets(catalog)
         for warning in catalog.warnings:
             self.notify(Diagnosed(warning))
         for note in catalog.notes:
             self.log.write("debug", "", note)
         return catalog
 
-    def masked(self, catalog: Catalog) -> Catalog:
+    def mask_secrets(self, catalog: Catalog) -> Catalog:
         """Mask the secrets of a catalog in all further log lines; return it with warnings about too short ones."""
         inputs = catalog.scope.secret_inputs
         entries = [entry for entry in catalog.entries if entry.definition.sensitive]
@@ -227,7 +227,7 @@ class RunEnvironment(ResourceReader):
         except StateLocked as error:
             wait = _LockWait(error, self.log)
             with self.run.progress().waiting(wait) as show:
-                while not wait.ends(acquire, min(attempt, until - time.monotonic()), attempt):
+                while not wait.try_lock(acquire, min(attempt, until - time.monotonic()), attempt):
                     show()
 
 
@@ -272,8 +272,8 @@ class _LockWait:
         """The holder of the lock."""
         return self.error.holder
 
-    def ends(self, acquire: Callable[[float], object], seconds: float, attempt: float) -> bool:
-        """Return whether ``acquire`` succeeds in ``seconds``. Raise ``StateLocked`` if no whole attempt remains."""
+    def try_lock(self, acquire: Callable[[float], object], seconds: float, attempt: float) -> bool:
+        """Call ``acquire``; return whether it succeeded. Raise ``StateLocked`` if ``seconds`` are no whole attempt."""
         try:
             acquire(max(0.0, seconds))
         except StateLocked as error:

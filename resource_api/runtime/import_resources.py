@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from resource_api.state.store import StackName
 
 
-class Imported(NamedTuple):
-    """The outcome of an import for one resource."""
+class ImportOutcome(NamedTuple):
+    """The outcome of an import for one resource, imported or not."""
 
     reference: str
     #: ``imported``, ``recorded`` (as ours already), ``missing`` or ``failed``.
@@ -53,7 +53,7 @@ class ForeignRecord(NamedTuple):
     status: str = "ready"
 
 
-def import_summary(outcomes: Sequence[Imported]) -> Summary:
+def import_summary(outcomes: Sequence[ImportOutcome]) -> Summary:
     """Return the counts of an import; a missing resource of a pattern counts as unchanged."""
     statuses = [outcome.status for outcome in outcomes if not outcome.error]
     imported, failed = statuses.count("imported"), len(outcomes) - len(statuses)
@@ -80,7 +80,7 @@ def import_resources(
     inputs: Mapping[str, object] | None = None,
     *,
     foreign_records: Mapping[str, ForeignRecord] = MappingProxyType({}),
-) -> list[Imported]:
+) -> list[ImportOutcome]:
     """Record the existing resources that the manifest declares as ``targets`` as ours (contract §10.11).
 
     A target is a reference or URN, or has wildcards as ``--target`` has. ``name``, unless None, must be the name that
@@ -106,6 +106,7 @@ def import_resources(
         for entry in new:
             if (foreign_record := foreign[entry.index]) is not None:
                 runtime.run.private.store(entry.key, foreign_record.private)
+        # Where the type imports by ids, ``name`` is the id in the resource's own system.
         ids = {} if name is None else {entry.key: name for entry in new if _has_ids(entry)}
         rows = _read_entries(new, providers, ids)
         records = [
@@ -129,9 +130,9 @@ def import_resources(
 
 
 def _is_ours(entry: Entry, state: StackState) -> bool:
-    """Return whether a resource is recorded as ours, and is not another one that an interrupted run may have created.
+    """Return whether a resource is recorded as ours, and its record is certainly about the present resource.
 
-    Where the name leads to none, an interrupted replacement leaves the record of the former one.
+    Where a type's names exist in manifests only, an interrupted replacement may have created another one.
     """
     record = state.records.get(entry.key)
     if record is None or not record.owned:
@@ -148,7 +149,7 @@ def _has_ids(entry: Entry) -> bool:
 def _read_entries(
     entries: Sequence[Entry], providers: ProviderPool, ids: dict[RecordKey, str]
 ) -> dict[int, tuple[Mapping[str, object] | None, str]]:
-    """Return, by index, the row of each existing resource, or None and the reason why it cannot be read.
+    """Return by index a row, None for a resource that is missing or unreadable, and the reason if it is unreadable.
 
     ``ids``: by instance and name, the ids of those that are not read by name.
     """
@@ -171,19 +172,19 @@ def _read_entries(
     return rows
 
 
-def _outcome(entry: Entry, read: tuple[Mapping[str, object] | None, str] | None, *, is_explicit: bool) -> Imported:
+def _outcome(entry: Entry, read: tuple[Mapping[str, object] | None, str] | None, *, is_explicit: bool) -> ImportOutcome:
     """Return the outcome for a resource; ``read`` is its row and failure, or None where it is ours already."""
     name = str(entry.reference)
     if read is None:
-        return Imported(name, "recorded")
+        return ImportOutcome(name, "recorded")
     row, failure = read
     if row is not None:
-        return Imported(name, "imported")
+        return ImportOutcome(name, "imported")
     error = f"{name} cannot be imported: {failure or 'it does not exist'}" if failure or is_explicit else ""
-    return Imported(name, "failed" if failure else "missing", error)
+    return ImportOutcome(name, "failed" if failure else "missing", error)
 
 
-def log_import(runtime: Runtime, outcome: Imported, type_name: str = "") -> None:
+def log_import(runtime: Runtime, outcome: ImportOutcome, type_name: str = "") -> None:
     """Log an error, or the outcome at info: it is the result of the command, which shows it on standard output."""
     texts = {"imported": "imported", "recorded": "is recorded as ours already"}
     name = outcome.reference

@@ -211,10 +211,10 @@ class ManifestCompiler:
         return scope, definitions
 
     def _content_reader(self) -> ReadContent:
-        """Return the reader of one catalog's assets and archives. It is imported with the first one: few have any."""
+        """Return the reader of one catalog's assets and archives, which adds their paths to ``_read_contents``."""
         self._read_contents.clear()
 
-        @cache
+        @cache  # made with the first asset: few catalogs have any
         def reader() -> asset_contents.AssetReader:
             return asset_contents.AssetReader()
 
@@ -256,7 +256,7 @@ class ManifestCompiler:
         warnings = [
             Problem(None, _READABLE.format(kind, file), "warning", file=file, code="readable_secret")
             for file, kind in kinds.items()
-            if secrets and _holds(file, secrets)
+            if secrets and _holds_secret(file, secrets)
         ]
         return catalog._replace(warnings=[*warnings, *catalog.warnings])
 
@@ -267,7 +267,7 @@ class ManifestCompiler:
         return python_manifest.blueprint(*definition, self._facts, self._log.mask.add_inputs)
 
 
-def _holds(file: str, secrets: Mask) -> bool:
+def _holds_secret(file: str, secrets: Mask) -> bool:
     """Return whether a file has a secret in it; one that cannot be read has none."""
     try:
         with open(file, encoding="utf-8", errors="replace") as text:

@@ -32,15 +32,15 @@ def expression_value(runtime: Runtime, source: Source, inputs: Mapping[str, obje
     recorded. Raise ``UsageError`` for an unknown name, ``ManifestError`` for a wrong manifest.
     """
     catalog = runtime.compile(source, inputs)
-    resolve = catalog.scope.resolver(partial(_recorded, runtime, catalog))
+    resolve = catalog.scope.resolver(partial(_recorded_value, runtime, catalog))
     try:
         return expression.evaluate(text if "${" in text else f"${{{text}}}", resolve)
     except ValueError as error:
         raise UsageError(str(error)) from error
 
 
-def _recorded(runtime: Runtime, catalog: Catalog, path: ExpressionPath) -> Any:
-    """Return the recorded value that a path into a resource leads to. Raise ``ValueError`` where there is none."""
+def _recorded_value(runtime: Runtime, catalog: Catalog, path: ExpressionPath) -> Any:
+    """Return the recorded value that a path into a resource leads to, and mask its secrets. Raise ``ValueError``."""
     assert isinstance(path.root, tuple)
     state = runtime.store.load(runtime.name(catalog))
     declared = catalog.find(path.root)

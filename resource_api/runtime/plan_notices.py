@@ -222,6 +222,7 @@ def _log_readers(gone: Sequence[str], own_stack: StackName, runs: Sequence[Mappi
 
 
 def _is_new(state: StackState) -> bool:
+    """Return whether nothing is recorded of a stack that was named explicitly."""
     return not state.serial and state.stack != _DEFAULT
 
 

@@ -100,7 +100,7 @@ class Planning:
         return self._plan_catalog(environment.catalog(source, inputs, self._providers))
 
     def plan_again(self, plan: planner.ExecutionPlan) -> planner.ExecutionPlan:
-        """Return a new plan of an earlier plan's catalog."""
+        """Return a new plan of an earlier plan's catalog, without the orphans that were appended to it."""
         declared = [entry for entry in plan.catalog.entries if entry.index not in plan.prior.orphans]
         return self._plan_catalog(plan.catalog._replace(entries=declared))
 
@@ -126,13 +126,13 @@ class Planning:
             return None
         compiler = environment.compiler
         incremental = incremental_plan.Planner(
-            lambda manifest: environment.masked(compiler.compile(manifest, request.inputs, self._providers)),
+            lambda manifest: environment.mask_secrets(compiler.compile(manifest, request.inputs, self._providers)),
             self._decide,
         )
         return incremental_plan.plan(request, conclusion, self.snapshot, incremental)
 
     def _decide(self, catalog: Catalog, state: StackState) -> planner.ExecutionPlan:
-        """Match a catalog with its state, observe, and decide."""
+        """Return the plan as ``_decide_steps`` does, with the stack and phase in each log line."""
         with self._log.bind(project=state.project, stack=state.stack, phase="plan"):
             return self._decide_steps(catalog, state)
 
@@ -155,7 +155,7 @@ class Planning:
             catalog, prior = purge.matched()
             providers.assigned = cache(partial(matching.stated_implementations, catalog, prior))
         self._log.mask.add([catalog.entries[index].should for index in prior.orphans])
-        self.snapshot.imports = _imports(catalog, prior)
+        self.snapshot.imports = _import_ids(catalog, prior)
         queries, selected = self._observe(catalog, prior, self._select(catalog, prior))
         prior = self._policies.check_catalog(catalog, prior, selected) if self._policies else prior
         recorded = not isinstance(self._environment.store, NoStore)
@@ -206,6 +206,7 @@ class Planning:
             return queries, selected.difference(entry.index for entry in left_out.entries)
 
     def _warn(self, message: str, code: str) -> None:
+        """Send a warning about the selection of resources."""
         self._environment.notify(Diagnosed(Problem(None, message, "warning", code=code)))
 
     def complete(self, plan: planner.ExecutionPlan) -> Plan:
@@ -237,8 +238,8 @@ class Planning:
                     raise UsageError(msg)
 
 
-def _imports(catalog: Catalog, prior: Prior) -> dict[RecordKey, str]:
-    """Return the declared ids of resources that are not recorded, of types with the feature ``import``."""
+def _import_ids(catalog: Catalog, prior: Prior) -> dict[RecordKey, str]:
+    """Return the declared ids by which unrecorded resources are read, of types with the feature ``import``."""
     return {
         entry.key: identifier
         for entry in catalog.entries
@@ -250,6 +251,7 @@ def _imports(catalog: Catalog, prior: Prior) -> dict[RecordKey, str]:
 
 
 def _acts(step: Step) -> bool:
+    """Return whether a step was decided to be anything else than unchanged."""
     return step.decision is not SAME
 
 
@@ -261,7 +263,7 @@ def planned(
 
     ``run`` is the id of the run, or empty for a plan that is only shown.
     """
-    environment.run.derived = None
+    environment.run.derived = None  # of the former run
     bound = environment.log.bind(stack=environment.stack, **({"run": run} if run else {}))
     with bound, ProviderPool(environment.registry, environment.run) as providers:
         with gc_paused(), process_guard.protected():

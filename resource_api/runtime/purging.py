@@ -101,7 +101,7 @@ class Purging:
         return [self._record(rule.definition, name, row) for name, row in strays.items() if name not in elsewhere]
 
     def _listed(self, rule: PurgeRule) -> Rows:
-        """Return the existing resources that a rule includes, by name; none where the type cannot be listed yet."""
+        """Return the existing resources of a rule, by name; add it to ``unlisted`` if its type cannot be listed yet."""
         definition = rule.definition
         if self._deferred.contains(definition.instance):
             self.unlisted.append(Unlisted(rule, "its provider is not configured yet"))
@@ -216,6 +216,7 @@ def is_included(rule: PurgeRule, row: Values) -> bool:
 
 
 def _problem(rule: PurgeRule, message: str, hint: str = "") -> Problem:
+    """Return a problem at the position of a rule in the manifest."""
     return Problem(None, f"{rule.subject}: {message}", "error", "", *rule.position, code="purge", hint=hint)
 
 

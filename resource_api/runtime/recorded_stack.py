@@ -64,7 +64,7 @@ class RecordedStack:
         try:
             name = self.name
         except UsageError:
-            # The first run of another process may be about to record it: that has to end before.
+            # The first run of another process may be about to record it: the lock waits for its end.
             if not self.store.holder():
                 raise
         with self._runtime.lock(command):
@@ -125,6 +125,7 @@ def of_project(store: StateStore, project: str | None) -> Sequence[StackName]:
 
 
 def _listed(names: Sequence[StackName]) -> str:
+    """Return the names of stacks for a message."""
     return ", ".join(f"{name.project} (stack {name.stack})" for name in names)
 
 

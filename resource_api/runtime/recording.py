@@ -55,6 +55,7 @@ class Recording:
         self._command = command
         self._run = run
         self._of_stack = recorded
+        #: Whether state is written: not by a noop run, nor where there is no state.
         self._recorded = recorded and not plan.options.noop and not isinstance(environment.store, NoStore)
         self._name = environment.name(plan.catalog)
 

@@ -77,18 +77,18 @@ def refresh(
     excludes: Sequence[str] = (),
     noop: bool = False,
 ) -> list[str]:
-    """Refresh as ``read_again`` does; return the references of the resources that differ from their records."""
-    return read_again(runtime, source, inputs, targets=targets, excludes=excludes, noop=noop).references
+    """Refresh as ``refresh_records`` does; return the references of the resources that differ from their records."""
+    return refresh_records(runtime, source, inputs, targets=targets, excludes=excludes, noop=noop).references
 
 
 def document(call: Call) -> RefreshJson:
     """Refresh as a command's options say; return the differences from the records, as the command shows them."""
     selection = {name: call.options[name] for name in ("targets", "excludes", "noop") if name in call.options}
-    refreshed = read_again(call.runtime, call.manifest, call.inputs, **selection)
+    refreshed = refresh_records(call.runtime, call.manifest, call.inputs, **selection)
     return documents.refresh(refreshed.resources, refreshed.outputs)
 
 
-def read_again(
+def refresh_records(
     runtime: Runtime,
     source: Source,
     inputs: Mapping[str, object] | None = None,
@@ -148,7 +148,7 @@ def _refreshed_outputs(
     changed: Sequence[Record],
     call: Callable[[FunctionCall, Mapping[str, object]], object],
 ) -> tuple[dict[str, object], list[str]]:
-    """Return the recorded outputs that are made of ``changed`` records, with the values that are known now.
+    """Return the present values of the recorded outputs that refer to ``changed`` records, and the failures.
 
     ``call`` calls a function whose inputs are known. With a failure no output has a value, as after a failed run.
     """
@@ -256,7 +256,7 @@ def _read_instance(
     except (DefinitionError, ValueError) as error:
         return [f"{record.reference}: {error}" for record in records]
     definition = functions.definition
-    if "imperative" in definition.features:
+    if "imperative" in definition.features:  # its effect cannot be read back
         return []
     snapshot.read(definition, [record.name for record in records])
     failures = []
@@ -268,6 +268,7 @@ def _read_instance(
         drift = drifting.drifted_attributes(definition, record, row, state.salt)
         values = {**(record.is_ or {}), **record.should}
         is_ = recorded_state(definition, values, row) if row is not None and exists(row) else None
+        # A provider may store other private data while it reads.
         private = snapshot.providers.run.private
         data = seal_secrets(private.get(key), state.salt) if (key := record.key) in private.stored else record.private
         new = record._replace(is_=seal_secrets(is_, state.salt), schema_version=definition.schema_version, private=data)
@@ -278,7 +279,7 @@ def _read_instance(
 
 
 def _read_only_changes(definition: TypeDefinition, before: Record, after: Record) -> Iterator[Difference]:
-    """Yield the differences of read-only attributes."""
+    """Yield the differences of read-only attributes between the former and the new record of an existing resource."""
     if before.is_ is None or after.is_ is None:
         return
     for name in sorted(definition.read_only):

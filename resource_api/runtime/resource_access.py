@@ -146,6 +146,7 @@ class ResourceReader:
             checks = list(functions.validate(list(map(copy_resource, declared)))) if functions.validate else []
         references = [str(Reference(definition.name, definition.title_of(row))) for row in rows]
         reasons: dict[str, str] = {}
+        # Not strict: without the provider's method there are no verdicts or checks.
         for reference, names, verdict in zip(references, compared, verdicts, strict=False):
             if differences := _differences(names, verdict):
                 reasons[reference] = f"it would be changed ({'; '.join(differences)})"
@@ -205,6 +206,7 @@ def _canonical(names: Sequence[object], functions: ProviderFunctions) -> list[Na
 
 
 def _title(name: Name) -> str:
+    """Return a title for a resource that cannot be read, so that its type cannot make one of the row."""
     return " ".join(map(str, name)) if isinstance(name, tuple) else str(name)
 
 

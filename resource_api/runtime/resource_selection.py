@@ -80,13 +80,13 @@ def _matching_types(reader: ResourceReader, pattern: str) -> Iterator[TypeDefini
         except DefinitionError as error:
             log.write("warning", name, str(error), name)
             continue
-        if reason := _left_out(reader, definition):
+        if reason := _reason_to_leave_out(reader, definition):
             log.write("info", name, f"is left out: {reason}", name)
         else:
             yield definition
 
 
-def _left_out(reader: ResourceReader, definition: TypeDefinition) -> str:
+def _reason_to_leave_out(reader: ResourceReader, definition: TypeDefinition) -> str:
     """Return the reason why a type's resources cannot be listed without further information, or an empty text."""
     if not definition.attributes:
         return "it has functions and no resources"
@@ -98,7 +98,7 @@ def _left_out(reader: ResourceReader, definition: TypeDefinition) -> str:
         several = reader.suitability(definition.name)
     except DefinitionError as error:
         reader.run.log.write("warning", definition.name, str(error), definition.name)
-        return ""
+        return ""  # to read it is an error too
     return "" if not several or any(not provider.reason for provider in several) else several[0].reason
 
 
@@ -225,7 +225,7 @@ class Filter(NamedTuple):
             return lambda _row: False
         if name in definition.secret:
             reason = f"{self.attribute} of {capitalize_type(definition.name)} is secret; it cannot be compared"
-            raise self._wrong(reason)
+            raise self._error(reason)
         test = self._pattern() if self.operator == "~" else self._comparison(attribute)
         return lambda row: not is_secret(row.get(name)) and test(row.get(name))
 
@@ -238,7 +238,7 @@ class Filter(NamedTuple):
             search = re.compile(self.value).search
         except re.error as error:
             reason = f"this is no regular expression: {error}"
-            raise self._wrong(reason) from error
+            raise self._error(reason) from error
 
         def test(value: object) -> bool:
             if isinstance(value, list):
@@ -252,11 +252,11 @@ class Filter(NamedTuple):
         try:
             operand = from_text.coerce(attribute.datatype, self.value)
         except ValueError as error:
-            raise self._wrong(str(error)) from error
+            raise self._error(str(error)) from error
         if self.operator in {"=", "!="}:
 
             def equal(value: object) -> bool:
-                # What a number may be given for is text, once it is canonical.
+                # Where a number may be given for a text, such as a uid for a user, the row has the text.
                 return value == self.value if isinstance(value, str) else same_value(operand, value)
 
             return equal if self.operator == "=" else lambda value: not equal(value)
@@ -264,11 +264,12 @@ class Filter(NamedTuple):
         kind: Any = (int, float) if is_number else str
         if not isinstance(operand, kind):
             reason = f"{self.attribute} has no order; compare it with =, != or ~"
-            raise self._wrong(reason)
+            raise self._error(reason)
         compare = _ORDERS[self.operator]
         return lambda value: isinstance(value, kind) and not isinstance(value, bool) and bool(compare(value, operand))
 
-    def _wrong(self, reason: str) -> UsageError:
+    def _error(self, reason: str) -> UsageError:
+        """Return the error for this filter, which quotes it."""
         return UsageError(f"--filter '{self.attribute} {self.operator} {self.value}': {reason}")
 
 
@@ -347,9 +348,9 @@ def find_resources(call: ResourceCall) -> ShownResources:
     options, reader = call.options, call.reader
     filters = options.get("filters") or ()
     text, name, changes = (options.get(word) for word in ("type_name", "name", "changes"))
-    if options.get("every_type") or any(mark in (text or ",") for mark in ",*?"):
+    if options.get("every_type") or not text or any(mark in text for mark in ",*?"):
         return list_types(call)
-    definition = call.find_type(text or "")
+    definition = call.find_type(text)
     selected = call.select(definition)
     if selected is not None:
         definition = reader.registry.type(definition.name, selected.version).for_instance(selected.instance)

@@ -93,6 +93,7 @@ def _changed(run: Line) -> int:
 
 
 def _seconds(run: Line) -> float:
+    """Return the duration of a run, at least 0: the clock may have been set back."""
     return max(0.0, float(run["ended"] - run["started"]))
 
 
@@ -170,4 +171,5 @@ def _slow_calls(documents: Iterable[RunJson]) -> list[SlowCallJson]:
 
 
 def _short(text: str) -> str:
+    """Return a text, cut where it would make the overview large."""
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

@@ -206,6 +206,8 @@ class Runtime(RunEnvironment):
         The other attributes stay, except where ``attributes`` exclude them: there a default takes their place.
         """
         declared, defaults = values_of_change(definition, row, attributes)
+        # Present values stand for the defaults of other attributes. Where they are not valid all together with the
+        # change, each is declared that is valid alone.
         with suppress(ManifestError):
             return self.change(manifest_of(reference, {**defaults, **declared}, selected), **options)
         for name, value in defaults.items():
@@ -261,6 +263,7 @@ class Runtime(RunEnvironment):
             return report
 
     def _lock_unless_noop(self, command: str, options: Options) -> AbstractContextManager[Any]:
+        """Return the lock of the state for a run; a noop run writes nothing and needs none."""
         return nullcontext() if options.noop else self.lock(command)
 
     def _cache_request(self, source: Source, inputs: Mapping[str, object], options: Options) -> CacheRequest | None:
@@ -283,4 +286,5 @@ def state_settings(options: Mapping[str, object]) -> dict[str, Any]:
 
 
 def _run_id() -> str:
+    """Return a random id, under which the history and the log name a run."""
     return os.urandom(8).hex()

@@ -169,7 +169,7 @@ def _check_format(saved: Mapping[str, object], path: str) -> None:
     """Raise ``ManifestError`` for a document that another version of this program saved, or that is no plan."""
     version = saved.get("format_version")
     if version != documents.FORMAT_VERSION or "manifest" not in saved:
-        raise _refused(path, f"format_version {version!r} is not a plan that this version saved")
+        raise _refusal(path, f"format_version {version!r} is not a plan that this version saved")
 
 
 def validated(document: object, path: str) -> PlanJson:
@@ -204,6 +204,7 @@ class SavedPlan:
         self.path = path
         self._embedded = embedded = _decrypted(document, path, key)
         self.project, self.stack = saved["project"], saved["stack"]
+        # It was made to be shown, and is applied now.
         self.options = _read_options(embedded["options"], path)._replace(saved=True, shown=False)
         self.inputs = dict(embedded["inputs"])
         manifest = reading.from_texts(embedded["files"], embedded["directory"], embedded["path"])
@@ -270,7 +271,7 @@ def _decrypted(saved: Mapping[str, Any], path: str, key: Key | None) -> Mapping[
     embedded: Mapping[str, object] = saved["manifest"]
     if "sealing" not in embedded:
         if key is not None:
-            raise _refused(path, "the plan is not encrypted, and a key is named")
+            raise _refusal(path, "the plan is not encrypted, and a key is named")
         return embedded
     rest = {name: value for name, value in saved.items() if name != "manifest"}
     content: Mapping[str, object] = DataKey.open(key, embedded["sealing"], path).decrypt(embedded.get("box"), rest)
@@ -290,6 +291,8 @@ def _read_options(saved: Mapping[str, object], path: str) -> Options:
 
 def confirmation(plan_document: PlanJson) -> dict[str, Any]:
     """Return the identity of a plan that a user confirms: its state and digests of its steps.
+
+    A host plans again before it acts, and compares by ``check_confirmation``.
 
     ``plan_document`` is the document of ``Plan.to_dict``, secrets masked.
     """
@@ -337,16 +340,17 @@ def _does_more(current: PlanStepJson | None, saved: PlanStepJson | None) -> bool
     return any(effect not in before for effect in after)
 
 
-def _refused(path: str, message: str) -> ManifestError:
+def _refusal(path: str, message: str) -> ManifestError:
+    """Return the error for a saved plan that is not applied."""
     return ManifestError([Problem(None, message, file=path, code="plan", hint="plan again")])
 
 
 def _stale(path: str, reason: str) -> ManifestError:
-    return _refused(path, f"the plan is stale: {reason}")
+    return _refusal(path, f"the plan is stale: {reason}")
 
 
 def _not_as_saved(path: str, reason: str) -> ManifestError:
-    return _refused(path, f"this is not a plan as it was saved: {reason}")
+    return _refusal(path, f"this is not a plan as it was saved: {reason}")
 
 
 # Showing
@@ -373,7 +377,7 @@ def show(saved: PlanJson, path: str, registry: Registry, *, verbose: bool = Fals
 
 
 def refreshed(refresh_document: Mapping[str, Any]) -> tuple[Sequence[Drift], Sequence[Difference]]:
-    """Return the resources and outputs in the document of a refresh. Raise for one of another form."""
+    """Return the resources and outputs in a refresh's document. Raise ``LookupError`` or ``TypeError`` for another."""
     outputs = [_output(name, row, ()) for name, row in (refresh_document.get("output_changes") or {}).items()]
     return [_drift(row) for row in refresh_document.get("changes") or ()], outputs
 
@@ -470,6 +474,7 @@ def _difference(saved: ChangeJson, unknown: Collection[str]) -> Difference:
 
 
 def _output(name: str, saved: OutputChangeJson, unknown: Collection[str]) -> Difference:
+    """Return the change of an output; ``unknown``: the outputs whose values were not known yet."""
     return Difference(str(name), _value(saved["is"]), UNKNOWN if name in unknown else _value(saved["should"]))
 
 

@@ -47,8 +47,9 @@ class Interrupts:
         self._run = run
         self._before_exit = before_exit
         self._again = again
-        self._before: dict[int, Any] = {}
-        self._count = 0
+        #: The caller's handlers, by signal, restored at the end.
+        self._former_handlers: dict[int, Any] = {}
+        self._signal_count = 0
 
     @property
     def exit_code(self) -> int:
@@ -64,21 +65,21 @@ class Interrupts:
         """Install the handlers; a signal that the caller ignores (``nohup``) stays ignored."""
         for number in SIGNALS:
             if (before := signal.getsignal(number)) is not signal.SIG_IGN:
-                self._before[number] = before
+                self._former_handlers[number] = before
                 signal.signal(number, self._handle)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         """Restore the handlers."""
-        for number, handler in self._before.items():
+        for number, handler in self._former_handlers.items():
             signal.signal(number, handler)
 
     def _handle(self, number: int, _frame: FrameType | None) -> None:
-        """Stop gently at the first signal, soon at the second, at once at the third."""
-        self._count += 1
+        """Stop gently at the first signal during a step, soon at the second or between steps, at once at the third."""
+        self._signal_count += 1
         self._run.signal = number
         self._run.cancel()
-        if self._count == 1 and self._run.applying:
+        if self._signal_count == 1 and self._run.applying:
             text = f"interrupted: finishing the current step{self._again}"
             write = partial(self._run.log.write, "warning", "", text)
             try:
@@ -86,7 +87,7 @@ class Interrupts:
             except LogBusyError:
                 # The signal has come in the middle of a write to the very stream; another thread waits for its end.
                 threading.Thread(target=copy_context().run, args=(write,), daemon=True).start()
-        elif self._count <= 2:  # noqa: PLR2004 - the second of three
+        elif self._signal_count <= 2:  # noqa: PLR2004 - the second of three
             self._run.stop_soon()
             process.stop_all()
             if not self._run.applying or current.get() is not None:

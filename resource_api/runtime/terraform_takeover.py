@@ -10,7 +10,7 @@ from resource_api.manifest.read import read_file
 from resource_api.model.values.errors import DefinitionError, ManifestError, ResourceAPIError, UsageError
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.values import is_secret
-from resource_api.runtime.import_resources import ForeignRecord, Imported, import_resources, log_import
+from resource_api.runtime.import_resources import ForeignRecord, ImportOutcome, import_resources, log_import
 from resource_api.system.filesystem import files
 from resource_api.terraform import cty, state_file
 from resource_api.terraform.schema import SchemaField, declared_values, fields_of_resource
@@ -37,7 +37,7 @@ class _Read(NamedTuple):
     values: Mapping[str, object]
 
 
-def take_over(runtime: Runtime, path: str, state: StateFile, inputs: Mapping[str, object]) -> list[Imported]:
+def take_over(runtime: Runtime, path: str, state: StateFile, inputs: Mapping[str, object]) -> list[ImportOutcome]:
     """Declare the resources of a state file in the manifest at ``path``, and record them as ours.
 
     Those that are declared already keep their declaration. Raise ``UsageError`` for a manifest that cannot be written,
@@ -45,7 +45,7 @@ def take_over(runtime: Runtime, path: str, state: StateFile, inputs: Mapping[str
     """
     catalog = runtime.compile(path, inputs)
     declared = {str(entry.reference) for entry in catalog.entries}
-    failed: list[Imported] = []
+    failed: list[ImportOutcome] = []
     try:
         resources = list(_resources(runtime, catalog.manifest, state, failed))
     finally:
@@ -59,7 +59,7 @@ def take_over(runtime: Runtime, path: str, state: StateFile, inputs: Mapping[str
     return [*imported, *failed]
 
 
-def _resources(runtime: Runtime, manifest: Manifest, state: StateFile, failed: list[Imported]) -> list[_Read]:
+def _resources(runtime: Runtime, manifest: Manifest, state: StateFile, failed: list[ImportOutcome]) -> list[_Read]:
     """Return the resources whose provider is declared; others go to ``failed``."""
     read = []
     for resource in state.resources:
@@ -69,7 +69,7 @@ def _resources(runtime: Runtime, manifest: Manifest, state: StateFile, failed: l
             fields = fields_of_resource(schema["block"])
             values = family.upgraded(resource.type, resource.version, resource.attributes)
         except ResourceAPIError as error:
-            failed.append(Imported(resource.address, "failed", f"{resource.address} cannot be imported: {error}"))
+            failed.append(ImportOutcome(resource.address, "failed", f"{resource.address} cannot be imported: {error}"))
             continue
         read.append(_Read(resource, str(Reference(resource.type, resource.title)), fields, cty.without_nulls(values)))
     return read
@@ -90,7 +90,7 @@ def _family(runtime: Runtime, manifest: Manifest, resource: StateResource) -> Fa
 
 
 def _declarations(
-    runtime: Runtime, resources: Sequence[_Read], declared: set[str], failed: list[Imported]
+    runtime: Runtime, resources: Sequence[_Read], declared: set[str], failed: list[ImportOutcome]
 ) -> tuple[list[list[str]], dict[str, ForeignRecord]]:
     """Return the lines of the missing declarations, and by reference the records of all resources."""
     computed = _made_values(resources)
@@ -99,11 +99,13 @@ def _declarations(
         body = declared_values(fields, values)
         secrets = [name for name, value in body.items() if is_secret(value)]
         if reference in records:
-            failed.append(Imported(reference, "failed", f"{reference} is there twice; rename one with 'tofu state mv'"))
+            failed.append(
+                ImportOutcome(reference, "failed", f"{reference} is there twice; rename one with 'tofu state mv'")
+            )
             continue
         if reference not in declared and secrets:
             text = f"{reference} cannot be imported: declare it first, with its secret {', '.join(secrets)}"
-            failed.append(Imported(reference, "failed", text))
+            failed.append(ImportOutcome(reference, "failed", text))
             continue
         if reference not in declared:
             texts = {

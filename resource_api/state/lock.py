@@ -140,11 +140,7 @@ class Lock:
         return False
 
     def _lock_file(self, fd: int) -> bool:
-        """Lock an open file; return whether that succeeded and the path still leads to this file.
-
-        A user may have removed the file since it was opened: a lock on it would exclude nobody. Raises ``StateError``;
-        the descriptor is then closed.
-        """
+        """Lock an open file; return whether that succeeded and the path leads to it. ``StateError``: it is closed."""
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             locked, current = os.fstat(fd), os.lstat(self._path)

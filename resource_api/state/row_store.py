@@ -134,10 +134,7 @@ class RowStore(ABC, Generic[S]):
 
     @contextmanager
     def _writing(self) -> Iterator[S]:
-        """Yield the session, for this thread alone.
-
-        Raises ``RuntimeError`` without the lock, and again the ``StateError`` of a write that has failed.
-        """
+        """Yield the session, for this thread alone. Raises ``RuntimeError`` without the lock, or an earlier failure."""
         with self._guard:
             if self._session is None:
                 msg = "state can be written only while its lock is held"

@@ -13,7 +13,7 @@ from resource_api.model.change import exists
 from resource_api.model.record import Commit, Intent
 from resource_api.model.sealed_secrets import count_digests, seal_secrets
 from resource_api.model.values.reference import split_instance
-from resource_api.plan.decide import imports
+from resource_api.plan.decide import is_imported
 from resource_api.plan.replacement import replacement_dependents
 from resource_api.plan.unknowns import output_changes
 from resource_api.prior import former_names
@@ -91,7 +91,7 @@ class Recorder:
         for operation in plan.operations:
             step, index = operation.step, operation.step.entry.index
             replaced = step.action is Action.REPLACE and step.acts and not operation.removal and index not in blocked
-            if replaced and imports(step.entry, plan.prior.records.get(index)):
+            if replaced and is_imported(step.entry, plan.prior.records.get(index)):
                 record = self._records.record(OperationRun(operation))
                 assert record is not None
                 imported[record.key] = record._replace(status="partial")

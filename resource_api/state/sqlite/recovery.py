@@ -112,10 +112,7 @@ class _Intact(NamedTuple):
 
 
 def create_generation(database: Database) -> None:
-    """Copy the committed content to a new generation, in place of the oldest one.
-
-    Raises ``StateError`` for a copy that is not intact; the former generations are then unchanged.
-    """
+    """Replace the oldest generation by a copy of the committed content. Raises ``StateError`` if it is not intact."""
     path = database.path
     new = f"{path}.0"
     database.copy(new)
@@ -177,10 +174,7 @@ def recover(path: str, damage: str, find_data_key: FindDataKey) -> Sequence[str]
 
 
 def with_recovery(error: StateDamaged, path: str, find_data_key: FindDataKey) -> StateDamaged:
-    """Return the error for a damaged database at ``path``, with the effect that ``recover`` will have.
-
-    Generations may exist and all be damaged: then it does not promise to restore one.
-    """
+    """Return the error for a damaged database; it promises no restoration where all generations are damaged too."""
     if error.effect != StateDamaged.RESTORES or any(_intact(path, find_data_key)):
         return error
     return StateDamaged(error.message, databases.NONE_LEFT)
