@@ -38,7 +38,7 @@ class IncompleteRun(NamedTuple):
 
 
 def needed(catalog: Catalog, excluded: Collection[int], selected: Collection[int]) -> set[int]:
-    """Return the ``excluded`` entries that should exist and that a ``selected`` one needs, to be read but not planned."""
+    """Return the ``excluded`` entries that should exist and that a ``selected`` one needs, to be read only."""
     # The effect of an imperative resource cannot be read back.
     readable = [index for index in excluded if "imperative" not in catalog.entries[index].definition.features]
     missable = {index for index in readable if exists(catalog.entries[index].should)}
