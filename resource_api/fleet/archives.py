@@ -28,7 +28,7 @@ from resource_api.system.filesystem import private_files
 from resource_api.system.filesystem.directories import make_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 #: Parts that are not sent: the command, tests, rehearsals, the agent, pages.
 LEFT_OUT: Final = frozenset(
@@ -38,6 +38,7 @@ LEFT_OUT: Final = frozenset(
         "packaging/licenses",
         "packaging/metadata.py",
         "packaging/pylock.py",
+        "packaging/ranges.py",
         "resource_api/agent",
         "resource_api/cli",
         "resource_api/convert",
@@ -70,8 +71,11 @@ LEFT_OUT: Final = frozenset(
         "structlog/twisted.py",
     }
 )
-#: The modules of ``fleet`` that a host needs.
-_FLEET: Final = frozenset({"__init__", "job", "libraries"})
+#: Directory → the names of its files that a host needs, without suffix: the others serve commands.
+_SENT: Final[Mapping[str, Collection[str]]] = {
+    "resource_api/fleet": {"__init__", "job", "libraries"},
+    "resource_api/schemas": {"agent-status", "common", "plan", "providers", "state-export"},
+}
 #: Libraries in pure Python that are sent along.
 LIBRARIES: Final = ("packaging", "sh", "structlog")
 #: The types in the reference of a resource, of which the last one may be that of a component's member.
@@ -292,8 +296,9 @@ def _tree(directory: str, prefix: str) -> Iterator[tuple[str, str]]:
     for name in _names(directory):
         parts = f"{prefix}/{name}".split("/")
         sent = not any("/".join(parts[:end]) in LEFT_OUT for end in range(2, len(parts) + 1))
-        sent = sent and (parts[:-1] != ["resource_api", "fleet"] or parts[-1].removesuffix(".py") in _FLEET)
-        if sent and name.endswith((".py", ".json")):
+        stem, suffix = os.path.splitext(parts[-1])
+        sent = sent and stem in _SENT.get("/".join(parts[:-1]), (stem,))
+        if sent and suffix in {".py", ".json"}:
             yield f"{prefix}/{name}", f"{directory}/{name}"
 
 
