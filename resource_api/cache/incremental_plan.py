@@ -79,7 +79,7 @@ class Fingerprints(NamedTuple):
     chosen: Mapping[str, str]
 
     def are_valid(self, registry: Registry) -> bool:
-        """Return whether nothing differs from that run, before a provider is called. Raises ``DefinitionError``."""
+        """Return whether nothing differs from their run; no provider is called. Raises ``DefinitionError``."""
         return (
             self.environment == _environment()
             and _are_unchanged(self.code)
@@ -91,12 +91,12 @@ class Fingerprints(NamedTuple):
         )
 
     def cover_loaded_code(self) -> bool:
-        """Return whether this process has loaded no other file: a new one may come first on a search path."""
+        """Return whether this process has loaded no file that ``code`` lacks: a new one may shadow another."""
         covered = {"", *(path for path, *_ in self.code)}
         return all(path in covered or _file_of(path) in covered for path in _module_paths())
 
     def are_chosen(self, chosen: Mapping[str, str]) -> bool:
-        """Return whether ``chosen``, of the instances that are in use by now, are the providers of that run."""
+        """Return whether ``chosen``, by instance in use by now, are the providers that the saved run has chosen."""
         return all(self.chosen.get(instance) == name for instance, name in chosen.items())
 
     def match(self, documents: Iterable[Document]) -> bool:
@@ -147,7 +147,10 @@ def _directory_stamps(began: int, code: Iterable[Sequence[Any]]) -> list[list[ob
 
 
 def _stamps(paths: Iterable[str], began: int) -> list[list[object]] | None:
-    """Return a stamp of each file, or None if one cannot be read or changed since the run ``began``."""
+    """Return a stamp of each file, or None if one cannot be read or changed since the run ``began``.
+
+    File times may be behind the clock, so a file that changed a tick before that is not relied on either.
+    """
     try:
         stamps = [_stamp(path) for path in sorted(paths)]
     except OSError:
@@ -175,7 +178,7 @@ def _module_paths() -> set[str]:
 
 
 def _file_of(path: str) -> str:
-    """Return the file that a module comes from, which may be an archive, or an empty text."""
+    """Return the file that a module comes from: its path, or ``a.zip`` for ``a.zip/m.py``; "" if none exists."""
     while path and not os.path.isfile(path):
         path = os.path.dirname(path) if os.path.dirname(path) != path else ""
     return path
@@ -190,6 +193,7 @@ def _manifest_files(manifest: Manifest) -> list[list[str]] | None:
     None for a program, for a file that is included under a condition, and for one included under two names, which
     may become two files.
     """
+    # The first file and all that are included: there are fewer documents where one is included twice.
     files, expected = [], 1
     for document in manifest.documents:
         if os.path.splitext(document.file)[1].lower() not in reading.READERS:
@@ -216,7 +220,7 @@ def _digest(raw: bytes) -> str:
 
 
 def _type_declaration(registry: Registry, name: str) -> list[object] | None:
-    """Return a type's files and its declaration, which may depend on the environment, or None without a file."""
+    """Return a type's files, and its declaration, which they may derive from the environment; None without a file."""
     files = registry.files_of(name)
     if files is None:
         return None
@@ -273,7 +277,7 @@ class Conclusion(NamedTuple):
         return cls(**{**values, "rows": rows, **graph})
 
     def affected(self, rows: Mapping[str, Mapping[Name, Resource]]) -> set[int]:
-        """Return the resources whose row, by instance and name, changed, and all that come after them."""
+        """Return the resources whose row, by instance and name, changed since the saved run, and all after them."""
         changed: set[int] = set()
         for group in self.rows:
             if any(group.digests):
@@ -296,7 +300,7 @@ class Conclusion(NamedTuple):
         return {key for index, key in enumerate(self.keys) if index not in rest}
 
     def positions(self, rest: Collection[int]) -> list[int]:
-        """Return the positions of the ``rest``, and of all providers, among the saved records."""
+        """Return the positions of the ``rest``, and of all providers, among the saved records: these alone are loaded."""
         positions = [position for position, index in enumerate(self.recorded) if index in rest]
         return [*positions, *range(len(self.recorded), len(self.recorded) + self.providers)]
 
@@ -309,9 +313,10 @@ class Conclusion(NamedTuple):
         }
 
     def names_to_read(self, declared: Collection[RecordKey]) -> Iterator[tuple[str, list[Name]]]:
-        """Yield each instance with resources that are left out, and the names that must be read to decide that.
+        """Yield each instance with resources that may be left out, and the names to read: theirs, to compare digests.
 
-        ``declared``: the keys of the resources planned in every run; an expression may have changed their names.
+        Also those of the same instance that are planned in every run, so that one call reads all; only names among
+        ``declared``, the keys that these resources have now: an expression may have changed others.
         """
         for group in self.rows:
             if any(group.digests):
@@ -320,7 +325,11 @@ class Conclusion(NamedTuple):
 
 
 def conclude(plan: ExecutionPlan) -> Conclusion | None:
-    """Return the conclusion of a plan that had nothing to do; None if all resources are planned in every run."""
+    """Return the conclusion of a plan that had nothing to do; None if all resources are planned in every run.
+
+    A resource has a key, and may be left out, if it was in sync, nothing but declaration, row and record decides about
+    it, its key stands literally in the manifest, and no output uses its values.
+    """
     catalog = plan.catalog
     digests, keys = _step_digests(plan.steps), [""] * len(catalog.entries)
     variable = _types_with_variable_defaults(catalog.manifest)
@@ -331,7 +340,7 @@ def conclude(plan: ExecutionPlan) -> Conclusion | None:
         fixed = entry.index in plan.in_sync and not (entry.type in variable or entry.parent)
         if fixed and digests[entry.index] and _stands_alone(step):
             keys[entry.index] = _manifest_key(entry)
-    for entry in _in_outputs(catalog):
+    for entry in _entries_in_outputs(catalog):
         keys[entry.index] = ""
     if not any(keys):
         return None
@@ -375,13 +384,16 @@ def _step_digests(steps: Sequence[Step]) -> dict[int, str]:
 
 
 def _types_with_variable_defaults(manifest: Manifest) -> set[str]:
-    """Return the types of which a default in the manifest holds an expression."""
+    """Return the types of which a default in the manifest holds an expression, which may yield another value."""
     defaults = (items for of_file in manifest.defaults.values() for items in of_file.items())
     return {name for name, body in defaults if _has_expression(body)}
 
 
 def _stands_alone(step: Step) -> bool:
-    """Return whether declaration, row and record alone decide: no expression, no secret, every value compared equal."""
+    """Return whether declaration, row and record alone decide: no expression, no secret, every value compared equal.
+
+    Nor a configured or a chosen provider, of which a later run may make another choice.
+    """
     entry, row, definition = step.entry, step.is_, step.entry.definition
     if row is None or definition.secret or definition.config.attributes:
         return False
@@ -409,7 +421,7 @@ def _has_expression(values: Values) -> bool:
 
 
 def _manifest_key(entry: Entry) -> str:
-    """Return the key of a resource in its file, or "" if no literal key of a document alone declares it."""
+    """Return the key of a resource in its file, or "" if it is not literal or declares more: it cannot be left out."""
     declaration = entry.declaration
     if declaration.derivation is not None:
         return ""
@@ -427,8 +439,8 @@ def _named_entries(catalog: Catalog) -> Iterator[tuple[int, list[int]]]:
             yield entry.index, sorted(indexes)
 
 
-def _in_outputs(catalog: Catalog) -> Iterator[Entry]:
-    """Yield the resources whose values are in the manifest's outputs."""
+def _entries_in_outputs(catalog: Catalog) -> Iterator[Entry]:
+    """Yield the resources whose values are in the manifest's outputs, which every run computes."""
     for value in catalog.manifest.outputs.values():
         for path in catalog.scope.paths(value):
             if isinstance(path.root, Reference) and (entry := catalog.find(path.root)) is not None:
@@ -461,7 +473,7 @@ def save(request: CacheRequest, plan: ExecutionPlan, providers: ProviderPool, st
     """Save the conclusion of a run that had nothing to do, if it has written nothing either.
 
     Nothing is saved of a run that printed warnings or other output while compiling: later runs would not print it; and
-    nothing of a manifest with ephemeral inputs, or with ``on_failure`` or ``purge``.
+    nothing of a manifest with ephemeral inputs, or with ``on_failure`` or ``purge``, which whole plans decide about.
     """
     catalog, prior = plan.catalog, plan.prior
     name = StackName.of(prior.state)
@@ -489,7 +501,7 @@ def save(request: CacheRequest, plan: ExecutionPlan, providers: ProviderPool, st
 
 
 class _WholePlanNeededError(Exception):
-    """The cached conclusion cannot be used."""
+    """The cached conclusion cannot be used; never leaves this module, as ``plan`` then returns None."""
 
 
 def plan(request: CacheRequest, cached: CachedConclusion, snapshot: Snapshot, planner: Planner) -> ExecutionPlan | None:
@@ -504,7 +516,10 @@ def plan(request: CacheRequest, cached: CachedConclusion, snapshot: Snapshot, pl
 
 
 def _plan_rest(request: CacheRequest, cached: CachedConclusion, snapshot: Snapshot, planner: Planner) -> ExecutionPlan:
-    """Return the plan of the resources that a cached conclusion leaves. Raises any error if it cannot be used."""
+    """Return the plan of the rest, the resources that a cached conclusion leaves. Raises any error if it is unusable.
+
+    Reads rows into ``snapshot``, and lets the run's ``derived`` values continue from the saved ones.
+    """
     providers, content = snapshot.providers, cached.content
     fingerprints, conclusion = Fingerprints(*content["fingerprints"]), Conclusion.from_json(content["conclusion"])
     _require(fingerprints.are_valid(providers.registry))
@@ -519,7 +534,7 @@ def _plan_rest(request: CacheRequest, cached: CachedConclusion, snapshot: Snapsh
     # By now all providers are loaded, with their imports.
     _require(fingerprints.cover_loaded_code() and fingerprints.are_chosen(providers.chosen()))
     rest = conclusion.rest(affected)
-    if affected:
+    if affected:  # drift, which is only shown: to correct it takes a whole plan
         _require(request.options.shown or request.options.noop)
         catalog = compile_rest(rest)
     if (state := cached.state(conclusion.positions(rest))) is None:
@@ -545,7 +560,11 @@ def _compile_rest(
     *,
     documents: Sequence[Document] | None = None,
 ) -> Catalog:
-    """Compile the ``rest`` of a manifest, at most half of it; without ``documents`` from its files."""
+    """Compile the ``rest`` of a manifest from ``documents``, or else from its files without the other resources.
+
+    Raise ``_WholePlanNeededError`` for more than half of it, which takes as long as the whole, for other files, and
+    where compiling warns or finds other resources.
+    """
     _require(2 * len(rest) <= len(conclusion.keys))
     if documents is None:
         whole, problems = reading.load_documents(request.source)
@@ -558,7 +577,10 @@ def _compile_rest(
 
 
 def _read_rows(catalog: Catalog, conclusion: Conclusion, snapshot: Snapshot) -> Mapping[str, Mapping[Name, Resource]]:
-    """Return, by instance and name, the rows that must be compared, and those of ``catalog`` of the same instances."""
+    """Return, by instance and name, the rows that must be compared, and those of ``catalog`` of the same instances.
+
+    Lets the providers be chosen as ``catalog`` states, before the first one is made.
+    """
     snapshot.providers.assigned = partial(stated_implementations, catalog, None)
     return {
         instance: snapshot.read_unchecked(snapshot.providers.functions(instance).definition, names)
@@ -569,7 +591,7 @@ def _read_rows(catalog: Catalog, conclusion: Conclusion, snapshot: Snapshot) -> 
 def _is_usable(plan: ExecutionPlan, conclusion: Conclusion, rest: Collection[int], affected: Collection[int]) -> bool:
     """Return whether a plan has only resources of the ``rest``, of which only the ``affected`` ones act.
 
-    A side effect of theirs could concern a resource that is left out.
+    Side effects and orphans, moves and undeclared records could concern a resource that is left out.
     """
     indexes, prior = conclusion.indexes(), plan.prior
     for step in plan.steps:
@@ -582,7 +604,10 @@ def _is_usable(plan: ExecutionPlan, conclusion: Conclusion, rest: Collection[int
 
 
 def _without_left_out(state: StackState, catalog: Catalog) -> StackState:
-    """Return the state as if it had been recorded without the resources that are left out."""
+    """Return the state as if it had been recorded without the resources that are left out.
+
+    Records that named these as required would differ from ``catalog``, and be written anew.
+    """
     required = {entry.key: required_references(catalog, entry) for entry in catalog.entries}
     records = {
         key: record._replace(requires=required[key]) if key in required else record
@@ -592,7 +617,7 @@ def _without_left_out(state: StackState, catalog: Catalog) -> StackState:
 
 
 def _would_record(plan: ExecutionPlan, several: Mapping[str, Implementations]) -> bool:
-    """Return whether an apply would write records: those must name all that a resource requires."""
+    """Return whether an apply would write records, which only a whole plan may: they name all required resources."""
     operations = (operation for operation in plan.operations if operation.step.entry.index not in plan.in_sync)
     return bool(Records(plan, several).differing(map(OperationRun, operations)))
 

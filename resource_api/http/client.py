@@ -70,8 +70,9 @@ class ConnectionPool:
     def __init__(self, url: str, timeout: float, ca_file: str | None = None) -> None:
         """Connect to nothing yet; ``ca_file`` has the authorities that may sign, instead of the machine's."""
         self._origin = urlsplit(url)
-        self._timeout = timeout
+        self._timeout = timeout  # seconds
         self._ca_file = ca_file
+        #: The idle connections; one in use is in no list, and belongs to its thread.
         self._open: deque[HTTPConnection] = deque()
         #: Closes the idle connections; called at the latest when nothing refers to this object any more.
         self.close = weakref.finalize(self, _close_all, self._open)
@@ -81,7 +82,7 @@ class ConnectionPool:
             self._proxy = urlsplit(proxy if "//" in proxy else f"//{proxy}") if proxy else None
 
     def exchange(self, method: str, target: str, headers: Mapping[str, str], data: bytes | None) -> Exchange:
-        """Send one request for a path with its query, and return the answer.
+        """Send one request for a path with its query, and return the answer; keep the connection for the next request.
 
         Raise ``ServiceUnreachable``, and ``ResourceError`` for an answer that is too large.
         """
@@ -95,6 +96,7 @@ class ConnectionPool:
                 target, headers = f"http://{self._origin.netloc}{target}", {**headers, **self._proxy_headers()}
             connection.sock.settimeout(self._timeout)
             connection.request(method, target, data, dict(headers))
+            # A socket's time limit is for each part of an answer: this one is for the whole.
             connection.response_class = cast("type[HTTPResponse]", partial(_TimedResponse, end=end))
             response = connection.getresponse()
             content = _read_content(response)
@@ -148,6 +150,7 @@ class ConnectionPool:
 
 
 def _close_all(connections: deque[HTTPConnection]) -> None:
+    """Close connections and remove them from the queue, from which another thread may take one meanwhile."""
     while connections:
         connections.pop().close()
 
@@ -162,7 +165,7 @@ def _is_quiet(connection: HTTPConnection) -> bool:
 
 
 class _TimedStream(RawIOBase):
-    """What a socket receives until a moment: a slow answer must not take longer than one that does not come."""
+    """The bytes from a socket until ``end``: a slow answer must not take longer than one that does not come."""
 
     def __init__(self, stream: RawIOBase, sock: socket, end: float) -> None:
         self._stream, self._socket, self._end = stream, sock, end
@@ -189,6 +192,7 @@ class _TimedResponse(HTTPResponse):
 
     def __init__(self, sock: socket, *arguments: Any, end: float, **options: Any) -> None:
         super().__init__(sock, *arguments, **options)
+        # ``HTTPResponse`` reads all from ``fp``.
         self.fp = BufferedReader(_TimedStream(self.fp.detach(), sock, end))
 
 
@@ -287,7 +291,10 @@ class Job(NamedTuple):
         return response.job
 
     def outcome(self, response: Response) -> bool | None:
-        """Return whether a job has succeeded, from the answer about it; None: it is not over."""
+        """Return whether a job has succeeded, from the answer about it; None: it is not over.
+
+        An answer without a status is about the finished object itself.
+        """
         if response.status == HTTPStatus.ACCEPTED:
             return None
         body = response.body
@@ -336,7 +343,10 @@ def _entries(response: Response, paging: Paging) -> list[dict[str, object]]:
 
 
 def _following(response: Response, entries: list[dict[str, object]], paging: Paging, path: str, position: int) -> str:
-    """Return the path or URL of the page after an answer, which is at ``position``; empty: there is none."""
+    """Return the path or URL of the page after an answer; empty: there is none.
+
+    ``position`` is the next page's number, or the number of objects before it.
+    """
     value = field_at(response.body, paging.next) if paging.next else None
     if paging.cursor:
         if not paging.next and entries:
@@ -402,11 +412,13 @@ class Client:
             raise ResourceError(msg)
         #: The URL that paths are beneath, without a slash at its end.
         self.url = url.rstrip("/")
-        self._origin = urlsplit(url)[:2]
+        self._origin = urlsplit(url)[:2]  # scheme, host and port
+        #: Masks the secrets of headers and bodies in messages.
         self._mask = Mask()
         all_headers = dict(headers or {})
         if token is not None:
             all_headers["Authorization"] = Sensitive(f"Bearer {reveal(token)}")
+        #: The secret headers; each provider's call masks them in its log, too.
         self._secrets = [value for value in all_headers.values() if isinstance(value, Sensitive)]
         self._mask.add(self._secrets)
         self._headers = {
@@ -416,6 +428,7 @@ class Client:
         }
         self._retries = retries
         self._timeout, self._ca_file = timeout, ca_file
+        #: None before the first request and after ``close``.
         self._connections: ConnectionPool | None = None
 
     def get(self, path: str, query: Mapping[str, object] | None = None) -> Response:
@@ -479,7 +492,7 @@ class Client:
             if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES or status in allow:
                 return response
             # A request that the service has not accepted is repeated whatever it would change.
-            refused = status in {HTTPStatus.TOO_MANY_REQUESTS, -1}
+            refused = status in {HTTPStatus.TOO_MANY_REQUESTS, -1}  # -1: it was not sent
             if not remaining or not (refused or (repeatable and status in {0, *_REPEATABLE_STATUSES})):
                 break
             self._wait(_pause(response, pause), url, response)
@@ -530,7 +543,7 @@ class Client:
             self._wait(_pause(answer, pause), url, answer)
             pause = min(pause * 2, _LONGEST_JOB_PAUSE)
             answer = self.request("GET", url, allow=(HTTPStatus.SEE_OTHER, *gone))
-            if answer.status == HTTPStatus.SEE_OTHER:
+            if answer.status == HTTPStatus.SEE_OTHER:  # the job is over, and its result is there
                 return self.request("GET", _follow(url, answer.header("Location")), allow=gone)
             if answer.status in gone or (over := job.outcome(answer)) is True:
                 return answer
@@ -583,7 +596,11 @@ class Client:
         return RequestError(f"{response.request}: {f'{status} {words}'.strip() if status else words}", status)
 
     def _wait(self, seconds: float, url: str, response: Response) -> None:
-        """Wait before the next request. Raise ``RequestError`` for too long a wait, and after an interrupt."""
+        """Wait before the next request to ``url``, which gave ``response``.
+
+        Raise ``RequestError`` at once for a wait that is too long, or longer than the provider's call may take, and
+        as soon as the run is interrupted.
+        """
         context = current.get()
         late = context is not None and context.deadline is not None and time.monotonic() + seconds > context.deadline
         if late or seconds > _LONGEST_PAUSE:
@@ -599,7 +616,7 @@ class Client:
 
 
 def _pause(response: Response, otherwise: float) -> float:
-    """Return the seconds until the next request, as ``Retry-After`` says by a number or a date (RFC 9110)."""
+    """Return the seconds until the next request: ``Retry-After``, a number or a date (RFC 9110), or ``otherwise``."""
     retry_after = response.header("Retry-After")
     if re.fullmatch(r"\d{1,9}(\.\d+)?", retry_after):
         return float(retry_after)
@@ -619,4 +636,5 @@ def _header(name: str, value: str | Sensitive[str]) -> str:
 
 
 def _if_match(etag: str) -> dict[str, str]:
+    """Return the header with which a request fails (412) if the object is another one; none without ``etag``."""
     return {"If-Match": etag} if etag else {}

@@ -44,7 +44,7 @@ def without_field(value: dict[str, object], path: str) -> dict[str, object]:
 
 
 def merged(is_: object, should: object) -> Any:
-    """Return the whole value with the declared fields: for PUT."""
+    """Return the present value with the declared fields, at any depth: a PUT replaces the whole object."""
     if same_value(declared_part(is_, should), should):
         return is_
     if isinstance(is_, dict) and isinstance(should, dict):

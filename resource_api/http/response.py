@@ -89,13 +89,17 @@ class Response(NamedTuple):
         return next(filter(None, map(self.header, names)), "")
 
 
+class _NotFiniteError(ValueError):
+    """A text has NaN or Infinity, which Python's parser accepts and JSON has not."""
+
+
 def _fault(error: Exception) -> str:
     """Return the fault of a text that is no JSON, without the words of the parser."""
     if isinstance(error, json.JSONDecodeError):
         return f"a fault in line {error.lineno}, column {error.colno}"
     if isinstance(error, RecursionError):
         return "it is nested too deep"
-    return str(error) if error.args and "is no number" in str(error) else "a number in it has too many digits"
+    return str(error) if isinstance(error, _NotFiniteError) else "a number in it has too many digits"
 
 
 def _words(value: object) -> str:
@@ -103,6 +107,7 @@ def _words(value: object) -> str:
     if isinstance(value, dict):
         # Each member's words are computed once: the time for nested objects would double with each level.
         words = {key: _words(member) for key, member in value.items()}
+        # ``"error": true`` only says that there is one.
         messages = [words[key] for key in _MESSAGES if value.get(key) not in (None, True) and words[key]]
         return ": ".join(dict.fromkeys(messages)) or ", ".join(f"{key}: {text}" for key, text in words.items() if text)
     if isinstance(value, list):
@@ -111,5 +116,6 @@ def _words(value: object) -> str:
 
 
 def _refuse(name: str) -> object:
+    """Raise ``_NotFiniteError`` for NaN or Infinity, where ``json.loads`` would take a number."""
     msg = f"{name} is no number"
-    raise ValueError(msg)
+    raise _NotFiniteError(msg)

@@ -194,7 +194,7 @@ def keyword_problems(declaration: type, unknown: Iterable[str]) -> list[str]:
 
 
 def attribute_problems(name: object, attribute: object, reserved: Collection[str] = ()) -> list[str]:
-    """Return the problems of the attribute ``name``; parse its data type. ``reserved``: the names it must not have."""
+    """Return the problems of the attribute ``name``; set its ``datatype``. ``reserved``: the names it must not have."""
     if not isinstance(attribute, Attribute):
         return [f"must be an Attribute(...), not {type(attribute).__name__}"]
     problems = keyword_problems(Attribute, attribute.unknown)
@@ -213,7 +213,7 @@ def attribute_problems(name: object, attribute: object, reserved: Collection[str
 
 
 def _kind_problems(name: object, attribute: Attribute) -> list[str]:
-    """Check the kind, and the keywords that only some kinds may have."""
+    """Return the problems of the kind, and of the keywords that only some kinds may have."""
     problems = []
     if attribute.kind is not None and attribute.kind not in KINDS:
         advice = "; a property has none" if str(attribute.kind) == "property" else hint(attribute.kind, KINDS)
@@ -230,7 +230,7 @@ def _kind_problems(name: object, attribute: Attribute) -> list[str]:
 
 
 def _value_problems(attribute: Attribute) -> list[str]:
-    """Check the default, and that a namevar is a single value and not secret."""
+    """Return the problems of the default, and of a namevar that is secret or no single value."""
     problems: list[str] = []
     if attribute.kind == "namevar" and attribute.datatype.sensitive:
         problems.append("a namevar cannot be sensitive; it is shown in every message")

@@ -93,7 +93,7 @@ def _encoder() -> json.JSONEncoder:
 
 
 def plain(value: object, around: tuple[int, ...] = ()) -> Any:
-    """Return any value as JSON data: secrets masked, unknown values None, foreign objects as text.
+    """Return any value as JSON data for users: secrets masked, unknown values None, foreign objects as text.
 
     ``around`` are the identities of the enclosing containers: a container within itself becomes ``...``.
     """
@@ -132,7 +132,7 @@ def content_document(content: Content) -> dict[str, Any]:
 
 
 def decode(text: str) -> Any:
-    """Return the value that ``encode`` took."""
+    """Return the value that ``encode`` took; its encrypted secrets stay locked until the caller sets a key."""
     return json.loads(text, object_hook=_untagged)
 
 
@@ -151,6 +151,6 @@ def _untagged(mapping: dict[str, Any]) -> Any:
 
 
 def _locked(_text: str, _place: SecretPlace) -> Any:
-    """Refuse to decrypt: in place of the key until the caller of ``decode`` has set it."""
+    """Raise ``StateError``: stands for the decryption until the caller of ``decode`` has set the one with its key."""
     msg = "a secret is encrypted and no key is available"
     raise StateError(msg)

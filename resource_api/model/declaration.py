@@ -332,6 +332,7 @@ class Manifest(NamedTuple):
             return part.origin.place(*within)
         path = (*part, *within)
         candidates = [document for document in reversed(self.documents) if not file or document.file == file]
+        # The file that has most of the path; of two such ones, the first of the manifest.
         best = max(candidates, key=lambda document: _depth(document.data, path), default=None)
         return DocumentPath(best, path).place() if best else FilePosition(file or self.file)
 
@@ -370,6 +371,7 @@ class Manifest(NamedTuple):
     def defaults_place(self, file: str, type_name: str, *inner: str | int) -> FilePosition:
         """Return the position of a type's defaults in a file that has some, or of a key below them."""
         document = next(candidate for candidate in self.documents if candidate.file == file)
+        # The file spells the type as references do, or with a small letter.
         spelt = next(name for name in document.data["defaults"] if name[:1].lower() + name[1:] == type_name)
         return DocumentPath(document, ("defaults", spelt, *inner)).place()
 

@@ -69,7 +69,10 @@ EMPTY: Final[Values] = {}
 
 
 def make_meta(raw: Mapping[str, Any]) -> Meta:
-    """Return the metaparameters of a declaration whose shapes are checked; ``NO_META`` if it has none."""
+    """Return the metaparameters of a declaration whose shapes are checked; ``NO_META`` if it has none but relationships.
+
+    ``on_failure`` is a relationship that is kept here as well, as it decides whether the resource is carried out.
+    """
     if raw.keys() <= RELATIONSHIPS and "on_failure" not in raw:
         return NO_META
     lifecycle, retry = dict(raw.get("lifecycle") or {}), raw.get("retry")
@@ -175,7 +178,10 @@ class Entry:
         return bool(self.definition.timeout if self.meta.timeout is None else self.meta.timeout)
 
     def timeout(self, operation: str) -> float | None:
-        """Return the time limit of an operation in seconds, of the declaration or else of its type; None: no limit."""
+        """Return the time limit of an operation in seconds, of the declaration or else of its type; None: no limit.
+
+        A declared 0 means no limit, too, also where the type has one.
+        """
         for declared in (self.meta.timeout, self.definition.timeout):
             seconds = declared.get(operation) if isinstance(declared, dict) else declared
             if seconds is not None:

@@ -148,7 +148,7 @@ class Options(NamedTuple):
 
     @property
     def plain(self) -> bool:
-        """Whether no option changes which steps are planned."""
+        """Whether no option changes which steps are planned: all others have their defaults."""
         return self == Options(noop=self.noop, parallel=self.parallel, fail_fast=self.fail_fast, shown=self.shown)
 
 

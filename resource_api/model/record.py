@@ -127,7 +127,7 @@ class Record(NamedTuple):
         return child_reference(self.parent, self.type, self.title)
 
     def equals_except_is(self, record: Record) -> bool:
-        """Compare two records in everything but the values that were read."""
+        """Return whether two records are equal in everything but the values that were read."""
         return self._replace(is_=None) == record._replace(is_=None)
 
     def to_dict(self) -> dict[str, Any]:
@@ -205,10 +205,12 @@ class StackState(NamedTuple):
 class Commit(NamedTuple):
     """The content of one commit, which is atomic."""
 
+    #: The records to write and to delete.
     put: Sequence[Record] = ()
     drop: Sequence[RecordKey] = ()
     #: The keys of intents whose outcome is known.
     resolved: Sequence[RecordKey] = ()
+    #: Refreshes to record as due, as in ``StackState``, and the targets of those that have succeeded.
     owed: Mapping[RecordKey, Sequence[str]] = {}
     paid: Sequence[RecordKey] = ()
     outputs: Values | None = None

@@ -81,7 +81,7 @@ class Sealed:
 
 def digest_secret(value: object, salt: bytes) -> Sealed:
     """Return the digest of a secret, wrapped or plain, without a source: for secrets that must not be stored."""
-    text = json.dumps(reveal(value), default=_compared, sort_keys=True, ensure_ascii=False)
+    text = json.dumps(reveal(value), default=_comparable, sort_keys=True, ensure_ascii=False)
     return Sealed(blake2b(text.encode("utf-8", "surrogatepass"), key=salt[:64], digest_size=20).hexdigest())
 
 
@@ -96,13 +96,13 @@ def seal_secrets(value: object, salt: bytes) -> Any:
     return value
 
 
-def _compared(value: object) -> Any:
+def _comparable(value: object) -> Any:
     """Return the comparable form of a value beyond JSON: for an asset or archive its digest, whatever its origin."""
     return [value.word, value.sha256] if isinstance(value, Content) else json_object(value)
 
 
 def json_object(value: object) -> dict[str, Any]:
-    """Return a sealed secret or a mapping as a JSON object. Raises ``TypeError`` for another value."""
+    """Return a sealed secret or a mapping as a JSON object. Raises ``TypeError`` for another value, such as a secret."""
     if isinstance(value, Sealed):
         document = {TAG: "sealed", "digest": value.digest}
         return {**document, "box": value.secret.text} if isinstance(value.secret, EncryptedSecret) else document
@@ -130,7 +130,10 @@ def map_sealed(value: object, change: Callable[[Sealed, tuple[Any, ...]], Any], 
 
 
 def open_sealed(value: object) -> Any:
-    """Return ``value`` with every secret that has a source in clear. Raises ``StateError`` for altered ciphertext."""
+    """Return ``value`` with its sealed secrets as ``Sensitive``; one without a source, only a digest, stays sealed.
+
+    Raises ``StateError`` for altered ciphertext.
+    """
     return map_sealed(value, lambda sealed, _path: sealed.open() or sealed)
 
 
@@ -212,7 +215,7 @@ def conceal_like(value: object, state: object) -> Any:
 
 
 def _repeating(row: Mapping[str, object], names: Iterable[str], secrets: list[object]) -> list[str]:
-    """Return the ``names`` whose values contain one of the ``secrets`` in any spelling."""
+    """Return the ``names`` whose values contain one of the ``secrets`` in any spelling, and so would tell it."""
     candidates = [name for name in names if isinstance(row[name], (str, list, dict))]
     if not candidates:
         return []

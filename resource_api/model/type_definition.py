@@ -231,7 +231,10 @@ class TypeDefinition(AttributeSet):
         return definition
 
     def asks_side_effects(self, is_: Mapping[str, object] | None, should: Mapping[str, object]) -> bool:
-        """Return whether its provider is asked for side effects: of any change, or only of one of ``ensure``."""
+        """Return whether its provider is asked for side effects of a change, by the features of the type.
+
+        With ``side_effects_of_removals`` only for an existing resource whose ``ensure`` changes.
+        """
         if "side_effects_of_removals" in self.features:
             return is_ is not None and is_.get("ensure") not in {"absent", should.get("ensure")}
         return "side_effects" in self.features
@@ -388,7 +391,7 @@ def _feature_warnings(name: str, features: Iterable[str]) -> Iterator[str]:
 
 
 def _type_problems(definition: TypeDefinition) -> list[str]:
-    """Check the whole definition, then each attribute."""
+    """Return the problems of a definition; those of titles and relationships only where its attributes have none."""
     problems = []
     if not isinstance(definition.name, str) or not TYPE_NAME.match(definition.name):
         problems.append(f"the name {definition.name!r} must be lower case letters, digits and underscores")
@@ -417,7 +420,7 @@ def _type_problems(definition: TypeDefinition) -> list[str]:
 
 
 def _time_problems(timeout: Any, settle: Any) -> list[str]:
-    """Check the time limits, a number of seconds or numbers by operation, 0 for no limit; and the time to settle."""
+    """Return the problems of the time limits, seconds or seconds by operation (0: no limit), and the time to settle."""
     limits = timeout if isinstance(timeout, dict) else {} if timeout is None else {"timeout": timeout}
     problems = [
         f"timeout: unknown operation {name!r}{hint(name, OPERATIONS)}; there are {', '.join(OPERATIONS)}"
@@ -432,7 +435,7 @@ def _time_problems(timeout: Any, settle: Any) -> list[str]:
 
 
 def _identity_problems(definition: TypeDefinition) -> list[str]:
-    """Check that only a type with one namevar has titles as its identity."""
+    """Return the problem of ``identity``, if any: only a type with one namevar has titles as its identity."""
     if definition.identity not in (None, "title"):
         return [f"identity must be 'title' or None, not {definition.identity!r}"]
     if definition.identity is not None and isinstance(definition.attributes, dict) and len(definition.namevars) != 1:
@@ -441,7 +444,7 @@ def _identity_problems(definition: TypeDefinition) -> list[str]:
 
 
 def _verb_problems(verbs: object) -> list[str]:
-    """Check the participles: text by action."""
+    """Return the problems of the participles, text by action."""
     if not isinstance(verbs, dict):
         return [f"verbs must be a mapping, not {type(verbs).__name__}"]
     actions = ", ".join(PARTICIPLES)
@@ -455,7 +458,7 @@ def _verb_problems(verbs: object) -> list[str]:
 
 
 def _provider_problems(definition: TypeDefinition) -> list[str]:
-    """Check the version, the configuration and the functions."""
+    """Return the problems of the version, the configuration and the functions."""
     version, problems = definition.version, input_problems(definition.config.attributes, "config")
     if version is not None and not (isinstance(version, str) and VERSION.match(version)):
         problems.append(f"version must be text such as '1.2.0', not {version!r}")
@@ -465,7 +468,7 @@ def _provider_problems(definition: TypeDefinition) -> list[str]:
 
 
 def _function_problems(name: object, function: object) -> list[str]:
-    """Check a function; parse the data type of its result."""
+    """Return the problems of a function; set its ``datatype``, that of its result, which is parsed here."""
     if not isinstance(function, Function):
         return [f"must be a Function(...), not {type(function).__name__}"]
     problems = keyword_problems(Function, function.unknown)
@@ -484,7 +487,7 @@ def _function_problems(name: object, function: object) -> list[str]:
 
 
 def _origin_problems(definition: TypeDefinition) -> list[str]:
-    """Check which resources bring those of the type."""
+    """Return the problems of ``brought_by``, which must name read_only attributes by type."""
     if not isinstance(definition.brought_by, dict):
         return [f"brought_by must be a mapping such as {{'package': 'package'}}, not {definition.brought_by!r}"]
     return [
@@ -578,7 +581,10 @@ def _compile(text: str) -> re.Pattern[str]:
 
 
 def template(pattern: re.Pattern[str]) -> str:
-    """Return the titles that a pattern matches as a format string; empty where it is more than groups and text."""
+    """Return the titles that a pattern matches as a format string; empty where it is more than groups and text.
+
+    ``(?P<path>.+):(?P<name>.+)`` becomes ``{path}:{name}``: the content of groups, at a depth from 1, is left out.
+    """
     titles, depth = "", 0
     for piece in _TITLE_PIECE.finditer(pattern.pattern):
         kind, within = piece.lastgroup, depth

@@ -35,7 +35,10 @@ def call_arguments(method: str, context: Context, arguments: Sequence[Any], call
 
 
 def takes(function: Any, keyword: str, position: int = 99) -> bool:
-    """Return whether a parameter can be passed by keyword or at a position; true for callables without code."""
+    """Return whether a parameter can be passed by keyword or at a position (99: by keyword only).
+
+    True for callables without Python code, whose parameters cannot be seen.
+    """
     code = getattr(function, "__code__", None)
     if code is None:
         return True
@@ -46,7 +49,7 @@ def takes(function: Any, keyword: str, position: int = 99) -> bool:
 def variadic(function: Any) -> bool:
     """Return whether a function takes any keyword."""
     code = getattr(function, "__code__", None)
-    return code is not None and bool(code.co_flags & 0x08)
+    return code is not None and bool(code.co_flags & 0x08)  # inspect.CO_VARKEYWORDS, without the import
 
 
 def validation_answers(answer: Any) -> list[str | Problem]:

@@ -101,7 +101,7 @@ class Command:
         self.provider: object = None
 
     def __get__(self, instance: object, owner: type | None = None) -> Self:
-        """Return the command as ``self.gpg``, bound to its provider: noop holds in the provider's threads too."""
+        """Return a copy bound to the provider for ``self.gpg``, so that noop holds in the provider's threads too."""
         bound = copy.copy(self)
         bound.provider = instance
         return bound
@@ -180,7 +180,10 @@ class Command:
         user: str | None = None,
         log: str | None = None,
     ) -> ProgramRun:
-        """Return a run of the program with checked arguments, to be started by the caller."""
+        """Return a run of the program, to be started by the caller; secrets in its input are masked from now on.
+
+        Raise ``CommandError`` for arguments that are refused.
+        """
         from resource_api.provider.command_run import ProgramRun, invocation
 
         invoked = invocation(self.program, arguments, {**self.env, **(env or {})}, input, cwd, user=user)
@@ -207,7 +210,7 @@ class _Discarded:
 
 
 def _started(lines: Iterator[str], discarded: _Discarded | None) -> Generator[str, None, None]:
-    """Yield ``lines``, and note that this has begun."""
+    """Yield ``lines``, and note that this has begun: nothing of a generator runs before its first item is requested."""
     if discarded is not None:
         discarded.started = True
     yield from lines

@@ -65,13 +65,16 @@ class ProgramRun:
     def __init__(
         self, name: str, seconds: float, context: Context | None, invocation: Invocation, level: str | None
     ) -> None:
-        """Prepare a run of at most ``seconds``, counted from ``output``; ``level``: of all that it prints."""
+        """Prepare a run of at most ``seconds``, counted from ``output``; ``level``: of all that it prints.
+
+        ``context`` is the provider's call, in which it is logged, or None.
+        """
         self.argv = (name, *invocation.arguments)
         self._user = invocation.identity
         text = shlex.join(self.argv)
         self._mask = Mask() if context is None else context.mask
         self.shown = text if len(text) <= _MAX_SHOWN else f"{self._mask(text)[:_MAX_SHOWN]}..."
-        #: As in messages.
+        #: The command line in messages, shortened and in quotes.
         self.quoted = quote_command(self.shown)
         self.context = context
         self.exit_code = 0
@@ -85,7 +88,7 @@ class ProgramRun:
         self._invocation = invocation
 
     def stdout(self) -> str:
-        """Run the program to its end and return its stdout."""
+        """Run the program to its end, log and return its stdout. Raise ``CommandError`` for more than 64 MiB."""
         chunks, size, logged = [], 0, LineSplitter(self._mask)
         with closing(self.output()) as output:
             for stdout in output:
@@ -116,7 +119,10 @@ class ProgramRun:
             self.fail(describe_exit(self.exit_code), self.exit_code)
 
     def output(self) -> Generator[bytes, None, None]:
-        """Run the program and yield its stdout as it arrives; stderr is logged, its end kept."""
+        """Run the program and yield its stdout as it arrives; stderr is logged, its end and the exit code are kept.
+
+        Raise ``CommandError`` if it cannot be started, is stopped, or takes too long.
+        """
         seconds_left = self._timer()
         self._started = time.monotonic()
         self.log("debug", [f"Executing {self.quoted}{self._as_user}"])
@@ -159,7 +165,7 @@ class ProgramRun:
                 self.context.note(level, message, command=self.shown, **fields)
 
     def _log_output(self, level: str, lines: list[str]) -> None:
-        """Log lines that it has printed."""
+        """Log lines that it has printed; keep the last one that is not shown, for the display of the running call."""
         if self.context is not None and lines:
             self.context.last_printed = "" if self.context.enabled(level) else lines[-1]
             for line in lines:
@@ -196,7 +202,7 @@ class ProgramRun:
         return program_checks.locate(self.argv[0], self._user.uid if self._user else 0)
 
     def _fail_to_start(self, error: OSError) -> NoReturn:
-        """Raise ``CommandError`` with the reason why the program was not started; it is located anew next time."""
+        """Raise ``CommandError`` with the reason why the program was not started; forget its path, as it may have moved."""
         program_checks.locate.cache_clear()
         if isinstance(error, FileNotFoundError):
             path = self._locate()  # raises if it is gone; otherwise its interpreter is missing
@@ -204,7 +210,10 @@ class ProgramRun:
         self.fail(f"was not started{self._as_user}: {error.strerror}")
 
     def _timer(self) -> Callable[[], float]:
-        """Return a function for the time left: the command's own, or less where its resource has less."""
+        """Return a function for the time left, the command's or its resource's, which raises once there is none.
+
+        The time begins now; the error is a ``CommandError`` that tells the limit.
+        """
         context, seconds, limit = self.context, self._seconds, ""
         start = time.monotonic()
         if context is not None and context.deadline is not None and context.deadline - start < seconds:

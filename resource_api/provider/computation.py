@@ -67,8 +67,9 @@ def compute(what: str, function: Callable[[], Value], *, seconds: float | None =
 def _compute_in_child(function: Callable[[], object], go_on: Callable[[], None]) -> Any:
     """Return a copy of the result of ``function``, or raise a copy of its exception; it must have no side effects.
 
-    It gets ``MemoryError`` beyond 2 GiB. ``go_on`` is called ten times a second and ends the computation by raising.
-    Raise ``OSError`` if no child can be started, ``ChildProcessError`` if it dies.
+    It runs in a forked child, which ends with this call, and gets ``MemoryError`` beyond 2 GiB. ``go_on`` is called ten
+    times a second and ends the computation by raising. Raise ``OSError`` if no child can be started,
+    ``ChildProcessError`` if it dies.
     """
     process_tree.prepare()
     numbers, parent = child.signals(), os.getpid()
@@ -102,7 +103,7 @@ def _compute_in_child(function: Callable[[], object], go_on: Callable[[], None])
 
 
 def _answer(function: Callable[[], object], writing: int, parent: int) -> NoReturn:
-    """Compute in the child, write the answer, and never return."""
+    """Compute in the child, write ``(failed, result or exception)`` in pickle's form, and end the child."""
     try:
         process_tree.end_with(parent)
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)
@@ -130,7 +131,7 @@ def _packed(error: Exception) -> bytes:
 
 
 def _read(reading: int, go_on: Callable[[], None]) -> bytes:
-    """Return all output of the computing process; ``go_on`` raises once its time is over or the run ends."""
+    """Return all output of the computing process, empty if it died; ``go_on`` raises to end the wait."""
     chunks: list[bytes] = []
     while True:
         go_on()

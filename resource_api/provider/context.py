@@ -182,7 +182,7 @@ class RunContext:
         return definition.isolation is not None if self.isolate is None else self.isolate
 
     def new_outcomes(self, *arguments: Any, **keywords: Any) -> CallOutcomes:
-        """Return the outcomes of a call that begins, empty."""
+        """Return the outcomes of a call that begins, empty; a worker overrides this to send them to the runtime."""
         return CallOutcomes(*arguments, **keywords)
 
 
@@ -271,7 +271,10 @@ class Context:
             stack.remove(self)
 
     def end_block(self, error: BaseException | None, earlier: int) -> BaseException | None:
-        """Return why a logging context fails, or None: ``error``, or a mistake after ``earlier`` ones."""
+        """Return why a logging context fails, or None: ``error``, or the first mistake after the ``earlier`` ones.
+
+        These mistakes are forgotten: they fail the resources of the context, not the whole call.
+        """
         if error is not None:
             self._has_failed = True
         elif len(self.mistakes) > earlier:
@@ -290,7 +293,7 @@ class Context:
 
     @property
     def stderr_level(self) -> str:
-        """The log level of programs' stderr; output of a guard (``onlyif``) is no warning."""
+        """The log level of programs' stderr: debug in a call that reads one resource, such as a guard (``onlyif``)."""
         return "debug" if self.reading and self._only else "warning"
 
     @property
@@ -318,7 +321,7 @@ class Context:
         return self.outcomes.reference([name])
 
     def conceal(self, value: object) -> None:
-        """Mask the secrets in ``value`` from now on, wherever their text appears."""
+        """Mask the secrets in ``value`` from now on, wherever their text appears; a cached call could not do that."""
         self.wrote_output = True
         self._run.log.mask.add(value)
 
@@ -452,11 +455,11 @@ class Context:
         ``tainted``: the resources are unusable; the next run replaces them.
         """
         if self._answering:
-            self._require_changing()
+            self._require_changing()  # raises: such a call reports on no resource
         names = self.outcomes.names(titles)
         names = self.outcomes.without_status(names) if self.reading else names
         self.outcomes.set_status(names, "failed", message, tainted=tainted)
-        if not self.reading:
+        if not self.reading:  # the failure of a read is shown by the stage that needed it
             self.outcomes.log_status(names, "failed", message)
             self._close_plain()
 
@@ -467,7 +470,10 @@ class Context:
         self._close_plain()
 
     def attribute_changed(self, *arguments: Any, message: str = "") -> None:
-        """Report one attribute: ``([titles,] attribute, is_, should, message=...)``; a context gives the titles."""
+        """Report one attribute: ``([titles,] attribute, is_, should, message=...)``; a context gives the titles.
+
+        Raise ``ProviderError`` in a reading call, without titles outside a context, and after the resource's status.
+        """
         self._require_changing()
         *titles, attribute, is_, should = arguments
         if not titles and not self.open_contexts:
@@ -506,7 +512,10 @@ class Context:
     def _open(
         self, titles: object, message: str, status: str, change: tuple[object, object] | None = None
     ) -> LoggingContext:
-        """Open a logging context whose success gives its resources the ``status``, or reports the ``change``."""
+        """Open a logging context whose success gives its resources the ``status``, or reports the ``change``.
+
+        It is open from here on, also without ``with``: then the status of its resources closes it.
+        """
         self._require_changing()
         return LoggingContext(self, self.outcomes.names(titles), message, status, change).opened()
 
@@ -565,12 +574,16 @@ class LoggingContext:
         self._outcomes = context.outcomes
         self._status = status
         self._change = change
+        #: The number of the call's mistakes when it was opened: later ones are its own.
         self._mistakes = 0
         #: Whether it is used as a block; otherwise the status of its resources closes it.
         self.is_block = False
 
     def opened(self) -> Self:
-        """Open."""
+        """Log the start, and become the innermost open context.
+
+        Raise ``ProviderError`` if anything was logged for one of its resources before.
+        """
         around = self._context.open_contexts
         self._outcomes.open_context(self.names, {name for opened in around for name in opened.names})
         self._outcomes.log("debug", self.names, f"Started {self.message[:1].lower()}{self.message[1:]}")
@@ -584,7 +597,10 @@ class LoggingContext:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
-        """Close: report success, or log the error and mark names without a status as failed."""
+        """Close: report success, or log the error and mark names without a status as failed.
+
+        An ``Exception`` ends here, so that the provider goes on with its other resources.
+        """
         self._context.open_contexts.remove(self)
         error = self._context.end_block(error, self._mistakes)
         names = self._outcomes.without_status(self.names)

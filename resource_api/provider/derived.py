@@ -28,7 +28,7 @@ class DerivedValues:
         self._earlier_code: Sequence[str] = ()
         #: The values used by this run, as JSON.
         self.used: dict[str, str] = {}
-        #: The files of code that it comes from, as far as this run may not have loaded them.
+        #: The files of code that these come from if an earlier run has computed any, as this one may not load them.
         self.code: Sequence[str] = ()
 
     def continue_from(self, earlier: Mapping[str, str], code: Sequence[str]) -> None:
@@ -36,7 +36,10 @@ class DerivedValues:
         self._earlier, self._earlier_code = earlier, code
 
     def get(self, owner: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-        """Return ``function(*arguments)`` for the type ``owner``; exceptions and values beyond JSON are not stored."""
+        """Return ``function(*arguments)`` for the type ``owner``, stored or computed; ``used`` keeps it for later runs.
+
+        Exceptions, and values that JSON does not give back unchanged, are not kept.
+        """
         try:
             data = marshal.dumps((owner, function.__module__, function.__qualname__, arguments), _WITHOUT_REFERENCES)
         except ValueError:

@@ -51,6 +51,7 @@ class Outcome:
         self.status: str | None = None
         self.reason = ""
         self.attributes: list[Difference] = []
+        #: Whether anything was logged or reported for it: then no logging context can be opened for it any more.
         self.mentioned = False
         #: Whether a failed resource must be replaced.
         self.tainted = False
@@ -140,7 +141,8 @@ class CallOutcomes(dict["Name", Outcome]):
     def log_status(self, names: list[Name], status: str, text: object) -> None:
         """Write the line of a status that was reported.
 
-        Where ``held`` is a list, a line of success is appended to it, and each line of a failure after one.
+        Where ``held`` is a list, a line of success is appended to it until verification confirms it, and each line of
+        a failure after one, so that the order stays.
         """
         if status == "failed":
             names = [name for name in names if name not in self.repeated] if self.repeated else names
@@ -165,7 +167,7 @@ class CallOutcomes(dict["Name", Outcome]):
         return with_path(f"{reason}", self._title(names[0]), names[0]) if len(names) == 1 else f"{reason}"
 
     def _places(self, names: Sequence[Name]) -> str:
-        """Return `` (site.yaml:14)``, where names are declared, of many the first; empty if unknown."""
+        """Return `` (site.yaml:14)``, where names are declared, at most three of them; empty if unknown."""
         subjects = [subject for name in names[: _PLACES + 1] if (subject := self.subjects.get(name))]
         declarations = [subject.declaration for subject in subjects if subject.declaration is not None]
         if len(names) == len(declarations) == 1:
@@ -188,7 +190,7 @@ class CallOutcomes(dict["Name", Outcome]):
             self.copy_status(name, status, text, tainted=tainted)
 
     def copy_status(self, name: Name, status: str, reason: str, *, tainted: bool) -> None:
-        """Set a status that is checked, perhaps by the outcomes of another process."""
+        """Set a status without the checks of ``set_status``, which the outcomes in a worker may have made."""
         outcome = self.setdefault(name, Outcome())
         outcome.status, outcome.reason, outcome.tainted = status, reason, tainted
         if status == "failed":
@@ -196,7 +198,7 @@ class CallOutcomes(dict["Name", Outcome]):
             self.any_failed_finally = self.any_failed_finally or name not in self.repeated
 
     def add_attribute(self, name: Name, difference: Difference, text: str) -> None:
-        """Record and log that one attribute has been changed."""
+        """Record and log that one attribute has been changed. Raise ``ProviderError`` after the resource's status."""
         outcome = self.mention(name)
         if outcome.status is not None:
             attribute = f"{self.reference([name])}: attribute '{difference.attribute}'"
@@ -207,7 +209,7 @@ class CallOutcomes(dict["Name", Outcome]):
         self.log_change([name], text, **difference_fields(self._definition, difference), change=large)
 
     def without_status(self, names: list[Name]) -> list[Name]:
-        """Return the ``names`` that have no status yet."""
+        """Return the ``names`` that have no status yet; all of them count as mentioned from now on."""
         return [name for name in names if self.mention(name).status is None]
 
     def open_context(self, names: list[Name], enclosing: set[Name]) -> None:

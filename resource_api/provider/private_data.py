@@ -32,8 +32,9 @@ class PrivateData:
 
     def __init__(self) -> None:
         """Begin without records, as for a run without state, which keeps nothing."""
+        #: The data in the records, its secrets sealed.
         self._recorded: dict[RecordKey, object] = {}
-        #: What calls of this run have stored.
+        #: The data that calls of this run have stored, which takes precedence and is recorded with the outcome.
         self.stored: dict[RecordKey, object] = {}
         self.may_hold_secrets = True
 

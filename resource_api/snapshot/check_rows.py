@@ -37,6 +37,7 @@ class RowChecker:
         """Make a checker; ``warn`` is called with the arguments of ``Log.write`` after the level."""
         self.strict = strict
         self._write_warning = warn
+        #: Type and message of the warnings so far: each is written once.
         self._warned: set[tuple[str, str]] = set()
 
     def index_by_name(
@@ -44,8 +45,8 @@ class RowChecker:
     ) -> tuple[dict[Name, Resource], dict[Name, str]]:
         """Return rows by name, and problems by name; ``names`` were requested (None: all).
 
-        A row with a name that is not canonical must not make an existing resource look absent. Raises
-        ``ProviderError`` for a row without a name.
+        A row with a name that is not canonical must not make an existing resource look absent: it is the problem of the
+        requested name, or is renamed where ``strict`` allows it. Raises ``ProviderError`` for a row without a name.
         """
         definition = functions.definition
         if names is not None and _in_order(definition, names, rows):  # nearly always
@@ -60,10 +61,12 @@ class RowChecker:
         expected = set(names or ())
         unexpected = [(name, row) for name, row in by_name.items() if name not in expected]
         missing = expected - by_name.keys() if unexpected else frozenset()
+        if not missing:
+            return by_name, wrong
         by_text = {show_name(name): name for name in missing}
-        for name, row in unexpected if missing else ():
+        for name, row in unexpected:
             intended, message = _misnamed(functions, name, row, by_text)
-            if intended not in missing:
+            if intended not in missing:  # a resource beside the requested ones, as ``get`` may return them
                 continue
             if self.strict == "error":
                 wrong[intended] = message
@@ -74,10 +77,10 @@ class RowChecker:
 
     def check(self, functions: ProviderFunctions, rows: Sequence[Resource]) -> list[CheckedRow]:
         """Return for each row the checked resource, None if it does not exist, or a text: the row's problem."""
-        return [result for some in batches(rows) for result in self._check(functions, some)]
+        return [result for batch in batches(rows) for result in self._check_batch(functions, batch)]
 
-    def _check(self, functions: ProviderFunctions, rows: Sequence[Resource]) -> list[CheckedRow]:
-        """Check rows of one batch: their types first, then whether their values are canonical."""
+    def _check_batch(self, functions: ProviderFunctions, rows: Sequence[Resource]) -> list[CheckedRow]:
+        """Return the results of ``check`` for one batch: first by data types, then by canonical form."""
         definition, canonicalize = functions.definition, functions.canonicalize
         typed: list[Any] = list(rows)
         for index in find_suspect(functions, rows):
@@ -91,10 +94,13 @@ class RowChecker:
         elif not are_flat(rows):
             # A provider may keep the lists and hashes that it has returned, and change them in ``set``.
             canonical = typed = [_copied(row) if type(row) is dict else row for row in typed]
-        return [self._compare(definition, row, twin) for row, twin in zip(typed, canonical, strict=True)]
+        return [self._canonical_row(definition, row, twin) for row, twin in zip(typed, canonical, strict=True)]
 
     def _check_types(self, definition: TypeDefinition, row: Resource) -> Resource | str:
-        """Check attribute names and data types; return the accepted row, or a text: its problem."""
+        """Check attribute names and data types; return the accepted row, or a text: its problem.
+
+        Unless ``strict`` refuses it, a row loses undeclared attributes and keeps wrong values, if state can hold them.
+        """
         attributes = definition.attributes
         clean = row
         if not row.keys() <= attributes.keys():
@@ -119,8 +125,11 @@ class RowChecker:
             return _unrecordable(clean) or clean
         return clean
 
-    def _compare(self, definition: TypeDefinition, row: Resource | str, canonical: object) -> CheckedRow:
-        """Return the row to use, or a text: its problem, if a value is not canonical and ``strict`` refuses that."""
+    def _canonical_row(self, definition: TypeDefinition, row: Resource | str, canonical: object) -> CheckedRow:
+        """Return the row to use, or a text: its problem, if a value is not canonical and ``strict`` refuses that.
+
+        ``canonical`` is the canonical form of ``row``. A text in place of either is a problem that was found before.
+        """
         if type(row) is not dict or type(canonical) is not dict:
             return str(row if type(row) is not dict else canonical)
         if canonical is not row and canonical != row:
@@ -151,7 +160,7 @@ def _canonicalize(canonicalize: Callable[[list[Resource]], list[Resource]], rows
     """Return the canonical form of each row, or the reason of its failure; if all fail, each is tried alone."""
     try:
         return list(canonicalize(rows))
-    except WrongAnswer as error:
+    except WrongAnswer as error:  # the method itself is wrong, for any row
         return [str(error)] * len(rows)
     except Exception as error:  # noqa: BLE001 - becomes the failure of one row
         if len(rows) == 1:
@@ -237,7 +246,7 @@ def _uncanonical(definition: TypeDefinition, row: Resource, canonical: Resource)
 
 
 def _complete(definition: TypeDefinition, row: Resource) -> Resource | None:
-    """Wrap secrets, drop write-only values, fill in ``ensure``; return None for ``ensure: absent``.
+    """Wrap secrets, drop write-only values, fill in ``ensure``, all in the row itself; return None for an absent one.
 
     A provider with ``custom_insync`` may distinguish kinds of absence, so its row is kept.
     """

@@ -84,7 +84,10 @@ class _SnapshotQueries:
         return recorded | begun
 
     def _read(self, definition: TypeDefinition, names: Collection[Name]) -> None:
-        """Read names of a type; those that an earlier run changed until that is visible, or must be."""
+        """Read names of a type; those that an earlier run changed again, until the change is visible or must be.
+
+        It must be once ``settle`` seconds have passed since then.
+        """
         self._snapshot.read_all([(definition, names)])
         if not (settle := self._snapshot.providers.settle(definition)):
             return
@@ -110,15 +113,18 @@ class _SnapshotQueries:
         return Observation(None, with_path(observation.failure, entry.title, entry.name))
 
     def due(self, entry: Entry, should: Mapping[str, object], /) -> Due:
+        """Ask the provider of an imperative resource, whose failure is part of the answer."""
         return self._snapshot.due(entry, should)
 
     def readiness(self, instance: str, resolve: Callable[[ExpressionPath], Any], /) -> Readiness:
+        """Configure an instance if it can be by now; then read the resources that ``read`` has put off."""
         readiness = self._deferred.configure(instance, resolve)
         if not readiness.failure and instance in self._unread:
             self._read(*self._unread.pop(instance))
         return readiness
 
     def call(self, call: FunctionCall, inputs: Mapping[str, object], /) -> Any:
+        """Return the result of a provider's function, which reads and changes nothing."""
         return invoke(call, inputs, self._snapshot.providers.call_function)
 
 
@@ -162,7 +168,7 @@ def _names_to_read(catalog: Catalog, prior: Prior, selected: set[int] | None) ->
 
 
 def _with_referred(catalog: Catalog, selected: set[int]) -> list[int]:
-    """Return the selected entries and those that their values, or their providers' configuration, may refer to."""
+    """Return the indexes of the selected entries and of those that their values, or their providers', may refer to."""
     referred = {
         before
         for index in selected
@@ -206,6 +212,7 @@ def configure_instances(catalog: Catalog, state: StackState, providers: Provider
     recorded, declared = provider_records(state), catalog.instances.values()
     providers.select_versions({record.name: record.inputs.get("version", "") for record in recorded})
     providers.select_versions({instance.name: instance.version for instance in declared})
+    # An instance that is no longer declared still deletes its resources, as the provider that has made them.
     missing = [record for record in recorded if record.name not in catalog.instances]
     providers.select_implementations({record.name: record.inputs.get("implementation", "") for record in missing})
     instances = match_instances(catalog, state, providers.functions)
@@ -225,7 +232,7 @@ class DeferredInstances:
     def __init__(
         self, declared: Mapping[str, ProviderInstance], prior: ProviderInstances, providers: ProviderPool
     ) -> None:
-        """Select those of the ``declared`` instances that have unevaluated values."""
+        """Select those of the ``declared`` instances that have unevaluated values; ``prior`` has their records."""
         self._instances = {name: instance for name, instance in declared.items() if instance.pending}
         self._prior = prior
         self._providers = providers
@@ -237,9 +244,10 @@ class DeferredInstances:
         return name in self._instances
 
     def configure(self, name: str, resolve: Callable[[ExpressionPath], Any]) -> Readiness:
-        """Configure an instance with the values that are known by now.
+        """Configure an instance with the values that are known by now; its record is returned where it differs.
 
-        Another configuration than before closes the provider that was configured with the old one.
+        Another configuration than before closes the provider that was configured with the old one. A value that needs a
+        function of the instance itself is refused: the same thread would come here again without end.
         """
         instance = self._instances.get(name)
         if instance is None:

@@ -46,7 +46,7 @@ class _Request(NamedTuple):
 
 
 class _Rows:
-    """The rows of one provider instance."""
+    """The rows of one provider instance; a name is in ``checked`` or in ``unchecked``, never in both."""
 
     __slots__ = ("cause", "checked", "failure", "read_at", "unchecked", "whole_at")
 
@@ -55,7 +55,7 @@ class _Rows:
         self.failure = ""
         #: The exception behind ``failure``.
         self.cause: Exception | None = None
-        #: Rows that were checked, and None for requested names that do not exist.
+        #: Rows that were checked, None for requested names that do not exist, and texts: why a name was not read.
         self.checked: dict[Name, CheckedRow] = {}
         #: Other rows: they are checked when they are used.
         self.unchecked: dict[Name, Resource] = {}
@@ -68,6 +68,29 @@ class _Rows:
         """Return the rows that were read by name after ``epoch``."""
         return {name: self.checked[name] for name, at in self.read_at.items() if at > epoch and name in self.checked}
 
+    def put_checked(self, results: Mapping[Name, CheckedRow]) -> None:
+        """Store results by name, in place of the rows that these names had in ``unchecked``."""
+        self.checked.update(results)
+        if self.unchecked:
+            for name in results:
+                self.unchecked.pop(name, None)
+
+    def put_read(
+        self, request: _Request, checked: Mapping[Name, CheckedRow], unchecked: Mapping[Name, Resource]
+    ) -> None:
+        """Store the rows that a call of ``get`` returned; a requested name without a row is absent.
+
+        A whole result replaces all that was read before.
+        """
+        names = request.names or ()
+        if request.whole:
+            self.checked, self.unchecked, self.whole_at = {}, {}, request.epoch
+        self.read_at.update(zip(names, repeat(request.epoch)))
+        self.put_checked({**dict.fromkeys(names), **checked})
+        self.unchecked.update(unchecked)
+        for name in unchecked:
+            self.checked.pop(name, None)
+
 
 class Snapshot:
     """Reads through providers and keeps the rows until something changes.
@@ -76,10 +99,11 @@ class Snapshot:
     """
 
     def __init__(self, providers: ProviderPool, strict: str = "error") -> None:
-        """Make an empty snapshot."""
+        """Make an empty snapshot, which reads with ``providers`` when rows are requested."""
         self.providers = providers
         self.strict = strict
         self._checker = RowChecker(strict, partial(providers.run.log.write, "warning"))
+        #: By provider instance, the rows that were read or failed to be.
         self._instances: dict[str, _Rows] = {}
         #: By instance and name, the ids of resources that are read by ``import_`` once: their system has other names.
         self.imports: dict[tuple[str, Name], str] = {}
@@ -157,9 +181,7 @@ class Snapshot:
         for name in names:
             rows.read_at.pop(name, None)
         self.read(definition, names)
-        rows.checked |= others_seen
-        for name in others_seen.keys() & rows.unchecked.keys():
-            del rows.unchecked[name]
+        rows.put_checked(others_seen)
 
     def list_whole(self, definition: TypeDefinition) -> tuple[Mapping[Name, CheckedRow], str]:
         """Read everything of a type once more; return its rows by name, and the reason that this failed, or "".
@@ -192,7 +214,7 @@ class Snapshot:
         return rows.unchecked
 
     def _missing(self, rows: _Rows, names: Collection[Name] | None, *, fresh: bool) -> list[Name] | None:
-        """Return the names that must be read, or None for all."""
+        """Return those of ``names`` (None: all) that must be read, None for all; ``fresh``: in the present epoch."""
         if rows.whole_at is not None and (not fresh or rows.whole_at == self.epoch):
             return []
         if names is None:
@@ -201,21 +223,21 @@ class Snapshot:
         return [name for name in names if name not in read_at or (fresh and read_at[name] != epoch)]
 
     def _check(self, instance: str, rows: _Rows, names: Collection[Name] | None) -> None:
-        """Check those rows of ``names`` (None: all) that were read earlier and are used now for the first time."""
+        """Move the rows of ``names`` (None: all) that are used now for the first time to the checked ones."""
         unchecked = list(rows.unchecked) if names is None else [name for name in names if name in rows.unchecked]
         if unchecked:
-            rows_to_check = [rows.unchecked.pop(name) for name in unchecked]
-            checked = self._checker.check(self.providers.functions(instance), rows_to_check)
-            rows.checked.update(zip(unchecked, checked, strict=True))
+            functions = self.providers.functions(instance)
+            checked = self._checker.check(functions, [rows.unchecked[name] for name in unchecked])
+            rows.put_checked(dict(zip(unchecked, checked, strict=True)))
 
     def _request(self, definition: TypeDefinition, names: list[Name] | None) -> _Request:
-        """Return the call of ``get`` for ``names`` (None: all); a type without a filter returns all anyway."""
+        """Return the call of ``get`` for ``names`` (None: all) that begins now; a type without a filter returns all."""
         return _Request(names, names is None or "simple_get_filter" not in definition.features, self.epoch)
 
     def _get(self, definition: TypeDefinition, names: list[Name] | None) -> tuple[list[Resource], dict[Name, str]]:
-        """Call ``get``; return its rows, and the names that it reported as failed with the reason."""
+        """Call ``get``, and ``import_`` for names in ``imports``; return the rows, and reasons by name that failed."""
         filtered = "simple_get_filter" in definition.features
-        imported, names = self._imported(definition, names)
+        imported, names = self._take_imports(definition, names)
         arguments = [None if names is None else list(names)] if filtered else []
         provider = self.providers.instance(definition.instance)
         context = Context(definition, self.providers.run, reading=True)
@@ -226,10 +248,13 @@ class Snapshot:
         failed = {name: outcome.reason for name, outcome in context.outcomes.items() if outcome.status == "failed"}
         return rows, failed
 
-    def _imported(
+    def _take_imports(
         self, definition: TypeDefinition, names: list[Name] | None
     ) -> tuple[dict[Name, str], list[Name] | None]:
-        """Return the ids of those names that are to be imported, and the other names."""
+        """Remove from ``imports`` those of these names, whose ids are used once; return their ids, and the other names.
+
+        None for the names, all of a type, imports none.
+        """
         if not self.imports or names is None:
             return {}, names
         ids = {name: self.imports.pop(key) for name in names if (key := (definition.instance, name)) in self.imports}
@@ -252,37 +277,27 @@ class Snapshot:
         # Another thread may have failed in the meantime; a successful read counts.
         rows.failure = ""
         returned, failed = got
-        names = request.names
         functions = self.providers.functions(definition.instance)
-        by_name, wrong = self._checker.index_by_name(functions, names, returned)
-        checked_names = [name for name in (by_name if names is None else names) if name in by_name] if check else []
-        checked = self._checker.check(functions, [by_name[name] for name in checked_names])
+        by_name, wrong = self._checker.index_by_name(functions, request.names, returned)
+        names = by_name if request.names is None else request.names
+        checked_names = [name for name in names if name in by_name] if check else []
+        results = self._checker.check(functions, [by_name[name] for name in checked_names])
+        checked = dict(zip(checked_names, results, strict=True))
+        unchecked = {name: by_name[name] for name in by_name.keys() - checked} if len(by_name) > len(checked) else {}
         newer = rows.newer_than(request.epoch) if self.epoch != request.epoch else {}
-        if request.whole:
-            rows.checked, rows.unchecked, rows.whole_at = {}, {}, request.epoch
-        for name in (names or ()) if rows.unchecked else ():
-            rows.unchecked.pop(name, None)
-        if len(by_name) > len(checked_names):
-            unchecked = {name: by_name[name] for name in by_name.keys() - set(checked_names)}
-            rows.unchecked.update(unchecked)
-            for name in unchecked:
-                rows.checked.pop(name, None)
-        rows.checked.update(zip(names or (), repeat(None)))
-        rows.checked.update(zip(checked_names, checked, strict=True))
-        rows.read_at.update(zip(names or (), repeat(request.epoch)))
-        for name, result in {**wrong, **failed, **newer}.items():
-            rows.unchecked.pop(name, None)
-            rows.checked[name] = result
+        rows.put_read(request, checked, unchecked)
+        rows.put_checked({**wrong, **failed, **newer})
 
     def _reject(self, definition: TypeDefinition, rows: _Rows, request: _Request, error: Exception) -> None:
-        """Store the reason of a failed read; unless something changed since, the whole instance has failed."""
+        """Store the reason of a failed read for its names; if nothing changed since it began, for the whole instance.
+
+        Later reads of a failed instance are not tried until something changes: ``changed`` clears the failure.
+        """
         self.providers.run.log_traceback(error, definition.instance)
         message = reason(error)
         if request.names is None or request.epoch == self.epoch:
             rows.failure, rows.cause = message, error
-        for name in request.names or ():
-            rows.unchecked.pop(name, None)
-            rows.checked[name] = message
+        rows.put_checked(dict.fromkeys(request.names or (), message))
 
     def existing(
         self, definition: TypeDefinition, names: Sequence[Name] | None
@@ -308,7 +323,10 @@ class Snapshot:
         return resources, failures
 
     def due(self, entry: Entry, should: Mapping[str, object]) -> Due:
-        """Call ``due`` of an imperative resource with the values ``should``; a failure is part of the answer."""
+        """Call ``due`` of an imperative resource with the values ``should``; a failure is part of the answer.
+
+        The answer for one that is not due has its ``read_only`` attributes, which its provider knows after the call.
+        """
         answer = self._ask_due(entry, should)
         if answer.run or answer.failure or not entry.definition.read_only:
             return answer
@@ -346,16 +364,16 @@ class Snapshot:
         if isinstance(answer, bool):
             return Due(answer)
         if isinstance(answer, tuple) and len(answer) in _DUE_PARTS and isinstance(answer[0], bool):
-            return Due(
-                answer[0], str(answer[1]), differences=[Difference(*change) for change in answer[2:] and answer[2]]
-            )
+            is_due, explanation, *rest = answer
+            changes = rest[0] if rest else ()
+            return Due(is_due, str(explanation), differences=[Difference(*change) for change in changes])
         return Due(
             failure=f"due must return True, False, (True, why) or (True, why, changes), not {type(answer).__name__}"
         )
 
 
 def _import(call: Callable[[Name, str], Resource | None], context: Context, ids: Mapping[Name, str]) -> list[Resource]:
-    """Return the rows of imported resources; the failure of one is its own."""
+    """Return the rows of ``import_`` for names and their ids; report a failure to ``context`` for its name only."""
     rows = []
     for name, identifier in ids.items():
         try:
