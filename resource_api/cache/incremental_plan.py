@@ -300,7 +300,7 @@ class Conclusion(NamedTuple):
         return {key for index, key in enumerate(self.keys) if index not in rest}
 
     def positions(self, rest: Collection[int]) -> list[int]:
-        """Return the positions of the ``rest``, and of all providers, among the saved records: these alone are loaded."""
+        """Return the positions of the ``rest``, and of all providers, among the saved records, to load only these."""
         positions = [position for position, index in enumerate(self.recorded) if index in rest]
         return [*positions, *range(len(self.recorded), len(self.recorded) + self.providers)]
 
@@ -421,7 +421,7 @@ def _has_expression(values: Values) -> bool:
 
 
 def _manifest_key(entry: Entry) -> str:
-    """Return the key of a resource in its file, or "" if it is not literal or declares more: it cannot be left out."""
+    """Return the key of a resource in its file, or "" if it is not literal or declares more: then it is planned."""
     declaration = entry.declaration
     if declaration.derivation is not None:
         return ""

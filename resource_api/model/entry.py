@@ -69,7 +69,7 @@ EMPTY: Final[Values] = {}
 
 
 def make_meta(raw: Mapping[str, Any]) -> Meta:
-    """Return the metaparameters of a declaration whose shapes are checked; ``NO_META`` if it has none but relationships.
+    """Return the metaparameters of a declaration whose shapes are checked; ``NO_META`` if all are relationships.
 
     ``on_failure`` is a relationship that is kept here as well, as it decides whether the resource is carried out.
     """

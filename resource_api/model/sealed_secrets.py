@@ -102,7 +102,7 @@ def _comparable(value: object) -> Any:
 
 
 def json_object(value: object) -> dict[str, Any]:
-    """Return a sealed secret or a mapping as a JSON object. Raises ``TypeError`` for another value, such as a secret."""
+    """Return a sealed secret or a mapping as a JSON object. Raises ``TypeError`` for others, as a secret in clear."""
     if isinstance(value, Sealed):
         document = {TAG: "sealed", "digest": value.digest}
         return {**document, "box": value.secret.text} if isinstance(value.secret, EncryptedSecret) else document

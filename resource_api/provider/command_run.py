@@ -202,7 +202,7 @@ class ProgramRun:
         return program_checks.locate(self.argv[0], self._user.uid if self._user else 0)
 
     def _fail_to_start(self, error: OSError) -> NoReturn:
-        """Raise ``CommandError`` with the reason why the program was not started; forget its path, as it may have moved."""
+        """Raise ``CommandError`` with the reason why the program was not started; forget its path, which may be old."""
         program_checks.locate.cache_clear()
         if isinstance(error, FileNotFoundError):
             path = self._locate()  # raises if it is gone; otherwise its interpreter is missing

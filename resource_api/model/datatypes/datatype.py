@@ -87,7 +87,10 @@ class DataType(NamedTuple):
         return f"DataType({self.text!r})"
 
     def accepts_known(self, value: object) -> bool:
-        """Return whether the known parts of a value are accepted; a wholly unknown one is."""
+        """Return whether the known parts of a value are accepted; a wholly unknown one is.
+
+        So a value is refused as early as its known parts show that it can never be accepted.
+        """
         if type(value) is Sensitive:
             return self.accepts_known(value.reveal())
         if value is UNKNOWN or not is_unknown(value):
@@ -119,7 +122,7 @@ class DataType(NamedTuple):
         return dict(zip(dict(self.fields), self.parts, strict=True))
 
     def elements(self, value: list[object]) -> Iterator[tuple[DataType, Any]]:
-        """Return the elements of an Array or a Tuple, each with its data type: the last one repeats."""
+        """Return the elements of an Array or a Tuple, each after its data type: the last type repeats."""
         return zip(chain(self.parts, repeat(self.parts[-1])), value, strict=False)
 
     def has_size(self, value: Any) -> bool:
@@ -260,7 +263,7 @@ def _argument_type(term: TypeTerm) -> DataType:
 
 
 def _refuse_more(term: TypeTerm, arguments: list[TypeTerm], most: int) -> None:
-    """Refuse more than ``most`` arguments."""
+    """Raise ``DataTypeError`` at the first argument beyond ``most``."""
     if len(arguments) > most:
         msg = f"{term.value} takes {most} parameter{'s' * (most > 1)}, got {len(arguments)}"
         raise DataTypeError(msg, arguments[most].column)
@@ -306,11 +309,13 @@ def _limit_texts(low: float | None, high: float | None) -> list[str]:
 
 
 def _string(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
+    """Return ``String``, ``String[min]`` or ``String[min, max]``, which limit the number of characters."""
     low, high = _limits(term, arguments, least=0)
     return make("String", predicates.string(low, high), _limit_texts(low, high), low=low, high=high)
 
 
 def _number(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
+    """Return ``Integer`` or ``Float``, perhaps with the limits ``[min, max]``."""
     whole = term.value == "Integer"
     low, high = _limits(term, arguments, whole=whole)
     check = predicates.integer(low, high) if whole else predicates.real(low, high)
@@ -318,6 +323,7 @@ def _number(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
 
 
 def _boolean(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
+    """Return ``Boolean``, ``Boolean[true]`` or ``Boolean[false]``."""
     _refuse_more(term, arguments, 1)
     for argument in arguments:
         if argument.kind != "word" or argument.value not in {"true", "false"}:
@@ -340,6 +346,7 @@ def _word(term: TypeTerm) -> str:
 
 
 def _enum(_term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
+    """Return an ``Enum`` of words, each once; also of the one literal string in ``Optional['word']``."""
     words = tuple(dict.fromkeys(map(_word, arguments)))
     return make("Enum", predicates.one_of(str, frozenset(words)), [_word_text(word) for word in words], words=words)
 
@@ -367,6 +374,7 @@ def _regex(term: TypeTerm) -> re.Pattern[str]:
 
 
 def _pattern(_term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
+    """Return a ``Pattern``, of which one regular expression must match; ``patterns`` has them in Python's form."""
     regexes = [_regex(argument) for argument in arguments]
     spelt, texts = [f"/{a.value}/" for a in arguments], tuple(regex.pattern for regex in regexes)
     return make("Pattern", predicates.matching(regexes), spelt, patterns=texts)
@@ -384,11 +392,13 @@ def _wrapper(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
 
 
 def _variant(_term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
+    """Return a ``Variant`` of data types, one of which must accept a value."""
     parts = tuple(map(_argument_type, arguments))
     return make("Variant", predicates.any_of([p.check for p in parts]), [p.text for p in parts], parts=parts)
 
 
 def _array(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
+    """Return ``Array``, or ``Array[Type, min, max]``, of which the limits, numbers of elements, may be missing."""
     _refuse_more(term, arguments, 3)
     part, (low, high) = _argument_type(arguments[0]) if arguments else ANY, _limits(term, arguments[1:], least=0)
     spelt = [part.text, *_limit_texts(low, high)] if arguments else []

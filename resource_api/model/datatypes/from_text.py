@@ -52,7 +52,9 @@ def _refusal(datatype: DataType, text: str, words: str) -> str:
     if datatype.sensitive:
         return f"{requirement}, not the text{advice and '; '}{advice}"
     value = _json(text) if any(_json in _READERS.get(leaf.kind, ()) for leaf in datatype.leaves) else _NOTHING
-    for path, message in () if value is _NOTHING else messages.explain(datatype, value, words):
+    problems = [] if value is _NOTHING else messages.explain(datatype, value, words)
+    if problems:
+        path, message = problems[0]
         return f"is wrong at {place_text(path)}: it {message}" if path else message
     if hint := messages.word_suggestion(datatype, text):
         return f"{requirement}; {hint}"
@@ -76,6 +78,7 @@ def _integer(text: str) -> Any:
 
 
 def _float(text: str) -> Any:
+    """Return a number with a point, or ``_NOTHING``."""
     return float(text) if _FLOAT.match(text) else _NOTHING
 
 
@@ -105,6 +108,7 @@ def _json_integer(text: str) -> Any:
 
 
 def _refuse(part: str) -> NoReturn:
+    """Raise ``ValueError``, after which ``_json`` takes the text for no JSON."""
     raise ValueError(part)
 
 
@@ -126,7 +130,7 @@ _READERS: Final[dict[str, tuple[Callable[[str], Any], ...]]] = {
 
 
 def _advice(branches: Sequence[DataType], text: str) -> str:
-    """Return how a value of these types is written as text, for the error about one that is not."""
+    """Return how a value of these types is written as text, for the error about one that is not, or ""."""
     kinds = {branch.kind for branch in branches}
     if kinds & _READERS.keys() - {"Boolean"} and _LONG.search(text):
         return "an integer must fit 64 bits"

@@ -55,6 +55,7 @@ def schema(datatype: DataType, *, draft7: bool = False) -> Schema:
 
 
 def _schema(datatype: DataType, dialect: Dialect) -> Schema:
+    """Return the schema of a data type, new in each call: the caller may add keywords to it."""
     build = _BUILDERS.get(datatype.kind)
     return dict(_PLAIN[datatype.kind]) if build is None else build(datatype, dialect)
 
@@ -85,6 +86,7 @@ def _array(datatype: DataType, dialect: Dialect) -> Schema:
 
 def _tuple(datatype: DataType, dialect: Dialect) -> Schema:
     parts = [_schema(part, dialect) for part in datatype.parts]
+    # The last type repeats up to the size.
     first, rest = ("items", "additionalItems") if dialect == "draft-07" else ("prefixItems", "items")
     return {"type": "array", first: parts, rest: parts[-1], **_limits(datatype, "minItems", "maxItems")}
 

@@ -144,7 +144,7 @@ def _limits(datatype: DataType) -> str:
 
 
 def word_suggestion(datatype: DataType, value: str) -> str:
-    """Return the hint with the nearest word of an Enum, or of a Boolean, or an empty string."""
+    """Return the suggestion of the nearest word of an Enum, advice for one that is a Boolean, or ""."""
     if any(leaf.kind == "Boolean" for leaf in datatype.leaves):
         if value in _BOOLEANS:
             return "write it without quotes"
@@ -186,7 +186,7 @@ def _advice(datatype: DataType, value: object, *, referred: bool) -> str:
     if type(value) is dict and not _CALLS.isdisjoint(value):
         return "; call a function under values: and write ${values.NAME} here"
     contents = [branch.kind.lower() for branch in datatype.branches if branch.kind.lower() in ORIGINS]
-    if contents and type(value) in {str, dict}:
+    if contents and type(value) in {str, dict}:  # the last but one of ``ORIGINS`` is on this machine: file, directory
         return f"; write {' or '.join(f'{{{word}: {{{ORIGINS[word][-2]}: ...}}}}' for word in contents)}"
     value = value.reveal() if type(value) is Sensitive else value
     if type(value) not in {int, float, bool}:
@@ -205,7 +205,8 @@ def _advice(datatype: DataType, value: object, *, referred: bool) -> str:
 def _size_problem(datatype: DataType, value: Any) -> str:
     """Return the message that an array or a hash has too few or too many elements."""
     limits, element = _limits(datatype), "element" if type(value) is list else "key"
-    return f"must have {limits} {element}{'' if limits.endswith('t 1') or limits == '1' else 's'}, not {len(value)}"
+    plural = "" if limits in {"1", "at least 1", "at most 1"} else "s"
+    return f"must have {limits} {element}{plural}, not {len(value)}"
 
 
 def _key_problems(datatype: DataType, value: Mapping[str, object]) -> Iterator[str]:

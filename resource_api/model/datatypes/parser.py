@@ -116,7 +116,7 @@ class _Reader:
         return token
 
     def took(self, mark: str) -> bool:
-        """Take ``mark`` if it comes next."""
+        """Take ``mark`` if it comes next; return whether it did."""
         is_next = self.token.kind == "mark" and self.token.text == mark
         self.position += is_next
         return is_next
@@ -141,7 +141,7 @@ class _Reader:
         raise DataTypeError(msg, token.column)
 
     def name(self, token: _Token, depth: int) -> TypeTerm:
-        """Read what follows a name: with brackets or a capital it is a data type, otherwise a word."""
+        """Return the term of a name that was taken: with brackets or a capital a data type, otherwise a word."""
         arguments = self.arguments(depth) if self.took("[") else None
         is_type = arguments is not None or token.text[0].isupper()
         return TypeTerm("type" if is_type else "word", token.text, token.column, arguments)
@@ -167,7 +167,7 @@ class _Reader:
         return tuple(pairs)
 
     def separator(self, closing: str) -> None:
-        """Take a comma; before the closing mark it may be missing."""
+        """Take a comma; raise ``DataTypeError`` without one, unless the closing mark comes next."""
         if not self.took(",") and self.token.text != closing:
             msg = f"expected ',' or '{closing}', got {_shown(self.token)}"
             if self.token.kind == "name" and self.tokens[self.position - 1].kind == "regex":
@@ -197,7 +197,7 @@ def _unquoted(text: str) -> str:
 
 
 def describe(term: TypeTerm) -> str:
-    """Return a term as it is named in ``expected ..., got ...``."""
+    """Return the words for a term in the message ``expected ..., got ...``."""
     if term.kind == "pairs":
         return "braces"
     if term.kind == "number":

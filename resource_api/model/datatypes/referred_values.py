@@ -75,7 +75,10 @@ def _convert(kinds: Kinds, written: object, value: Any) -> Any:
 
 
 def _part(written: object, key: Any) -> Any:
-    """Return the written form of the part of a value at a key; a part of a reference's value is a reference, too."""
+    """Return the written form of the part of a value at a key, or None for a literal without parts.
+
+    A part of a reference's value counts as a reference, too.
+    """
     if type(written) is dict:
         # A key that holds the characters ``${`` is written with another dollar sign.
         return written[key] if key in written else written[escape_expressions(key)]
@@ -129,7 +132,10 @@ class Misfit(NamedTuple):
 
 
 def misfits(kinds: Kinds, written: Any, kinds_of: KindsOf, path: tuple[object, ...] = ()) -> Iterator[Misfit]:
-    """Yield the references in a value at ``path`` that cannot fit ``kinds``, whatever they yield."""
+    """Yield the references in a value at ``path`` that cannot fit ``kinds``, whatever they yield.
+
+    ``kinds_of`` returns the data types of a reference; where they are unknown, nothing is yielded.
+    """
     if type(written) is Sensitive:
         yield from misfits(kinds, written.reveal(), kinds_of, path)
     elif type(written) in {dict, list}:
@@ -139,7 +145,9 @@ def misfits(kinds: Kinds, written: Any, kinds_of: KindsOf, path: tuple[object, .
         referred, whole = kinds_as_written(written, kinds_of), is_reference(written)
         if kinds and referred and not any(_may_fit(source, kind) for source in referred for kind in kinds):
             yield Misfit(path, kinds, referred, f"{'' if whole else 'text around '}{next(find_paths(written))}")
-        for expression in () if whole else find_paths(written):
+        if whole:
+            return
+        for expression in find_paths(written):  # a list or a mapping cannot be within a text
             inside = kinds_of(expression)
             if inside and all(_VALUES.get(kind.kind, _SCALAR) <= _COLLECTIONS for kind in inside):
                 yield Misfit(path, (STRING,), inside, str(expression))
@@ -178,6 +186,7 @@ def _may_fit(referred: DataType, expected: DataType) -> bool:
     if words := _words(referred):
         return any(expected.accepts(word) or expected.accepts(text_of(word)) for word in words)
     types = _VALUES[referred.kind]
+    # An Integer becomes text, as ``with_texts`` returns it.
     if str in _VALUES[expected.kind] and int in types:
         return True
     if words := _words(expected):

@@ -90,7 +90,7 @@ class Content:
         return f"<{self.word} {self}>"
 
     def _reader(self, read: T | None) -> T:
-        """Return the function that reads the content. Raise ``ResourceError`` if only the digest is known."""
+        """Return ``read``, which reads the content. Raise ``ResourceError`` for None: only the digest is known."""
         if read is None:
             msg = f"only the SHA-256 of this {self.word} is known, not its content: {self}"
             raise ResourceError(msg)
@@ -282,6 +282,7 @@ def checked_members(members: Iterable[Member], limits: Limits) -> Iterator[Membe
                 raise ResourceError(msg)
         if not member.name:
             continue
+        # A directory may come again: it was implied by a name, or is described twice.
         if kinds.get(member.name, "directory") != "directory" or member.kind != kinds.get(member.name, member.kind):
             msg = f"'{member.name}' is in it twice"
             raise ResourceError(msg)
@@ -309,13 +310,13 @@ class _Counter:
         self._size = 0
 
     def count(self, number: int) -> None:
-        """Check the number of members so far."""
+        """Raise ``ResourceError`` if the ``number`` of members so far is above the limit."""
         if number > self._limits.members:
             msg = f"it has more than {self._limits.members} members"
             raise ResourceError(msg)
 
     def parts(self, parts: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield ``parts`` while the total of all members stays within the limit."""
+        """Yield ``parts``, and count their bytes; raise ``ResourceError`` once all members exceed the limit."""
         for part in parts:
             self._size += len(part)
             if self._size > self._limits.size:

@@ -106,7 +106,10 @@ class Document:
         return {name: {key: self.position((name, key)) for key in keys} for name, keys in mappings.items()}
 
     def beneath(self, key: str) -> Document:
-        """Return a document whose only key is ``key``, with the data of this one; its parts keep their positions."""
+        """Return a document whose only key is ``key``, with the data of this one; its parts keep their positions.
+
+        So a file that holds one section alone is read like a manifest.
+        """
         start, index = (1, 1), self._index
         shifted = None if index is None else lambda: Node(start, {key: (start, index())})
         return Document({key: self.data}, self.file, self.raw, shifted)
@@ -247,6 +250,7 @@ def unknown_keys(
     """Yield a violation with the nearest allowed key for each key not in ``allowed``; ``context`` as in ``suggest``."""
     for key, value in mapping.items():
         if key not in allowed:
+            # The nearest key, advice on a Salt module as the value, or a sentence on any unknown key in this context.
             advice = (suggestion(key, allowed, context), module_hint(value), suggestion("*", (), context))
             hint = next(filter(None, advice), f"known are {', '.join(allowed)}")
             yield Violation((*path, key), f"unknown key {quote_key(key)}", hint, "unknown_key")

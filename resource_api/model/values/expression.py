@@ -200,7 +200,10 @@ def _problem(text: str, start: int) -> str:
 
 
 def _other_spelling(inside: str) -> str:
-    """Return the path that is meant by one with spaces, with a ``$`` or with its first key in brackets, or ""."""
+    """Return the path that is meant by one with spaces, with a ``$`` or with its first key in brackets, or "".
+
+    ``$facts['os']`` → ``${facts.os}``. Only a text that is a valid path after these corrections has one.
+    """
     if "${" in inside:
         return ""
     bare = inside.strip()
@@ -219,11 +222,12 @@ def _dotted(match: Match[str]) -> str:
 
 
 def _keys(text: str) -> tuple[str, ...]:
+    """Return the keys in ``.name[0]['a.b'][inputs.k]``; the first group of ``_KEY`` is a plain name."""
     return tuple(match[1] or _key(match) for match in _KEY.finditer(text))
 
 
 def _key(match: Match[str]) -> str:
-    """Return a key in brackets."""
+    """Return a key in brackets: an index, a text in quotes without doubled ones, or one that another path chooses."""
     _, index, single, double, choice = match.groups()
     if choice is not None:
         return ChosenKey(_path(f"{choice}}}", 0)[0])
@@ -294,7 +298,7 @@ def find_paths(value: object) -> Iterator[ExpressionPath]:
             if isinstance(path, ExpressionPath):
                 yield path
                 # The title of a resource may contain paths itself, and a path may choose a key.
-                yield from find_paths(path.root[1] if isinstance(path.root, tuple) else "")
+                yield from find_paths(path.root.title if isinstance(path.root, reference.Reference) else "")
                 if has_choices(path):
                     yield from (key.path for key in path.keys if isinstance(key, ChosenKey))
     elif isinstance(value, Sensitive):
@@ -413,7 +417,10 @@ def parse_keys(text: str) -> tuple[str, ...]:
 
 
 def follow_keys(value: Any, path: ExpressionPath | str, keys: tuple[str, ...]) -> Any:
-    """Return the value at ``keys`` in ``value``. Raises ``EvaluationError`` naming the missing key."""
+    """Return the value at ``keys`` in ``value``; ``UNKNOWN`` within an unknown value, ``Sensitive`` within a secret.
+
+    Raises ``EvaluationError`` naming the missing key and ``path``, and the nearest key outside of a secret.
+    """
     for key in keys:
         secret = isinstance(value, Sensitive)
         inner = value.reveal() if secret else value

@@ -35,7 +35,7 @@ def _lines(text: object) -> list[str]:
 
 
 def is_compared(*texts: object) -> bool:
-    """Return whether texts are short enough to be compared, unless everything is asked for."""
+    """Return whether all texts are short enough (5,000 lines) to be compared where no option requests all."""
     return all(text.count("\n") + (text[-1:] != "\n") <= _LONGEST for text in texts if isinstance(text, str))
 
 
@@ -75,7 +75,7 @@ def _edits(before: Sequence[str], after: Sequence[str]) -> list[_Edit]:
         edits += (("+", pair[0], index) for index in range(new, pair[1]))
         edits.append((" ", *pair))
         old, new = pair[0] + 1, pair[1] + 1
-    return edits[:-1]
+    return edits[:-1]  # without the pair of ends, which is no line
 
 
 def _hunks(edits: Sequence[_Edit]) -> Iterator[Sequence[_Edit]]:
@@ -92,7 +92,10 @@ def _hunks(edits: Sequence[_Edit]) -> Iterator[Sequence[_Edit]]:
 
 
 def _range(hunk: Sequence[_Edit], field: int, excluded: str) -> str:
-    """Return the range of a hunk in one of the texts: ``3,7``, or ``3`` for one line."""
+    """Return the range of a hunk in one of the texts: ``3,7``, or ``3`` for one line.
+
+    ``field`` is the text's index in an ``_Edit``, 1 or 2; ``excluded`` the sign of lines that only the other text has.
+    """
     count = sum(edit[0] != excluded for edit in hunk)
     start = int(hunk[0][field]) + bool(count)
     return f"{start}" if count == 1 else f"{start},{count}"
@@ -142,7 +145,7 @@ class _Search:
         return self._reached[edits][(diagonal + edits) // 2]
 
     def _start(self, edits: int, diagonal: int) -> tuple[int, int]:
-        """Return where the last edit leads on a diagonal, and from which diagonal it comes."""
+        """Return the index in ``old`` to which the last edit leads on a diagonal, and the diagonal before that edit."""
         if not edits:
             return 0, 0
         from_left = self._index(edits - 1, diagonal - 1) + 1 if diagonal > -edits else -1
@@ -158,7 +161,7 @@ class _Search:
         return index
 
     def _back(self, edits: int, diagonal: int) -> list[Pair]:
-        """Return the indexes of the equal lines on the way to the end of a diagonal, collected backwards."""
+        """Return the indexes of the equal lines on the way to the end of a diagonal; found backwards, in order."""
         pairs: list[Pair] = []
         while edits >= 0:
             start, before = self._start(edits, diagonal)

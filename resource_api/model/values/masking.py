@@ -106,7 +106,10 @@ class Mask:
                 self.on_secret(text, declared)
 
     def covers(self, value: object) -> bool:
-        """Return whether each secret in ``value`` is masked where it stands as it is; it must have been added."""
+        """Return whether each secret in ``value``, which was added, is masked where it stands as it is.
+
+        A short one is only if it was also declared as an input, of which fewer characters are enough.
+        """
         short = (text for text in _secret_texts(value) if 0 < len(text) < _SHORTEST)
         return all((text, True) in self._known for text in short)
 
@@ -151,7 +154,10 @@ class Mask:
         return position
 
     def _spans(self, text: str, nested: int = _NESTED) -> list[Span]:
-        """Return where secrets stand in a text, also beneath escapes that are ``nested`` so deep."""
+        """Return where secrets stand in a text, also beneath ``nested`` levels of escapes; they may overlap.
+
+        Puts pending secrets into the index first.
+        """
         if self._pending:
             self._build()
         data = text.encode("utf-8", "surrogatepass")
@@ -189,7 +195,7 @@ class Mask:
         return [(origins[start][0], origins[end - 1][1]) for start, end in spans]
 
     def _hits(self, data: bytes) -> list[int]:
-        """Return where windows stand that may be of a secret."""
+        """Return where windows of ``data`` stand that a form of a secret has, too: secrets can only be around these."""
         windows, hits = self._windows, list[int]()
         for start in range(0, len(data) - _WINDOW + 1, _BLOCK * _STEP):
             block = _windows(data, start)
@@ -224,10 +230,11 @@ class Mask:
         return runs
 
     def _build(self) -> None:
-        """Put the pending secrets into the index."""
+        """Put the pending secrets into the index; threads may do so at once, and each adds the same."""
         pending = list(self._pending)
         for text, declared in pending:
             self._index(text, declared=declared)
+        # Again if another thread has added short forms meanwhile.
         while (count := len(self._short) + len(self._words)) != self._pattern[0]:
             self._pattern = count, _pattern(list(self._short), list(self._words))
         for secret in pending:
@@ -296,6 +303,7 @@ class _Unpackers(dict[int, "Callable[[bytes, int], tuple[bytes, ...]]"]):
     """Number of windows → the function that returns them."""
 
     def __missing__(self, count: int) -> Callable[[bytes, int], tuple[bytes, ...]]:
+        """Make and keep the function: five bytes, then three that are skipped, ``count`` times."""
         self[count] = Struct(f"{_WINDOW}s" + f"{_STEP - _WINDOW}x{_WINDOW}s" * (count - 1)).unpack_from
         return self[count]
 

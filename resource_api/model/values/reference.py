@@ -83,7 +83,7 @@ def parse(text: str) -> Reference:
 
 
 def _advice(text: str) -> str:
-    """Return the correct form of a text that is no reference; that of a word of another tool, if it is one."""
+    """Return advice on a text that is no reference: for a word or form of another tool, or ``write Type[title]``."""
     if advice := suggestion(text, (), "module"):
         return advice
     if collector := _COLLECTOR.match(text):
@@ -131,6 +131,7 @@ def component_chain(parent: str) -> list[Reference]:
     if parent.count("]/") >= MAX_COMPONENTS:
         msg = f"components are nested deeper than {MAX_COMPONENTS}"
         raise ValueError(msg)
+    # The title of a component has neither ``]`` nor a line break, see ``title_problem``.
     return [parse(text) for text in parent.replace("]/", "]\n").split("\n")] if parent else []
 
 
@@ -219,6 +220,7 @@ def make_urn(stack: str, project: str, parent: str, reference: Reference) -> URN
 def parse_urn(text: str) -> URN:
     """Parse a URN, which has a title for each type. Raises ``ValueError``."""
     scheme, _, rest = text.partition("urn:resource:")
+    # Missing parts are empty, and refused below.
     stack, project, qualified, title = [*rest.split("::", 3), "", "", ""][:4]
     types = tuple(qualified.split("$"))
     titles = title.split("::", len(types) - 1)

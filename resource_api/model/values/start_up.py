@@ -95,6 +95,7 @@ else:
         """Turns the annotations of a class statement into the fields of a record."""
 
         def __new__(cls, name: str, _bases: tuple[type, ...], body: dict[str, Any]) -> type:
+            """Return a subclass of ``_Record`` with a constructor and a getter for each field, and no metaclass."""
             fields = tuple(body.get("__annotations__", ()))
             defaults = {field: body[field] for field in fields if field in body}
             names = {"co_varnames": ("_cls", *fields), "co_name": "__new__", "co_qualname": f"{name}.__new__"}
@@ -117,6 +118,7 @@ class _LazyPattern:
         self._flags = flags
 
     def __getattr__(self, name: str) -> Any:
+        """Compile the pattern, and keep its method in the instance, where Python finds it from then on."""
         method = getattr(re.compile(self._source, self._flags), name)
         setattr(self, name, method)
         return method
@@ -134,11 +136,13 @@ class _LateModule:
         vars(self)["_name"] = name
 
     def __getattr__(self, name: str) -> Any:
+        """Import the module, and keep its value in the instance, where Python finds it from then on."""
         value = getattr(import_module(self._name), name)
         vars(self)[name] = value
         return value
 
     def __setattr__(self, name: str, value: object) -> None:
+        """Set a name in the module itself, and in the instance, which may have kept the former value."""
         setattr(import_module(self._name), name, value)
         vars(self)[name] = value
 

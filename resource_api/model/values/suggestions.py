@@ -66,7 +66,7 @@ def _translate(word: str, words: Collection[str], context: str, type_name: str) 
 
 
 def closest(word: str, words: Collection[str]) -> str:
-    """Return the known word that is nearest; an empty string if none is near."""
+    """Return the known word that is nearest; the only one that begins so, if none is like it; or ""."""
     spelt = {_plain(candidate): candidate for candidate in words}
     plain = _plain(word)
     near = (

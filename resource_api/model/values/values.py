@@ -156,7 +156,7 @@ def is_flat(resource: Mapping[str, object]) -> bool:
 
 
 def copy_resource(resource: Mapping[str, object]) -> dict[str, Any]:
-    """Return a copy of a resource that shares nothing mutable with it."""
+    """Return a copy of a resource that shares nothing mutable with it: either may be changed afterwards."""
     if is_flat(resource):
         return dict(resource)
     return {name: value if type(value) in SCALAR_TYPES else deepcopy(value) for name, value in resource.items()}
@@ -235,7 +235,7 @@ def same_value(is_: object, should: object) -> bool:
 
 
 def _same_kinds(is_: object, should: Any) -> bool:
-    """Return whether two equal values differ in no part as ``1``, ``1.0`` and ``True`` do."""
+    """Return whether equal values are of equal kinds in all parts: ``1``, ``1.0`` and ``True`` are equal to Python."""
     if isinstance(is_, dict):
         return all(_same_kinds(v, should[k]) for k, v in is_.items())
     if isinstance(is_, (list, tuple)):
@@ -317,14 +317,17 @@ def _key_path(text: str, end: int) -> tuple[KeyPath, int]:
 
 
 def nearest_place(text: str) -> tuple[str, tuple[str | int, ...]]:
-    """Return attribute and key path of ``rules[0].port``, up to a ``*`` or a mistake."""
+    """Return attribute and key path of ``rules[0].port``, up to a ``*`` or a mistake: the last part with a position."""
     attribute = attribute_of(text)
     path, _ = _key_path(text, len(attribute))
     return attribute, tuple(takewhile(lambda step: step is not None, path))  # type: ignore[arg-type] # without None
 
 
 def with_present(should: object, is_: object, path: KeyPath) -> Any:
-    """Return ``should`` with the value of ``is_`` at a path; without that key if a hash of ``is_`` lacks it."""
+    """Return ``should`` with the value of ``is_`` at a path, so that nothing differs there (``ignore_changes``).
+
+    Without that key if a hash of ``is_`` lacks it; unchanged where the two have another shape.
+    """
     if isinstance(should, Sensitive) or isinstance(is_, Sensitive):
         should, is_ = (side.reveal() if isinstance(side, Sensitive) else side for side in (should, is_))
         return Sensitive(with_present(should, is_, path))
@@ -347,7 +350,7 @@ def with_present(should: object, is_: object, path: KeyPath) -> Any:
 
 
 def at_place(is_: object, should: object, path: KeyPath) -> Iterator[tuple[Any, Any]]:
-    """Yield the two values at each match of a path; None if one of them has no such part."""
+    """Yield the two values at each match of a path (with ``*`` one or more); None if one of them has no such part."""
     if not path:
         yield is_, should
         return
