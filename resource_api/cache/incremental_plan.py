@@ -147,10 +147,7 @@ def _directory_stamps(began: int, code: Iterable[Sequence[Any]]) -> list[list[ob
 
 
 def _stamps(paths: Iterable[str], began: int) -> list[list[object]] | None:
-    """Return a stamp of each file, or None if one cannot be read or changed since the run ``began``.
-
-    File times may be behind the clock, so a file that changed a tick before that is not relied on either.
-    """
+    """Return a stamp of each file, or None if one is unreadable or changed after ``began`` (or a clock tick before)."""
     try:
         stamps = [_stamp(path) for path in sorted(paths)]
     except OSError:
@@ -390,10 +387,7 @@ def _types_with_variable_defaults(manifest: Manifest) -> set[str]:
 
 
 def _stands_alone(step: Step) -> bool:
-    """Return whether declaration, row and record alone decide: no expression, no secret, every value compared equal.
-
-    Nor a configured or a chosen provider, of which a later run may make another choice.
-    """
+    """Return whether declaration, row and record alone decide: no expression, secret or chosen provider, all equal."""
     entry, row, definition = step.entry, step.is_, step.entry.definition
     if row is None or definition.secret or definition.config.attributes:
         return False
@@ -516,10 +510,7 @@ def plan(request: CacheRequest, cached: CachedConclusion, snapshot: Snapshot, pl
 
 
 def _plan_rest(request: CacheRequest, cached: CachedConclusion, snapshot: Snapshot, planner: Planner) -> ExecutionPlan:
-    """Return the plan of the rest, the resources that a cached conclusion leaves. Raises any error if it is unusable.
-
-    Reads rows into ``snapshot``, and lets the run's ``derived`` values continue from the saved ones.
-    """
+    """Return the plan of the rest, the resources that a conclusion leaves; read into ``snapshot``. Raises any error."""
     providers, content = snapshot.providers, cached.content
     fingerprints, conclusion = Fingerprints(*content["fingerprints"]), Conclusion.from_json(content["conclusion"])
     _require(fingerprints.are_valid(providers.registry))
@@ -604,10 +595,7 @@ def _is_usable(plan: ExecutionPlan, conclusion: Conclusion, rest: Collection[int
 
 
 def _without_left_out(state: StackState, catalog: Catalog) -> StackState:
-    """Return the state as if it had been recorded without the resources that are left out.
-
-    Records that named these as required would differ from ``catalog``, and be written anew.
-    """
+    """Return the state with records that require only what ``catalog`` has, as any other would be written anew."""
     required = {entry.key: required_references(catalog, entry) for entry in catalog.entries}
     records = {
         key: record._replace(requires=required[key]) if key in required else record

@@ -174,7 +174,7 @@ class _TimedStream(RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int | None:
-        """Read with the remaining time as the socket's limit, which alone would begin anew with each part."""
+        """Read within the remaining time: the socket's own limit begins anew with each part. Raise ``TimeoutError``."""
         remaining = self._end - time.monotonic()
         if remaining <= 0:
             msg = "the answer did not end in time"
@@ -197,7 +197,7 @@ class _TimedResponse(HTTPResponse):
 
 
 def _read_content(response: HTTPResponse) -> bytes:
-    """Read an answer of limited size."""
+    """Read an answer. Raise ``ResourceError`` if it is too large, ``HTTPException`` if it ends early."""
     parts, size = [], 0
     while part := response.read1(_CHUNK):
         parts.append(part)
@@ -208,7 +208,7 @@ def _read_content(response: HTTPResponse) -> bytes:
     if response.length:
         msg = f"the answer broke off, {response.length} bytes before its end"
         raise HTTPException(msg)
-    response.close()  # the connection stays open, and can be used again
+    response.close()  # the connection stays open
     return b"".join(parts)
 
 
@@ -291,10 +291,7 @@ class Job(NamedTuple):
         return response.job
 
     def outcome(self, response: Response) -> bool | None:
-        """Return whether a job has succeeded, from the answer about it; None: it is not over.
-
-        An answer without a status is about the finished object itself.
-        """
+        """Return whether a job has succeeded, None while it is not over; without a status it is the finished object."""
         if response.status == HTTPStatus.ACCEPTED:
             return None
         body = response.body
@@ -343,10 +340,7 @@ def _entries(response: Response, paging: Paging) -> list[dict[str, object]]:
 
 
 def _following(response: Response, entries: list[dict[str, object]], paging: Paging, path: str, position: int) -> str:
-    """Return the path or URL of the page after an answer; empty: there is none.
-
-    ``position`` is the next page's number, or the number of objects before it.
-    """
+    """Return the URL of the page after an answer, or ""; ``position`` is its number, or the objects before it."""
     value = field_at(response.body, paging.next) if paging.next else None
     if paging.cursor:
         if not paging.next and entries:
@@ -570,7 +564,10 @@ class Client:
         return f"{url}{'&' if parts.query else '?'}{urlencode(query, doseq=True)}" if query else url
 
     def _send(self, method: str, url: str, headers: Mapping[str, str], data: bytes | None) -> tuple[Response, int]:
-        """Return one answer and its status: 0 without an answer, -1 if the service cannot have got the request."""
+        """Return one answer and its status: 0 without an answer, -1 if the service cannot have got the request.
+
+        The answer's text is then the reason. Raise ``RequestError`` for an answer that is too large.
+        """
         if self._connections is None:
             self._connections = ConnectionPool(self.url, self._timeout, self._ca_file)
         parts, context, began = urlsplit(url), current.get(), time.monotonic()
@@ -596,11 +593,7 @@ class Client:
         return RequestError(f"{response.request}: {f'{status} {words}'.strip() if status else words}", status)
 
     def _wait(self, seconds: float, url: str, response: Response) -> None:
-        """Wait before the next request to ``url``, which gave ``response``.
-
-        Raise ``RequestError`` at once for a wait that is too long, or longer than the provider's call may take, and
-        as soon as the run is interrupted.
-        """
+        """Wait before the next request to ``url``. Raise ``RequestError`` for too long a wait and an interrupt."""
         context = current.get()
         late = context is not None and context.deadline is not None and time.monotonic() + seconds > context.deadline
         if late or seconds > _LONGEST_PAUSE:

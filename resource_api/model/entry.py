@@ -69,10 +69,7 @@ EMPTY: Final[Values] = {}
 
 
 def make_meta(raw: Mapping[str, Any]) -> Meta:
-    """Return the metaparameters of a declaration whose shapes are checked; ``NO_META`` if all are relationships.
-
-    ``on_failure`` is a relationship that is kept here as well, as it decides whether the resource is carried out.
-    """
+    """Return the checked metaparameters of a declaration; ``NO_META`` if it has relationships at most."""
     if raw.keys() <= RELATIONSHIPS and "on_failure" not in raw:
         return NO_META
     lifecycle, retry = dict(raw.get("lifecycle") or {}), raw.get("retry")
@@ -178,10 +175,7 @@ class Entry:
         return bool(self.definition.timeout if self.meta.timeout is None else self.meta.timeout)
 
     def timeout(self, operation: str) -> float | None:
-        """Return the time limit of an operation in seconds, of the declaration or else of its type; None: no limit.
-
-        A declared 0 means no limit, too, also where the type has one.
-        """
+        """Return the time limit of an operation in seconds, declared or of its type; None: no limit, as for 0."""
         for declared in (self.meta.timeout, self.definition.timeout):
             seconds = declared.get(operation) if isinstance(declared, dict) else declared
             if seconds is not None:

@@ -130,10 +130,7 @@ def map_sealed(value: object, change: Callable[[Sealed, tuple[Any, ...]], Any], 
 
 
 def open_sealed(value: object) -> Any:
-    """Return ``value`` with its sealed secrets as ``Sensitive``; one without a source, only a digest, stays sealed.
-
-    Raises ``StateError`` for altered ciphertext.
-    """
+    """Return ``value`` with its sealed secrets, if they have a source, as ``Sensitive``. Raises ``StateError``."""
     return map_sealed(value, lambda sealed, _path: sealed.open() or sealed)
 
 

@@ -234,10 +234,7 @@ class Step(NamedTuple):
 
     @property
     def changes(self) -> Sequence[Difference]:
-        """The differences that the step removes; for a creation, every declared managed attribute.
-
-        For a replacement those that the old resource has with another value.
-        """
+        """The differences that the step removes; for a creation or replacement, other declared ones too."""
         differences = {difference.attribute: difference for difference in self.decision.differences}
         if self.action in CREATING:
             present = (self.action is Action.REPLACE and self.masked_is) or {}

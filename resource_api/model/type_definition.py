@@ -231,10 +231,7 @@ class TypeDefinition(AttributeSet):
         return definition
 
     def asks_side_effects(self, is_: Mapping[str, object] | None, should: Mapping[str, object]) -> bool:
-        """Return whether its provider is asked for side effects of a change, by the features of the type.
-
-        With ``side_effects_of_removals`` only for an existing resource whose ``ensure`` changes.
-        """
+        """Return whether side effects are asked for: of any change, or only if an existing one changes ``ensure``."""
         if "side_effects_of_removals" in self.features:
             return is_ is not None and is_.get("ensure") not in {"absent", should.get("ensure")}
         return "side_effects" in self.features
@@ -581,10 +578,7 @@ def _compile(text: str) -> re.Pattern[str]:
 
 
 def template(pattern: re.Pattern[str]) -> str:
-    """Return the titles that a pattern matches as a format string; empty where it is more than groups and text.
-
-    ``(?P<path>.+):(?P<name>.+)`` becomes ``{path}:{name}``: the content of groups, at a depth from 1, is left out.
-    """
+    """Return the titles of a pattern as a format string, ``{path}:{name}``; "" if it is more than groups and text."""
     titles, depth = "", 0
     for piece in _TITLE_PIECE.finditer(pattern.pattern):
         kind, within = piece.lastgroup, depth

@@ -35,10 +35,7 @@ def call_arguments(method: str, context: Context, arguments: Sequence[Any], call
 
 
 def takes(function: Any, keyword: str, position: int = 99) -> bool:
-    """Return whether a parameter can be passed by keyword or at a position (99: by keyword only).
-
-    True for callables without Python code, whose parameters cannot be seen.
-    """
+    """Return whether a parameter can be passed by keyword or at a position; true for callables without Python code."""
     code = getattr(function, "__code__", None)
     if code is None:
         return True

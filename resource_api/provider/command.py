@@ -180,10 +180,7 @@ class Command:
         user: str | None = None,
         log: str | None = None,
     ) -> ProgramRun:
-        """Return a run of the program, to be started by the caller; secrets in its input are masked from now on.
-
-        Raise ``CommandError`` for arguments that are refused.
-        """
+        """Return a run of the program, not started; mask its secret input. Raise ``CommandError`` for bad arguments."""
         from resource_api.provider.command_run import ProgramRun, invocation
 
         invoked = invocation(self.program, arguments, {**self.env, **(env or {})}, input, cwd, user=user)
@@ -204,6 +201,7 @@ class _Discarded:
         self._run, self._context, self._place = run, context, place
 
     def __del__(self) -> None:
+        """Report a program that was not run: the call, or the open logging context, fails for it when it ends."""
         if not self.started:
             text = f"{self._run.quoted} was not run: nothing iterates over what lines() returned ({self._place})"
             self._context.mistakes.append(CommandError(text, self._run.argv))

@@ -65,10 +65,7 @@ class ProgramRun:
     def __init__(
         self, name: str, seconds: float, context: Context | None, invocation: Invocation, level: str | None
     ) -> None:
-        """Prepare a run of at most ``seconds``, counted from ``output``; ``level``: of all that it prints.
-
-        ``context`` is the provider's call, in which it is logged, or None.
-        """
+        """Prepare a run of at most ``seconds`` from ``output`` on, in a call's ``context``; ``level``: of its lines."""
         self.argv = (name, *invocation.arguments)
         self._user = invocation.identity
         text = shlex.join(self.argv)
@@ -119,10 +116,7 @@ class ProgramRun:
             self.fail(describe_exit(self.exit_code), self.exit_code)
 
     def output(self) -> Generator[bytes, None, None]:
-        """Run the program and yield its stdout as it arrives; stderr is logged, its end and the exit code are kept.
-
-        Raise ``CommandError`` if it cannot be started, is stopped, or takes too long.
-        """
+        """Run the program and yield its stdout as it arrives; log stderr, keep its end. Raise ``CommandError``."""
         seconds_left = self._timer()
         self._started = time.monotonic()
         self.log("debug", [f"Executing {self.quoted}{self._as_user}"])
@@ -210,10 +204,7 @@ class ProgramRun:
         self.fail(f"was not started{self._as_user}: {error.strerror}")
 
     def _timer(self) -> Callable[[], float]:
-        """Return a function for the time left, the command's or its resource's, which raises once there is none.
-
-        The time begins now; the error is a ``CommandError`` that tells the limit.
-        """
+        """Return a function for the seconds left of its own or its resource's time; without any it raises an error."""
         context, seconds, limit = self.context, self._seconds, ""
         start = time.monotonic()
         if context is not None and context.deadline is not None and context.deadline - start < seconds:

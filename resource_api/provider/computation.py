@@ -47,6 +47,7 @@ def compute(what: str, function: Callable[[], Value], *, seconds: float | None =
     limit = max(0.0, until - time.monotonic())
 
     def go_on() -> None:
+        """Raise ``ResourceError`` once the time is over or the run is being stopped."""
         if time.monotonic() >= until:
             msg = f"{what} takes more than {limit:.3g} s, and was ended"
             raise ResourceError(msg)

@@ -252,7 +252,11 @@ class Context:
 
     @contextmanager
     def activate(self, provider: object) -> Iterator[Self]:
-        """Make this the current context while ``provider`` is called; raise the provider's first mistake at the end."""
+        """Make this the current context while ``provider`` is called, and log with its fields.
+
+        At the end raise the provider's first mistake, and ``ProviderError`` for a logging context that nothing has
+        ended; neither if a logging context has failed, which may be the cause.
+        """
         stack = _stack(provider)
         stack.append(self)
         token = current.set(self)
@@ -271,10 +275,7 @@ class Context:
             stack.remove(self)
 
     def end_block(self, error: BaseException | None, earlier: int) -> BaseException | None:
-        """Return why a logging context fails, or None: ``error``, or the first mistake after the ``earlier`` ones.
-
-        These mistakes are forgotten: they fail the resources of the context, not the whole call.
-        """
+        """Return why a logging context fails, or None: ``error``, or a mistake after ``earlier`` ones; forget these."""
         if error is not None:
             self._has_failed = True
         elif len(self.mistakes) > earlier:
@@ -470,10 +471,7 @@ class Context:
         self._close_plain()
 
     def attribute_changed(self, *arguments: Any, message: str = "") -> None:
-        """Report one attribute: ``([titles,] attribute, is_, should, message=...)``; a context gives the titles.
-
-        Raise ``ProviderError`` in a reading call, without titles outside a context, and after the resource's status.
-        """
+        """Report one attribute: ``([titles,] attribute, is_, should, message=...)``; a context gives the titles."""
         self._require_changing()
         *titles, attribute, is_, should = arguments
         if not titles and not self.open_contexts:
@@ -512,10 +510,7 @@ class Context:
     def _open(
         self, titles: object, message: str, status: str, change: tuple[object, object] | None = None
     ) -> LoggingContext:
-        """Open a logging context whose success gives its resources the ``status``, or reports the ``change``.
-
-        It is open from here on, also without ``with``: then the status of its resources closes it.
-        """
+        """Open a logging context, also without ``with``: success gives the ``status`` or reports the ``change``."""
         self._require_changing()
         return LoggingContext(self, self.outcomes.names(titles), message, status, change).opened()
 
@@ -580,10 +575,7 @@ class LoggingContext:
         self.is_block = False
 
     def opened(self) -> Self:
-        """Log the start, and become the innermost open context.
-
-        Raise ``ProviderError`` if anything was logged for one of its resources before.
-        """
+        """Log the start, and become the innermost open context. Raise ``ProviderError`` for one logged before."""
         around = self._context.open_contexts
         self._outcomes.open_context(self.names, {name for opened in around for name in opened.names})
         self._outcomes.log("debug", self.names, f"Started {self.message[:1].lower()}{self.message[1:]}")
@@ -597,10 +589,7 @@ class LoggingContext:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
-        """Close: report success, or log the error and mark names without a status as failed.
-
-        An ``Exception`` ends here, so that the provider goes on with its other resources.
-        """
+        """Report success, or log an error and fail the names without a status; an ``Exception`` ends here."""
         self._context.open_contexts.remove(self)
         error = self._context.end_block(error, self._mistakes)
         names = self._outcomes.without_status(self.names)

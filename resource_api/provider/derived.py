@@ -36,10 +36,7 @@ class DerivedValues:
         self._earlier, self._earlier_code = earlier, code
 
     def get(self, owner: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-        """Return ``function(*arguments)`` for the type ``owner``, stored or computed; ``used`` keeps it for later runs.
-
-        Exceptions, and values that JSON does not give back unchanged, are not kept.
-        """
+        """Return ``function(*arguments)``, stored or computed; ``used`` keeps it unless it raises or is no JSON."""
         try:
             data = marshal.dumps((owner, function.__module__, function.__qualname__, arguments), _WITHOUT_REFERENCES)
         except ValueError:

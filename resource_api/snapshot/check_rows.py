@@ -97,10 +97,7 @@ class RowChecker:
         return [self._canonical_row(definition, row, twin) for row, twin in zip(typed, canonical, strict=True)]
 
     def _check_types(self, definition: TypeDefinition, row: Resource) -> Resource | str:
-        """Check attribute names and data types; return the accepted row, or a text: its problem.
-
-        Unless ``strict`` refuses it, a row loses undeclared attributes and keeps wrong values, if state can hold them.
-        """
+        """Return the row, corrected if ``strict`` allows it, or a text: the attribute or values that are wrong."""
         attributes = definition.attributes
         clean = row
         if not row.keys() <= attributes.keys():
@@ -126,10 +123,7 @@ class RowChecker:
         return clean
 
     def _canonical_row(self, definition: TypeDefinition, row: Resource | str, canonical: object) -> CheckedRow:
-        """Return the row to use, or a text: its problem, if a value is not canonical and ``strict`` refuses that.
-
-        ``canonical`` is the canonical form of ``row``. A text in place of either is a problem that was found before.
-        """
+        """Return the row to use, or a text: an earlier problem in place of either, or a value that is not canonical."""
         if type(row) is not dict or type(canonical) is not dict:
             return str(row if type(row) is not dict else canonical)
         if canonical is not row and canonical != row:

@@ -84,10 +84,7 @@ class _SnapshotQueries:
         return recorded | begun
 
     def _read(self, definition: TypeDefinition, names: Collection[Name]) -> None:
-        """Read names of a type; those that an earlier run changed again, until the change is visible or must be.
-
-        It must be once ``settle`` seconds have passed since then.
-        """
+        """Read names of a type; those that an earlier run changed until that is visible, at most ``settle`` seconds."""
         self._snapshot.read_all([(definition, names)])
         if not (settle := self._snapshot.providers.settle(definition)):
             return

@@ -251,10 +251,7 @@ class Snapshot:
     def _take_imports(
         self, definition: TypeDefinition, names: list[Name] | None
     ) -> tuple[dict[Name, str], list[Name] | None]:
-        """Remove from ``imports`` those of these names, whose ids are used once; return their ids, and the other names.
-
-        None for the names, all of a type, imports none.
-        """
+        """Take the ids of these names from ``imports``, where each is used once; return them, and the other names."""
         if not self.imports or names is None:
             return {}, names
         ids = {name: self.imports.pop(key) for name in names if (key := (definition.instance, name)) in self.imports}
@@ -323,10 +320,7 @@ class Snapshot:
         return resources, failures
 
     def due(self, entry: Entry, should: Mapping[str, object]) -> Due:
-        """Call ``due`` of an imperative resource with the values ``should``; a failure is part of the answer.
-
-        The answer for one that is not due has its ``read_only`` attributes, which its provider knows after the call.
-        """
+        """Ask whether an imperative resource is due; its failure or its ``read_only`` values are in the answer."""
         answer = self._ask_due(entry, should)
         if answer.run or answer.failure or not entry.definition.read_only:
             return answer

@@ -87,10 +87,7 @@ class DataType(NamedTuple):
         return f"DataType({self.text!r})"
 
     def accepts_known(self, value: object) -> bool:
-        """Return whether the known parts of a value are accepted; a wholly unknown one is.
-
-        So a value is refused as early as its known parts show that it can never be accepted.
-        """
+        """Return whether the known parts of a value are accepted, to refuse it early; a wholly unknown one is."""
         if type(value) is Sensitive:
             return self.accepts_known(value.reveal())
         if value is UNKNOWN or not is_unknown(value):
@@ -418,7 +415,7 @@ def _tuple(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
 
 
 def _hash(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
-    """Return ``Hash``, with the types of its keys and values and its bounds."""
+    """Return ``Hash``, or ``Hash[Key, Value, min, max]``. Raise ``DataTypeError`` for a type of keys alone."""
     _refuse_more(term, arguments, 4)
     if len(arguments) == 1:
         msg = "Hash takes the type of its keys and the type of its values"

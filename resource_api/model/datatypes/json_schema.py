@@ -92,10 +92,10 @@ def _tuple(datatype: DataType, dialect: Dialect) -> Schema:
 
 
 def _hash(datatype: DataType, dialect: Dialect) -> Schema:
+    """Return the schema of a Hash; only keys that can be strings have one, as JSON has no others."""
     key, item = datatype.parts
     mapping: Schema = {"type": "object", "additionalProperties": _schema(item, dialect)}
     if any(messages.is_meant_for(branch, str) for branch in key.branches):
-        # The names of properties are strings in JSON: a schema for other keys would refuse them all.
         mapping["propertyNames"] = _schema(key, dialect)
     return {**mapping, **_limits(datatype, "minProperties", "maxProperties")}
 

@@ -122,7 +122,7 @@ class _Reader:
         return is_next
 
     def term(self, depth: int) -> TypeTerm:
-        """Read a data type, or a value that is a parameter of one."""
+        """Read a data type, or a value that is a parameter of one. Raise ``DataTypeError`` at its column."""
         token = self.take()
         if depth > DEPTH:
             msg = f"types may be nested {DEPTH} levels, not deeper"
@@ -155,7 +155,7 @@ class _Reader:
         return tuple(terms)
 
     def pairs(self, depth: int) -> tuple[tuple[TypeTerm, TypeTerm], ...]:
-        """Read the members of a ``Struct`` up to the closing brace."""
+        """Read the members of a ``Struct`` up to the closing brace. Raise ``DataTypeError`` for one without ``=>``."""
         pairs: list[tuple[TypeTerm, TypeTerm]] = []
         while not self.took("}"):
             key = self.term(depth + 1)

@@ -75,10 +75,7 @@ def _convert(kinds: Kinds, written: object, value: Any) -> Any:
 
 
 def _part(written: object, key: Any) -> Any:
-    """Return the written form of the part of a value at a key, or None for a literal without parts.
-
-    A part of a reference's value counts as a reference, too.
-    """
+    """Return the written part at a key, None in a literal; that of a reference's value counts as a reference, too."""
     if type(written) is dict:
         # A key that holds the characters ``${`` is written with another dollar sign.
         return written[key] if key in written else written[escape_expressions(key)]
@@ -132,10 +129,7 @@ class Misfit(NamedTuple):
 
 
 def misfits(kinds: Kinds, written: Any, kinds_of: KindsOf, path: tuple[object, ...] = ()) -> Iterator[Misfit]:
-    """Yield the references in a value at ``path`` that cannot fit ``kinds``, whatever they yield.
-
-    ``kinds_of`` returns the data types of a reference; where they are unknown, nothing is yielded.
-    """
+    """Yield the references in a value at ``path`` that can never fit ``kinds``; none where data types are unknown."""
     if type(written) is Sensitive:
         yield from misfits(kinds, written.reveal(), kinds_of, path)
     elif type(written) in {dict, list}:

@@ -197,7 +197,7 @@ def _parse_spec(word: str, body: Any, read: Callable[[ContentSpec], Content]) ->
 
 
 def _literal_archive(files: object, read: Callable[[ContentSpec], Content]) -> tuple[tuple[str, Content], ...]:
-    """Return the contents of a literal archive, sorted by name."""
+    """Return the contents of a literal archive, sorted by name. Raise ``ValueError`` with a sentence for the user."""
     if not isinstance(files, dict):
         msg = "files of an archive must be a mapping of names to assets and archives"
         raise ValueError(msg)  # noqa: TRY004 - a sentence for people
@@ -303,7 +303,7 @@ def _parents(name: str) -> Iterator[str]:
 
 
 class _Counter:
-    """Count the members and bytes of an archive; raise ``ResourceError`` above the limits."""
+    """Counts the members and bytes of an archive; raises ``ResourceError`` above the limits."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits

@@ -106,10 +106,7 @@ class Document:
         return {name: {key: self.position((name, key)) for key in keys} for name, keys in mappings.items()}
 
     def beneath(self, key: str) -> Document:
-        """Return a document whose only key is ``key``, with the data of this one; its parts keep their positions.
-
-        So a file that holds one section alone is read like a manifest.
-        """
+        """Return a document with this one's data under ``key`` alone, as in a manifest; parts keep their positions."""
         start, index = (1, 1), self._index
         shifted = None if index is None else lambda: Node(start, {key: (start, index())})
         return Document({key: self.data}, self.file, self.raw, shifted)

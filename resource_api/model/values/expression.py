@@ -200,10 +200,7 @@ def _problem(text: str, start: int) -> str:
 
 
 def _other_spelling(inside: str) -> str:
-    """Return the path that is meant by one with spaces, with a ``$`` or with its first key in brackets, or "".
-
-    ``$facts['os']`` → ``${facts.os}``. Only a text that is a valid path after these corrections has one.
-    """
+    """Return the path that ``$facts['os']`` or one with spaces means, ``${facts.os}``; "" if that is none."""
     if "${" in inside:
         return ""
     bare = inside.strip()

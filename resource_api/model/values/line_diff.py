@@ -92,10 +92,7 @@ def _hunks(edits: Sequence[_Edit]) -> Iterator[Sequence[_Edit]]:
 
 
 def _range(hunk: Sequence[_Edit], field: int, excluded: str) -> str:
-    """Return the range of a hunk in one of the texts: ``3,7``, or ``3`` for one line.
-
-    ``field`` is the text's index in an ``_Edit``, 1 or 2; ``excluded`` the sign of lines that only the other text has.
-    """
+    """Return the range of a hunk, ``3,7`` or ``3``, in the text ``field`` (1, 2); ``excluded``: the other's sign."""
     count = sum(edit[0] != excluded for edit in hunk)
     start = int(hunk[0][field]) + bool(count)
     return f"{start}" if count == 1 else f"{start},{count}"

@@ -106,10 +106,7 @@ class Mask:
                 self.on_secret(text, declared)
 
     def covers(self, value: object) -> bool:
-        """Return whether each secret in ``value``, which was added, is masked where it stands as it is.
-
-        A short one is only if it was also declared as an input, of which fewer characters are enough.
-        """
+        """Return whether each secret in ``value``, which was added, is masked: a short one only if it is an input."""
         short = (text for text in _secret_texts(value) if 0 < len(text) < _SHORTEST)
         return all((text, True) in self._known for text in short)
 
@@ -154,10 +151,7 @@ class Mask:
         return position
 
     def _spans(self, text: str, nested: int = _NESTED) -> list[Span]:
-        """Return where secrets stand in a text, also beneath ``nested`` levels of escapes; they may overlap.
-
-        Puts pending secrets into the index first.
-        """
+        """Return where secrets stand in a text, also beneath ``nested`` levels of escapes; index pending ones first."""
         if self._pending:
             self._build()
         data = text.encode("utf-8", "surrogatepass")

@@ -94,7 +94,7 @@ def _advice(text: str) -> str:
 
 @lru_cache
 def _type_name(head: str) -> str:
-    """Return the type at the beginning of a reference; cached, because 10,000 references name a few types."""
+    """Return the type of a reference; cached, as 10,000 references name a few types. Raise ``ValueError``."""
     name = head[:1].lower() + head[1:]
     if not TYPE_NAME.match(name):
         signs = _SIGNS.match(head)
