@@ -324,7 +324,7 @@ def nearest_place(text: str) -> tuple[str, tuple[str | int, ...]]:
 
 
 def with_present(should: object, is_: object, path: KeyPath) -> Any:
-    """Return ``should`` with the value of ``is_`` at a path, for ``ignore_changes``; without a key that ``is_`` lacks."""
+    """Return ``should`` with the value of ``is_`` at a path (``ignore_changes``), without a key that ``is_`` lacks."""
     if isinstance(should, Sensitive) or isinstance(is_, Sensitive):
         should, is_ = (side.reveal() if isinstance(side, Sensitive) else side for side in (should, is_))
         return Sensitive(with_present(should, is_, path))
