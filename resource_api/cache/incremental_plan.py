@@ -476,6 +476,7 @@ def save(request: CacheRequest, plan: ExecutionPlan, providers: ProviderPool, st
         return
     if any(parameter.ephemeral for parameter in catalog.manifest.inputs.values()):
         return
+    # An equal serial: the run has written nothing. A plan from a conclusion has none of its own.
     if plan.cached_unchanged or printed or store.load(name).serial != prior.state.serial:
         return
     if (conclusion := conclude(plan)) is None:
@@ -637,7 +638,7 @@ def saved_documents(files: Sequence[Any]) -> list[Document]:
 
 
 def _saved_document(file: str, data: object, heads: Mapping[str, Mapping[str, object]]) -> Document:
-    """Return a saved file as a document."""
+    """Return a saved file as a document with the saved positions; for others its text is parsed then."""
     raw, _ = reading.read_file(file)
     index = lambda: reading.parse(raw, file).root or Node((1, 1), {})  # noqa: E731 - of this file
     return Document(data, file, raw, index, _positions_as(heads, tuple))

@@ -133,7 +133,7 @@ class ConnectionPool:
         """Return an unopened connection to the service, through the proxy where one is set."""
         address = self._proxy or self._origin
         host, timeout = address.hostname or "", self._timeout
-        if self._origin.scheme == "http":
+        if self._origin.scheme == "http":  # its proxy gets the whole URL in each request instead of a tunnel
             return HTTPConnection(host, address.port, timeout=timeout)
         context = ssl.create_default_context(cafile=self._ca_file)
         connection = HTTPSConnection(host, address.port, timeout=timeout, context=context)
@@ -252,6 +252,7 @@ def expand(template: str, /, **values: object) -> str:
     """
 
     def text(match: re.Match[str]) -> str:
+        """Return the value of one ``{name}`` as a part of a path."""
         if match[1] not in values:
             msg = f"the path {template} has no value for {match[0]}"
             raise ValueError(msg)

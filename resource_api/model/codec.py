@@ -64,13 +64,13 @@ def _looks_tagged(key: object) -> bool:
 
 
 def check_encodable(value: Any) -> None:
-    """Raise ``TypeError`` if ``encode`` would refuse ``value``."""
+    """Raise ``TypeError`` if ``encode`` would refuse ``value``: before anything is written, and without its cost."""
     if value is None or isinstance(value, (str, int, float)):
         return
     if hasattr(value, "values"):
         value = value.values()
     elif not isinstance(value, (list, tuple)):
-        value = _tagged(value).values()
+        value = _tagged(value).values()  # raises for an unknown value or a secret in clear
     for item in value:
         if type(item) not in SCALAR_TYPES:
             check_encodable(item)

@@ -306,7 +306,7 @@ class Manifest(NamedTuple):
 
     @property
     def sha256(self) -> str:
-        """The SHA-256 of the file's bytes; of multiple files, of their digests; of a mapping, of its JSON."""
+        """The SHA-256 of the file's bytes, or of several files' digests, by which a saved plan names the manifest."""
         from hashlib import sha256
 
         digests = [sha256(document.raw).hexdigest() for document in self.documents]

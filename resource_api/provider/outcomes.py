@@ -134,7 +134,7 @@ class CallOutcomes(dict["Name", Outcome]):
         return fields
 
     def log_change(self, names: Sequence[Name], text: object, **fields: object) -> None:
-        """Write a change line at the log level that the user chose for the first of the names."""
+        """Write a change line, marked under noop, at the log level that the user chose for the first of the names."""
         subject = self.subjects.get(names[0]) if names else None
         self.log(subject.loglevel if subject else "notice", names, f"{text}{self._suffix}", **fields)
 

@@ -65,7 +65,7 @@ class RowChecker:
             return by_name, wrong
         by_text = {show_name(name): name for name in missing}
         for name, row in unexpected:
-            intended, message = _misnamed(functions, name, row, by_text)
+            intended, message = _intended_name(functions, name, row, by_text)
             if intended not in missing:  # a resource beside the requested ones, as ``get`` may return them
                 continue
             if self.strict == "error":
@@ -83,7 +83,7 @@ class RowChecker:
         """Return the results of ``check`` for one batch: first by data types, then by canonical form."""
         definition, canonicalize = functions.definition, functions.canonicalize
         typed: list[Any] = list(rows)
-        for index in find_suspect(functions, rows):
+        for index in find_suspect(functions, rows):  # nearly none: the other rows are accepted at once
             typed[index] = self._check_types(definition, rows[index])
         canonical = list(typed)
         if canonicalize is not None:
@@ -188,7 +188,7 @@ def _in_order(definition: TypeDefinition, names: Collection[Name], rows: Sequenc
     return [row.get(namevar) for row in rows] == list(names)
 
 
-def _misnamed(
+def _intended_name(
     functions: ProviderFunctions, name: Name, row: Resource, by_text: Mapping[str, Name]
 ) -> tuple[Name | None, str]:
     """Return the name that a row should have, by its canonical form or its data type, and the problem of its own.

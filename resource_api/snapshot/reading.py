@@ -117,7 +117,7 @@ class Snapshot:
             rows.failure = ""
 
     def is_fresh(self, definition: TypeDefinition, names: Collection[Name]) -> bool:
-        """Return whether all ``names`` of a type were read in the present epoch."""
+        """Return whether all ``names`` of a type were read in the present epoch: since the last change of this run."""
         rows = self._instances.get(definition.instance)
         return rows is not None and not self._missing(rows, names, fresh=True)
 
@@ -154,6 +154,7 @@ class Snapshot:
         """
         rows = self._instances.setdefault(definition.instance, _Rows())
         missing = self._missing(rows, names, fresh=fresh)
+        # A failed instance is not read again before something changes.
         if rows.failure or (missing is not None and not missing):
             self._check(definition.instance, rows, names)
             return

@@ -228,7 +228,9 @@ def _key(match: Match[str]) -> str:
     _, index, single, double, choice = match.groups()
     if choice is not None:
         return ChosenKey(_path(f"{choice}}}", 0)[0])
-    return Index(index) if index else double.replace('""', '"') if single is None else single.replace("''", "'")
+    if index:
+        return Index(index)
+    return double.replace('""', '"') if single is None else single.replace("''", "'")
 
 
 def _written_key(key: str) -> str:

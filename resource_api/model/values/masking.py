@@ -345,7 +345,7 @@ def _pattern(short: list[str], words: list[str]) -> re.Pattern[str]:
 
 
 def _any_of(forms: list[str]) -> str:
-    """Return a pattern grouped by the first two characters; plain alternatives would be tried one by one."""
+    """Return a pattern of sorted forms, grouped by two characters: plain alternatives would be tried one by one."""
     groups = []
     for first, same_first in groupby(forms, key=lambda form: form[0]):
         inner = [
