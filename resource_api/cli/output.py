@@ -90,7 +90,7 @@ class Output:
         self.stdout, self.stderr = self._own_stream(1), self._own_stream(2)
         os.dup2(2, 1)  # for everything that child processes print
         if os.isatty(2):
-            process_guard.before_provider_code(self._start_filter)
+            process_guard.before_provider_code(self._start_filter)  # which escapes the controls of a terminal
         #: The error of a write to stdout, or empty; a reader that has closed it is none.
         self.write_error = ""
         #: Log lines come from any thread of a provider.
@@ -105,7 +105,7 @@ class Output:
         #: The subject of the last diff in the log, and the number of lines of its diffs.
         self._diffs = ("", 0)
         self._log_color = _colored(settings.get("color", "auto"), self.stderr)
-        terse = not (self._json_log or self.streams)
+        terse = not (self._json_log or self.streams)  # only JSON has the fields of events
         # Where the events are on stdout too, both streams may be one file.
         lines = StreamLogger(self.stderr, 1) if self.streams else StreamLogger(self.stderr)
         self.log = Log(threshold(settings), self._processors, lines, terse=terse, step_lines=True)

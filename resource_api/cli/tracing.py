@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from itertools import islice
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.report import SUMMARY_FIELDS
@@ -153,7 +153,8 @@ def _first_error(document: Mapping[str, Any]) -> str | None:
     """Return the error of the first failed step, else the first problem, or None without either."""
     steps = (f"{step['reference']}: {step['error']}" for step in _steps(document) if step["status"] == "failed")
     problems = (str(problem["message"]) for problem in document.get("problems") or ())
-    return next((text[:_LONGEST] for text in (*islice(steps, 1), *islice(problems, 1))), None)
+    error = next(chain(steps, problems), None)
+    return None if error is None else error[:_LONGEST]
 
 
 def _steps(document: Mapping[str, Any]) -> Sequence[RunStepJson]:

@@ -217,7 +217,7 @@ def _alternatives(datatype: DataType, must_be: str) -> str:
 
 
 def _patterns(datatype: DataType) -> set[str]:
-    """Return the text of each ``Pattern[...]`` in a data type."""
+    """Return the text of each ``Pattern[...]`` in a data type, which ``datatype_words`` shows as ``String``."""
     if datatype.kind == "Pattern":
         return {datatype.text}
     return {text for part in datatype.parts for text in _patterns(part)}
@@ -459,7 +459,7 @@ def markdown(
 
 
 def _fenced(item: Item) -> str:
-    """Return an item with its code in backticks, more of them if the code itself has some."""
+    """Return an item as Markdown: code in backticks (more, if it has some itself), words escaped, examples fenced."""
     written = ""
     for piece in item:
         if isinstance(piece, _Example):

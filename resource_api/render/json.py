@@ -163,7 +163,7 @@ def _side_effects(effects: Sequence[SideEffect] | None) -> list[SideEffectJson] 
 
 
 def drift(reference: str, changes: Sequence[Difference]) -> DriftJson:
-    """Return one resource's drift: the recorded value (``was``) and the present one, by attribute."""
+    """Return one resource's drift: of its changes ``is_`` is the recorded value, ``should`` the present one."""
     return {
         "reference": reference,
         "changes": [{"attribute": c.attribute, "was": plain(c.is_), "is": plain(c.should)} for c in changes],

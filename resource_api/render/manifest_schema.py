@@ -302,7 +302,7 @@ def _call_conditions(types: Iterable[Definition]) -> list[Schema]:
 
 
 def _snippets(types: Iterable[Definition]) -> Iterator[Schema]:
-    """Yield the new resources that editors offer: ``Type[title]`` and the mandatory attributes."""
+    """Yield the new resources that editors offer: ``Type[title]``, placeholder 1, and the mandatory attributes."""
     for definition in types:
         namevars: Sequence[str] = getattr(definition, "namevars", ())
         title = namevars[0] if len(namevars) == 1 else "title"

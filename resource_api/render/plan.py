@@ -339,7 +339,7 @@ def _attribute(difference: Difference, width: int, style: Style, most: int) -> I
 
 
 def _drift(drift: Drift, style: Style) -> Iterator[str]:
-    """Yield the lines of a drifted resource: the recorded and the present values."""
+    """Yield the lines of a drifted resource: of changes ``is_`` is the recorded value, ``should`` the present one."""
     parts = [part for change in drift.changes for part in nested_parts(change)]
     changes = parts if len(parts) <= SCREEN else drift.changes
     words = [

@@ -171,7 +171,7 @@ def _select(session: Session, patterns: Sequence[str], file: str | None) -> list
 
 
 def _document(host: Host) -> dict[str, object]:
-    """Return a host as ``--json`` shows it: of a password, only its source."""
+    """Return a host as ``--json`` shows it: of a password only its source, of jump hosts their names in ``via``."""
     password = host.become_password
     source = None if password is None else password.document()
     fields = {name: value for name, value in host._asdict().items() if name != "jump_hosts"}

@@ -156,7 +156,7 @@ def _write(name: str, directory: Path, templates: Mapping[str, str]) -> list[Pat
 
 
 def _refusal(name: str) -> str:
-    """Return the reason why a type cannot have this name, with advice, or an empty text."""
+    """Return the reason why a new type or component cannot have this name, with advice, or an empty text."""
     if not TYPE_NAME.match(name):
         words = re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()).strip("_0123456789")
         hint = f"; did you mean '{words}'?" if TYPE_NAME.match(words) else ""

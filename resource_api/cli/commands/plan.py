@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def _check_out(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
-    """Refuse Terraform's ``-out=FILE`` and ``-out FILE``, which would be a file called ``ut=FILE`` or ``ut``."""
+    """Return the file of ``-o``. Raise ``BadParameter`` for Terraform's ``-out=FILE``, which is ``-o ut=FILE`` here."""
     if value and (value == "ut" or value.startswith("ut=")):
         file = value[3:] or "FILE"
         msg = f"write -o {file} or --out {file}"
