@@ -136,7 +136,10 @@ class _MissingKeyError(KeyError):
 
 
 def _key_as_attribute(self: Any, name: str) -> Any:
-    """Return the value of a mapping's key; raise ``AttributeError`` with the keys that exist."""
+    """Return the value of a mapping's key; raise ``AttributeError`` with the keys that exist.
+
+    Each class has a method of its own that calls it: type checkers take an assigned ``__getattr__`` for none.
+    """
     try:
         return self[name]
     except KeyError as error:
@@ -146,7 +149,9 @@ def _key_as_attribute(self: Any, name: str) -> Any:
 class View(dict[str, Any]):
     """A mapping whose keys are attributes too: ``m.host.name``; mapping methods take precedence."""
 
-    __getattr__ = _key_as_attribute
+    def __getattr__(self, name: str) -> Any:
+        """Return the value of a key."""
+        return _key_as_attribute(self, name)
 
     def __missing__(self, name: str) -> Any:
         """Raise ``KeyError`` with the keys that exist."""
@@ -185,7 +190,9 @@ class ManifestFacts(Mapping[str, Any]):
             msg = f"there is no fact '{name}'; {advice}"
             raise _MissingKeyError(msg) from None
 
-    __getattr__ = _key_as_attribute
+    def __getattr__(self, name: str) -> Any:
+        """Read a fact."""
+        return _key_as_attribute(self, name)
 
     def __iter__(self) -> Iterator[str]:
         """Yield the names, without reading facts."""
