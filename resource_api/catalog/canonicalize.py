@@ -273,6 +273,7 @@ def first_unknown(resource: Mapping[str, object]) -> str | None:
 def _validation_problems(
     definition: TypeDefinition, resource: Mapping[str, object], answer: list[Problem] | Exception
 ) -> list[Problem]:
+    """Return the problems in an answer of ``validate``, with its code; of the exception that it raised, the failure."""
     if isinstance(answer, Exception):
         return _failures(definition, resource, "validate", answer)
     return [problem._replace(code="validate" if problem.code == "invalid" else problem.code) for problem in answer]

@@ -155,7 +155,7 @@ def _arrange(entries: list[Entry], order: Sequence[str]) -> None:
 
 def _warn_of_missing(table: ResourceTable, diagnostics: Diagnostics) -> None:
     """Report, beside errors, resources whose provider cannot be made; without errors the plan decides."""
-    for entry in table.entries if table.missing else ():
+    for entry in table.entries:
         if message := table.missing.get(entry.instance):
             diagnostics.add(entry, Problem(None, message, "warning", code="type"))
 
@@ -341,10 +341,7 @@ class _EdgeBuilder:
         return self._table.components.get(reference.parse(declared.parent)) if declared.parent else None
 
     def _host(self, declared: Entry | ComponentInstance) -> Entry | None:
-        """Return the resource of ``deleted_with``, or None where it is undeclared or inherited from a component.
-
-        Report an invalid one.
-        """
+        """Return the resource of ``deleted_with``; None without it, or inherited, or for an invalid one, reported."""
         text, outer = declared.meta.lifecycle.deleted_with, self._component_around(declared)
         if not text or (outer is not None and outer.meta.lifecycle.deleted_with == text):
             return None

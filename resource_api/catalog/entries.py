@@ -191,7 +191,7 @@ class EntryBuilder:
             ("ignore_changes", lifecycle.ignore_changes),
             ("replace_on_changes", lifecycle.replace_on_changes),
         ):
-            for name in self._attributes_of(entry, key, key_paths) if key_paths else ():
+            for name in self._attributes_of(entry, key, key_paths):
                 if name not in definition.attributes:
                     message = f"lifecycle.{key}: unknown attribute '{name}'"
                     hint = suggestion(name, definition.attributes)

@@ -229,11 +229,11 @@ class Scope:
         """Return the named value or output of a path, as written, or None for other paths."""
         if path.root == "values":
             name = path.keys[0]
-            call = self.calls.get(name)
-            # An invalid one has been reported.
-            value = None if name in self.calls and call is None else self._manifest.values.get(name)
-            configured = self._manifest.providers.values() if call and of_configurations else ()
-            return [value, *(provider.config for provider in configured if call and provider.instance == call.instance)]
+            value, call = self._manifest.values.get(name), self.calls.get(name)
+            if call is None:
+                return None if name in self.calls else [value]  # an invalid one has been reported
+            configured = self._manifest.providers.values() if of_configurations else ()
+            return [value, *(provider.config for provider in configured if provider.instance == call.instance)]
         component = self.components.get(path.root) if isinstance(path.root, tuple) else None
         return component.outputs.get(path.keys[0]) if component is not None else None
 
@@ -334,10 +334,7 @@ class Scope:
         return expression.follow_keys(value, path, path.keys[1:])
 
     def _stack_output(self, path: ExpressionPath) -> Any:
-        """Return another stack's output, and record it in ``stack_outputs``.
-
-        Raise ``EvaluationError`` if the stack lacks it, ``ValueError`` if it is sealed.
-        """
+        """Return another stack's output, and record its use. Raise ``EvaluationError`` for none, ``ValueError``."""
         stack, name = path.keys[:2]
         try:
             outputs = {} if self._stacks is None else self._stacks(stack)
@@ -393,10 +390,7 @@ class Scope:
         return self._evaluate(f"{path.root}.{name}", outputs[name], path, lookup)
 
     def _evaluate(self, name: str, value: object, path: ExpressionPath, lookup: _Lookup) -> Any:
-        """Return the value at a path into a name, which is evaluated once for each expansion, whose size is bounded.
-
-        Raise ``ValueError`` for a cycle.
-        """
+        """Return the value at a path into a name, evaluated once in an expansion. Raise ``ValueError`` for a cycle."""
         inside = (*lookup.inside, name)
         if name in lookup.inside:
             msg = f"{path}: values refer to each other in a circle: {' → '.join(inside)}"
@@ -519,14 +513,16 @@ class NameEvaluator:
         before = len(self._diagnostics.problems)
         value = self._part(declared, (key,), written)
         lacks_part = len(self._diagnostics.problems) > before
-        for violation in metaparameters.violations(key, value) if value not in (None, _INVALID) else ():
+        if value in (None, _INVALID):
+            return None
+        for violation in metaparameters.violations(key, value):
             if lacks_part and violation.path == (key,):
                 continue  # the whole is wrong only because an invalid part is left out
             source, part = (value_at(side, violation.path[1:]) for side in (written, value))
             is_literal = part is source or violation.code == "unknown_key" or _takes_text(violation.path)
             origin = "" if is_literal else f"; {source} is {expression.kind_of(part)}"
             self._report(declared, violation.path, f"{violation.message}{origin}", violation.hint)
-        return value if value is not _INVALID and len(self._diagnostics.problems) == before else None
+        return value if len(self._diagnostics.problems) == before else None
 
     def _part(self, declared: Declaration, path: tuple[str | int, ...], written: object) -> Any:
         """Return the part at a path of a metaparameter evaluated, without invalid parts, which are reported.

@@ -94,6 +94,7 @@ def _declarations(handler: Entry, dependent: Entry) -> Iterator[tuple[Entry, str
 
 
 def _sentence(entries: Sequence[Entry], handler: Entry, failing: Collection[int]) -> str:
+    """Return the reason that nothing can require a handler, which is done after a failure only."""
     names = _names(entries, failing, " or ")
     return f"{handler.reference} is done only if {names} fails, so nothing else can require it"
 

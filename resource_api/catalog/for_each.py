@@ -236,10 +236,7 @@ def _parse(when: object, *, repeated: bool) -> conditions.Condition:
 
 
 def choose_outputs(manifest: Manifest, table: ResourceTable, diagnostics: Diagnostics, scope: Scope) -> Manifest:
-    """Return a manifest without the outputs whose conditions do not hold, which are added to ``table.left_out``.
-
-    Report invalid conditions.
-    """
+    """Return a manifest without the outputs whose conditions fail, which are kept in ``table``; report invalid ones."""
     outputs = dict(manifest.outputs)
     for name, when in manifest.output_conditions.items():
         try:

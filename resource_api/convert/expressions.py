@@ -248,10 +248,7 @@ class Expressions:
         return self._scope.call("template", {"source": literal(text), "variables": variables}, "text")
 
     def template_variables(self, template: nodes.Template) -> dict[str, Any]:
-        """Return the variables that a template needs, by name, without undefined ones that it can do without.
-
-        Raise ``Unconvertible``.
-        """
+        """Return the variables that a template cannot do without, or that are defined. Raise ``Unconvertible``."""
         _check_template(template)
         variables: dict[str, object] = {}
         free, optional = meta.find_undeclared_variables(template), set(_optional_names(template))

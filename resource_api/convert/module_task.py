@@ -67,10 +67,7 @@ class ModuleTask:
     # Arguments
 
     def take(self, *names: str, default: object = None) -> Any:
-        """Return the value of the first argument of these names that there is, or the default; all count as used.
-
-        Raise ``Unconvertible`` if one of them could not be converted.
-        """
+        """Return the first of these arguments, or the default; all count as used. Raise the error of a refused one."""
         self._used.update(names)
         if error := next((self._refused[name] for name in names if name in self._refused), None):
             raise error

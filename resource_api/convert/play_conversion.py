@@ -304,10 +304,7 @@ class PlayConversion:
     # Handlers
 
     def _notify(self, topic: object) -> Iterator[str]:
-        """Yield the references of the handlers of a name or topic, and mark these as notified: others are left out.
-
-        Raise ``Unconvertible`` if there are none.
-        """
+        """Yield the references of the handlers of a name or topic, and mark them as notified. Raise for none."""
         name = str(topic).rpartition(" : ")[2]  # it may be written with its role, as ``ROLE : NAME``
         numbers = [
             row.number
@@ -425,8 +422,9 @@ def _add_failures(
         codes = _success_codes(keywords["failed_when"], str(keywords.get("register")))
         if codes is None or len(execs) != len(declarations):
             yield "without 'failed_when'"
-        for row in execs if codes else ():
-            row.attributes["returns"] = codes
+        if codes:
+            for row in execs:
+                row.attributes["returns"] = codes
 
 
 def _success_codes(raw: object, register: str) -> list[int] | None:

@@ -373,10 +373,7 @@ class _Reader:
     def _follow(
         self, short: str, arguments: dict[str, object], context: _Context, location: Location, title: str
     ) -> Iterator[Task]:
-        """Yield the tasks that a task includes, or one with the reason that it cannot be followed.
-
-        A file of `include_vars` adds variables, and no tasks.
-        """
+        """Yield the tasks of an include, or one with the reason for none; `include_vars` only adds variables."""
         if short in _ROLES:
             tasks_from = str(arguments.get("tasks_from", "main")).removesuffix(".yml")
             yield from self._role(arguments.get("name"), context, location, tasks_from)

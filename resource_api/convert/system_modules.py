@@ -55,10 +55,7 @@ def package(task: ModuleTask) -> None:
 def _each(
     task: ModuleTask, type_name: str, names: list[object] | ValueReference, attributes: dict[str, object]
 ) -> None:
-    """Declare a resource for each name, with the version of ``NAME=VERSION`` as its `ensure`.
-
-    A reference to a list makes one declaration with `for_each`. Raise ``Unconvertible`` for one within a loop.
-    """
+    """Declare a resource for each name, of ``NAME=VERSION`` with that `ensure`; one with `for_each` for a reference."""
     if isinstance(names, ValueReference) and names.path.startswith("each."):  # one element, which is a name
         names = [names]
     if isinstance(names, ValueReference):

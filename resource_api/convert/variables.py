@@ -160,10 +160,7 @@ class Names:
         self._variables.pop(name, None)
 
     def global_value(self, name: str) -> Any:
-        """Return the reference to a variable of the play, which its first use declares, or None.
-
-        Raise ``Unconvertible``.
-        """
+        """Return the reference to a variable, which its first use declares, or None. Raise ``Unconvertible``."""
         if (fact := self._named.get(("fact", name))) is not None:
             return fact
         if (variable := self._variables.get(name)) is None:
@@ -309,9 +306,9 @@ class LoopNames:
         return reference
 
     def value_or(self, keys: tuple[str | int, ...], default: object) -> Any:
-        """Give the elements without a member its default, in place; return the reference to the member.
+        """Give elements without a member its default, in place; return its reference, or the default if all lack it.
 
-        It is the default itself if no element has the member. Raise ``Unconvertible``.
+        Raise ``Unconvertible``.
         """
         elements = self.collection
         elements = list(elements.values()) if isinstance(elements, dict) else elements
@@ -332,7 +329,9 @@ class LoopNames:
         """Split the texts of a member, by the path of its reference, at their commas: the elements get lists."""
         elements = list(self.collection.values()) if isinstance(self.collection, dict) else self.collection
         name = path.removeprefix("each.value.")
-        for element in elements if isinstance(elements, list) else ():
+        if not isinstance(elements, list):
+            return
+        for element in elements:
             if isinstance(element, dict) and isinstance(text := element.get(name), str):
                 element[name] = [part.strip() for part in text.split(",") if part.strip()]
 

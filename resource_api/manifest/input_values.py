@@ -77,8 +77,8 @@ def input_values(
     problems: list[Problem] = []
     # A file that is left out may declare those that this manifest does not.
     is_whole = manifest.with_includes is None and not manifest.skipped_includes
-    for name, value in arguments.items() if is_whole else ():
-        if name not in manifest.inputs and not isinstance(value, EnvironmentInput):
+    for name, value in arguments.items():
+        if is_whole and name not in manifest.inputs and not isinstance(value, EnvironmentInput):
             hint = suggestion(name, manifest.inputs)
             problem = Problem(name, f"unknown input '{name}'", file=manifest.file, code="unknown_input")
             problems.append(problem._replace(hint=hint))

@@ -78,6 +78,7 @@ def _parse(decoded: str) -> tuple[Any, bool]:
 
 
 def _refuse_constant(_: str) -> Any:
+    """Raise ``ValueError`` for NaN and the infinities, which the check of the tokens reports with positions."""
     raise ValueError
 
 

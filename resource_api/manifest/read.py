@@ -33,10 +33,12 @@ if TYPE_CHECKING:
 
 
 def _yaml(raw: bytes, file: str) -> Document:
+    """Read YAML, by a module that is imported at its first use."""
     return yaml_reader.read(raw, file)
 
 
 def _json(raw: bytes, file: str) -> Document:
+    """Read JSON, by a module that is imported at its first use."""
     return json_reader.read(raw, file)
 
 
@@ -106,8 +108,9 @@ def read_providers(path: str) -> Manifest:
     for pending in loader.pending:
         loader.report(pending.source, ("include", pending.number, "when"), "a file of providers has no conditions")
     documents, problems = loader.documents, loader.problems
-    for source in () if problems else documents:
-        document_schema.check("providers", source, "provider")
+    if not problems:
+        for source in documents:
+            document_schema.check("providers", source, "provider")
     sections = [
         source.beneath("providers") if source.data and "providers" not in source.data else source
         for source in documents
@@ -306,10 +309,9 @@ class _Loader:
         return skipped
 
     def load(self, path: str, label: str, depth: int, files: list[_File]) -> str:
-        """Read one file and its includes into ``files``, unless it was read before.
+        """Read a file, unless it was read, and its includes into ``files``; add mistakes in it to ``problems``.
 
-        Return the reason that it cannot be opened, or an empty string, also for a wrong one: ``problems`` has its
-        mistakes.
+        Return the reason that it cannot be opened, or an empty string.
         """
         if self._sent is not None:
             if label in self._sent and label not in self._seen:

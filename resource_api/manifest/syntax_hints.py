@@ -328,6 +328,7 @@ def _cut_by_comment(line: str) -> int:
 
 
 def _inside_quotes(before: str) -> bool:
+    """Whether the text behind ``before`` is quoted: an odd number of quotes is open."""
     return before.count('"') % 2 == 1 or before.count("'") % 2 == 1
 
 
