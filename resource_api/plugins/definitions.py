@@ -68,6 +68,7 @@ class DefinitionFiles:
         """
         if not path.endswith(".py"):
             return self._executable(path)
+        # It is one of several in providers/TYPE/NAME.py, and not providers/TYPE.py.
         in_directory = path.rsplit("/", 3)[1:3] == ["providers", definition.name]
         module = self._execute(path, first=first, deep=in_directory)
         value: builtins.type[object] = _defined(path, module, "Provider", type)
@@ -76,7 +77,7 @@ class DefinitionFiles:
 
     def _executable(self, path: str) -> builtins.type[object]:
         """Return the class of a provider that is a program. Raise ``DefinitionError`` where it cannot be executed."""
-        self._bytes(path)
+        self._bytes(path)  # raises ``UntrustedCode``
         if not os.access(path, os.X_OK):
             msg = f"{path}: a provider without the ending .py is an executable, and this file cannot be executed"
             raise DefinitionError(msg)
@@ -99,7 +100,7 @@ class DefinitionFiles:
         if not callable(build):
             msg = f"{path}: defines no function build(m)"
             raise DefinitionError(msg)
-        mappings = (value.attributes, value.outputs)
+        mappings = (value.attributes, value.outputs)  # a constant that was given to COMPONENT is read
         if unread := [name for name in _UNREAD if hasattr(module, name) and getattr(module, name) not in mappings]:
             raise DefinitionError("\n".join(self._unread(path, unread)))
         return value, build
@@ -121,7 +122,7 @@ class DefinitionFiles:
     def _execute(self, path: str, *, first: bool = True, deep: bool = False) -> ModuleType:
         """Execute a file; its module replaces an earlier registry's module, but not another version's.
 
-        ``deep``: the file is in a directory of providers of one type.
+        ``deep``: the file is in a directory of providers of one type. Raise ``DefinitionError`` as ``execute_in`` does.
         """
         directory, *kinds, _ = path.rsplit("/", 3 if deep else 2)
         read = None if directory == BUNDLED else self._read
@@ -233,7 +234,7 @@ def _mapping(path: str, label: str, value: object) -> Mapping[str, Any]:
 def _members(
     path: str, word: str, values: object, make: Callable[[str, str, Mapping[str, object]], object]
 ) -> dict[str, object]:
-    """Return the values of an object, each built by ``make``, with errors that name their position."""
+    """Return the values of an object, each built by ``make``. Raise ``DefinitionError`` that names the position."""
     members = {}
     for name, value in _mapping(path, word, values).items():
         key_path = f"{word}.{name}"

@@ -63,6 +63,7 @@ class Implementations:
         self._make = make
         self._required = required
         self._assigned = assigned
+        #: Implementation → its provider; below, the names of those that got ``_config``.
         self._made: dict[str, object] = {}
         #: The configuration of the instance; None: it needs none, or has none yet.
         self._config: Mapping[str, object] | None = None
@@ -89,15 +90,15 @@ class Implementations:
         self._names = tuple(by_preference(providers))
 
     def suitability(self, context: Context) -> list[Suitability]:
-        """Return for each implementation whether it is suitable, in the order of preference."""
+        """Make the provider of each implementation and return whether it is suitable, in the order of preference."""
         return [Suitability(name, self._unsuitable(context, name)) for name in self._names]
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> list[Resource]:
-        """Return the resources, each read by its implementation; only those of a failed ``get`` fail."""
+        """Return the resources, each read by its implementation; after a failed ``get`` its names fail."""
         filtered, assigned = "simple_get_filter" in self._definition.features, self._assigned()
         by_implementation = self._by_implementation(assigned if names is None else names)
         if names is None:
-            by_implementation.setdefault("", [])
+            by_implementation.setdefault("", [])  # resources without a declaration are read by the chosen one
         rows: list[Resource] = []
         for implementation, part in by_implementation.items():
             arguments = [None if names is None and not implementation else part] if filtered else []
@@ -121,7 +122,7 @@ class Implementations:
             self._call(context, "", "set", changes, **extra)
             return
         for implementation, names in groupby(changes.offered, key=lambda name: assigned.get(name, "")):
-            if context.cancelled and changes.begun:
+            if context.cancelled and changes.begun:  # no further call begins
                 return
             self._call(context, implementation, "set", changes.part(names), **extra)
 
@@ -148,7 +149,7 @@ class Implementations:
             yield from self._call(context, implementation, method, {name: changes[name] for name in part}) or ()
 
     def configure(self, context: Context, config: Mapping[str, object]) -> None:
-        """Configure the implementation that manages this instance's resources; each other one at its first call."""
+        """Choose and configure the implementation of resources that state none; each other one at its first call."""
         self._config = config
         self._usable(context, "")
 
@@ -165,7 +166,7 @@ class Implementations:
         self._call_each("cancel")
 
     def begin_close(self) -> None:
-        """Have the workers end, side by side."""
+        """Ask the workers of each provider to end, without waiting, so that they end side by side."""
         self._call_each("begin_close")
 
     def close(self) -> None:
@@ -204,7 +205,7 @@ class Implementations:
             return getattr(provider, method)(context, *arguments, **inputs)
 
     def _usable(self, context: Context, implementation: str) -> object:
-        """Return a suitable provider. Raise ``ProviderError`` with the reasons why none is."""
+        """Return a suitable provider, configured; an empty name is chosen, once. Raise ``ProviderError`` if none is."""
         with self._lock:
             if not implementation and not self.chosen:
                 self.chosen = self._choose(context)

@@ -142,6 +142,7 @@ class _WriteDetector:
         self._thread, self._stdout = get_ident(), sys.stdout
 
     def write(self, text: str) -> int:
+        """Note that the file prints, and discard the text; that of another thread is printed."""
         if get_ident() != self._thread:
             return self._stdout.write(text)
         self.written = self.written or bool(text)
@@ -203,6 +204,7 @@ def builtins_with_libs(libraries: Sequence[Library]) -> dict[str, object]:
             return builtins.__import__(name, *arguments, **keywords)
         names = arguments[2] if len(arguments) > 2 else keywords.get("fromlist")  # noqa: PLR2004 - of ``__import__``
         module = (rest or next(iter(names or ()), "")).partition(".")[0]
+        # Where none has it, the last one raises the error.
         library = next((library for library in libraries if library.has(module)), libraries[-1])
         return library.builtins["__import__"](name, *arguments, **keywords)
 
@@ -218,8 +220,10 @@ class Library:
         self._root = f"{directory}/lib"
         #: The name of ``lib`` in ``sys.modules``, different for each directory.
         self._package = f"resource_api.lib@{directory}"
+        #: The modules that were executed or are being executed, and the names of the latter.
         self._modules: dict[str, ModuleType] = {}
         self._loading: set[str] = set()
+        #: The built-in names for its modules and the files beside it: their ``import`` finds ``lib``.
         self.builtins = {**vars(builtins), "__import__": self._import}
 
     def has(self, name: str) -> bool:
@@ -243,10 +247,14 @@ class Library:
             module = self._module(target)
             for attribute in fromlist or ():
                 self._require(target, module, attribute)
+            # ``import lib.dns`` binds ``lib``, and ``from lib.dns import ...`` reads from ``lib.dns``.
             return module if fromlist or level else self._module("")
 
     def _target(self, name: str, package: str, level: int) -> str | None:
-        """Return the name in ``lib/`` that an import statement refers to, or None."""
+        """Return the name in ``lib/`` that an import statement refers to, or None for any other module.
+
+        ``level`` counts the dots of a relative import, which only modules of this ``lib/``, in ``package``, can write.
+        """
         if level == 0:
             head, _, rest = name.partition(".")
             return rest if head == "lib" else None
@@ -258,7 +266,7 @@ class Library:
         return ".".join([*packages[: len(packages) + 1 - level], *filter(None, [name])])
 
     def _require(self, name: str, module: ModuleType, attribute: str) -> None:
-        """Check that ``from MODULE import ATTRIBUTE`` finds it, and execute it if it is a module."""
+        """Execute ``from MODULE import ATTRIBUTE`` if it is a module. Raise ``DefinitionError`` where there is none."""
         if attribute == "*" or hasattr(module, attribute):
             return
         if hasattr(module, "__path__"):
@@ -279,7 +287,7 @@ class Library:
         return self._modules[name]
 
     def _load(self, name: str) -> None:
-        """Load a module of ``lib`` and bind it to its package, as the import system would."""
+        """Load a module of ``lib`` and bind it to its package, as the import system would. Raise ``MissingModule``."""
         base = f"{self._root}/{name.replace('.', '/')}".rstrip("/")
         is_package = os.path.isdir(base)
         path = f"{base}/__init__.py" if is_package else f"{base}.py"
@@ -290,7 +298,7 @@ class Library:
         module.__package__ = module.__name__ if is_package else module.__name__.rpartition(".")[0]
         if is_package:
             module.__path__ = [base]
-        self._modules[name] = module
+        self._modules[name] = module  # before it is executed, so that circular imports end
         if has_file:
             self._execute(name, module, path)
         parent, _, last = name.rpartition(".")
@@ -298,7 +306,7 @@ class Library:
             setattr(self._modules[parent], last, module)
 
     def _execute(self, name: str, module: ModuleType, path: str) -> None:
-        """Execute a module; one that fails is not left half-loaded."""
+        """Execute a module; take one that fails out of ``_modules``, so that a later import tries again."""
         self._loading.add(name)
         try:
             execute_in(module, path, self.builtins, self._read)

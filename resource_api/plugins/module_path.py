@@ -120,7 +120,7 @@ class ModulePath:
         return _providers(self.directories, name) or (_providers(self._all(), name) if installed else {})
 
     def directories_of(self, name: str) -> list[str]:
-        """Return the directories up to the last one that holds a type or one of its providers."""
+        """Return the directories up to the last with a type or a provider of it: enough for another process."""
         files = {self.find("types", name), *self.providers(name).values()}
         directories, last = [], 0
         for directory in self._all():
@@ -158,7 +158,7 @@ class ModulePath:
         return "", ""
 
     def names(self, kind: str, *, installed: bool = True) -> list[str]:
-        """Return every name of a kind, sorted."""
+        """Return every name of a kind, sorted; without executables, whose files have no suffix."""
         files: set[str] = set()
         for directory in self._all() if installed else self.directories:
             with suppress(OSError):

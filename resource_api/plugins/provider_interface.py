@@ -80,7 +80,7 @@ def interface_problems(definition: TypeDefinition, provider: type[object]) -> Se
     if not problems and definition.attributes:
         problems += [f"provider of '{type_name}': {text}" for text in _signature_problems(features, provider)]
     if problems:
-        return problems
+        return problems  # parameters are compared once all methods are there
     functions = {name: ", ".join(["context", *call.inputs.attributes]) for name, call in definition.functions.items()}
     simple = _SIMPLE if getattr(provider, "set", None) is SimpleProvider.set else {}
     get = "context, names" if "simple_get_filter" in features else "context"
@@ -140,7 +140,7 @@ def _suitability_problems(type_name: str, provider: type[object]) -> Iterator[st
     """Yield the problems of ``priority`` and ``suitable``, which decide between the providers of a type."""
     if type(getattr(provider, "priority", 0)) is not int:
         yield f"provider of '{type_name}': priority must be an integer"
-    if not callable(getattr(provider, "suitable", _suitability_problems)):
+    if hasattr(provider, "suitable") and not callable(provider.suitable):
         yield f"provider of '{type_name}': suitable must be a method"
 
 
@@ -196,7 +196,7 @@ def _parameters(function: FunctionType) -> list[inspect.Parameter]:
 
 
 def _plain_problems(provider: type[object], methods: Iterable[str]) -> Iterator[str]:
-    """Yield the methods whose code does not run when they are called."""
+    """Yield the problem of each method whose code does not run when it is called: async, or with a ``yield``."""
     for method in methods:
         function = getattr(provider, method, None)
         if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
@@ -223,7 +223,7 @@ def _argument_problems(provider: type[object], methods: Mapping[str, str]) -> It
             and parameter.name != _NOOP
         ]
         least, most = len(required), len(parameters) - 1
-        if not least <= len(arguments.split()) <= most:
+        if not least <= len(arguments.split()) <= most:  # "context, name" are two
             yield (
                 f"{method} is called with {arguments or 'no arguments'}, but takes {least}"
                 f"{'' if least == most else f' to {most}'} argument{'' if most == 1 else 's'} beside self"

@@ -69,25 +69,27 @@ class ProviderPool:
         self.several: dict[str, Implementations] = {}
         #: Closed instance → the implementation that was chosen.
         self._chosen: dict[str, str] = {}
+        #: Instance → the range of versions of its type, and its configuration.
         self._versions: dict[str, str] = {}
         self._configs: dict[str, Mapping[str, Any]] = {}
         #: Why an instance cannot be configured.
         self._unavailable: dict[str, str] = {}
+        #: The instances that exist, configured or not.
         self._made: dict[str, Any] = {}
         #: The names of those that run in workers.
         self._isolated: set[str] = set()
-        #: The instances that are ready for every call.
+        #: Those of ``_made`` that are ready for every call.
         self._configured: dict[str, object] = {}
         #: A resource and a function may need an instance at once.
         self._lock = threading.RLock()
-        #: The contexts of pure functions.
+        #: The contexts of pure functions, also of closed instances: ``wrote_output`` asks them all.
         self._pure_contexts: list[Context] = []
         self._functions: dict[str, ProviderFunctions] = {}
         #: Cancelled instance → the lock that is held until its ``cancel`` returns.
         self._cancelling: dict[str, _thread.LockType] = {}
 
     def __enter__(self) -> Self:
-        """Have the providers cancelled with the run; return itself."""
+        """Have ``cancel`` of the providers called when the run is cancelled; return the pool."""
         self.run.on_cancel = self.cancel
         return self
 
@@ -117,7 +119,7 @@ class ProviderPool:
         return self._chosen | {instance: several.chosen for instance, several in self.several.items() if several.chosen}
 
     def suitability(self, instance: str) -> list[Suitability]:
-        """Return whether each provider is suitable here; empty for a type whose only provider always is."""
+        """Make an instance; return whether each provider is suitable, or nothing if the only one always is."""
         definition = self._definition(instance)
         self._make(instance)
         implementations = self.several.get(instance)
@@ -127,7 +129,7 @@ class ProviderPool:
             return implementations.suitability(Context(definition, self.run, answering=True))
 
     def configure(self, instance: str, config: Mapping[str, object]) -> None:
-        """Set the configuration of an instance; a different one closes the instance, to be made again."""
+        """Set the configuration of an instance and mask its secrets; a different one closes it, to be made again."""
         self._unavailable.pop(instance, None)
         if config != self._configs.get(instance):
             self._close(instance)
@@ -156,7 +158,7 @@ class ProviderPool:
         return self._configured[instance]
 
     def functions(self, instance: str) -> ProviderFunctions:
-        """Return a type's pure functions. Raise ``DefinitionError`` when the type or its provider is broken."""
+        """Return a type's pure functions; a worker is started. Raise ``DefinitionError`` where it is broken."""
         if instance not in self._functions:
             definition = self._definition(instance)
             provider_class = None if self._isolates(definition) else self._provider_class(definition)
@@ -227,7 +229,7 @@ class ProviderPool:
 
     @property
     def wrote_output(self) -> bool:
-        """Whether any pure function has logged something above the level info, or concealed a secret."""
+        """Whether any pure function has logged above the level info or concealed a secret: a cached plan would not."""
         return any(context.wrote_output for context in self._pure_contexts)
 
     def cancel(self) -> None:
@@ -290,7 +292,7 @@ class ProviderPool:
         return self.registry.implementations(definition.name, versions, load=not self._isolates(definition))
 
     def _configure(self, instance: str) -> None:
-        """Make and configure the provider of an instance once."""
+        """Make and configure the provider of an instance, unless another thread has, and add it to ``_configured``."""
         if instance in self._configured:
             return
         definition = self.functions(instance).definition
@@ -300,7 +302,7 @@ class ProviderPool:
         self._configured[instance] = provider
 
     def _make(self, instance: str) -> object:
-        """Return an instance, which may not be configured yet."""
+        """Return an instance, made at its first use, which may not be configured yet."""
         if instance not in self._made:
             definition = self._definition(instance)
             if self._isolates(definition):
@@ -309,7 +311,7 @@ class ProviderPool:
             elif not self.only and self.registry.needs_choice(definition.name, self._versions.get(instance, "")):
                 self._made[instance] = self.several[instance] = self._make_several(definition)
             else:
-                self._made[instance] = self._call_class(definition)
+                self._made[instance] = self._make_one(definition)
         return self._made[instance]
 
     def _make_isolated(self, definition: TypeDefinition) -> object:
@@ -328,7 +330,7 @@ class ProviderPool:
         return several_implementations.Implementations(
             definition,
             self._implementation_names(definition),
-            partial(self._call_class, definition),
+            partial(self._make_one, definition),
             self.required.get(instance, ""),
             lambda: self.assigned(instance),
         )
@@ -345,8 +347,8 @@ class ProviderPool:
             start = partial(process.PythonWorker, directories, trust=self.registry.trusted_directories)
         return proxy.WorkerProvider(proxy.WorkerPool(definition, self.run, start, implementation))
 
-    def _call_class(self, definition: TypeDefinition, implementation: str = "") -> object:
-        """Make a provider. Raise ``ProviderError`` if its constructor fails."""
+    def _make_one(self, definition: TypeDefinition, implementation: str = "") -> object:
+        """Make an object of a provider's class, or start an executable. Raise ``ProviderError`` where that fails."""
         provider_class = self._provider_class(definition, implementation)
         if issubclass(provider_class, ExecutableProvider):
             self._isolated.add(definition.instance)
@@ -362,7 +364,7 @@ class ProviderPool:
         return provider
 
     def _call_configure(self, instance: str, definition: TypeDefinition, provider: Any) -> None:
-        """Configure a provider with a copy of its configuration. Raise ``ProviderError``."""
+        """Configure a provider with a copy of its configuration. Raise ``ProviderError`` also where it has none."""
         if instance in self._unavailable:
             raise ProviderError(self._unavailable[instance])
         if instance not in self._configs:
@@ -455,7 +457,7 @@ class _PureCalls:
     def canonicalize(self, resources: list[Resource]) -> list[Resource]:
         """Return resources in canonical form, which share nothing with the provider.
 
-        Values that are secret only here are unwrapped and wrapped again.
+        Values that are secret only in this manifest are unwrapped for the call and wrapped again.
         """
         self._mask_secrets(resources)
         if are_flat(resources):
@@ -511,7 +513,7 @@ class _PureCalls:
             yield answers
 
     def _answers(self, question: Question) -> list[object]:
-        """Return the answers of ``insync`` for the attributes of one question."""
+        """Call ``insync`` for each attribute of one question and return the answers."""
         name, attributes, is_, should = question
         compare = self._provider().insync
         return [compare(self.context, name, attribute, is_, should) for attribute in attributes]
@@ -538,7 +540,7 @@ class _PureCalls:
         return answer if self._class is None or are_flat(answer) else list(map(copy_resource, answer))
 
     def _config_function(self, method: str) -> Callable[..., Any] | None:
-        """Return ``check_config`` or ``diff_config`` of a provider that has it."""
+        """Return ``check_config`` or ``diff_config`` of a provider, None if it has none; a worker answers for both."""
         if not self._definition.config.attributes or (self._class is not None and not hasattr(self._class, method)):
             return None
 
@@ -549,7 +551,7 @@ class _PureCalls:
         return call
 
     def _call(self, method: str, *arguments: Any) -> object:
-        """Call a method that only computes, with its secrets masked and this process protected."""
+        """Call a method that only computes, with its secrets masked and this process protected; pass on its error."""
         if self._definition.sensitive:
             self._mask.add(arguments)
         call = getattr(self._provider(), method)

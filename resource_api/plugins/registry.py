@@ -66,6 +66,7 @@ class Registry:
         self._types: dict[str, TypeDefinition] = {}
         #: Type → the classes of its providers by name, in the order of preference.
         self._providers: dict[str, Mapping[str, builtins.type[object]]] = {}
+        #: None: it was searched for, and there is none.
         self._components: dict[str, Component | None] = {}
         self._policies: list[Policy] = []
         #: Kind and name of the definitions that were loaded from a file.
@@ -77,8 +78,9 @@ class Registry:
         self._versioned: dict[tuple[str, str], Mapping[str, builtins.type[object]]] = {}
         #: The first word of the names of types → their source.
         self._families: dict[str, TypeFamily] = {}
-        self._unheard: list[str] = []
-        self._warn: Callable[[str], None] = self._unheard.append
+        #: The warnings before ``send_warnings``.
+        self._unsent_warnings: list[str] = []
+        self._warn: Callable[[str], None] = self._unsent_warnings.append
 
     @classmethod
     def from_path(
@@ -129,9 +131,9 @@ class Registry:
     def send_warnings(self, warn: Callable[[str], None]) -> None:
         """Have ``warn`` called with each warning from now on, and with those that no call received yet."""
         self._warn = warn
-        for warning in self._unheard:
+        for warning in self._unsent_warnings:
             warn(warning)
-        self._unheard.clear()
+        self._unsent_warnings.clear()
 
     def register_provider(self, name: str, provider: builtins.type[object], implementation: str = "") -> None:
         """Add a provider class of the type ``name``, one of several if it has a name of its own, ``implementation``.
@@ -222,7 +224,7 @@ class Registry:
     def provider(self, name: str, versions: str = "", implementation: str = "") -> builtins.type[object]:
         """Return a provider class of the type that ``type`` returns: the one of a name, or the preferred one.
 
-        Raise ``DefinitionError`` as ``type`` does.
+        Also for a name that no provider has. Raise ``DefinitionError`` as ``type`` does.
         """
         classes = self._provider_classes(name, versions)
         return classes.get(implementation) or next(iter(classes.values()))
@@ -258,7 +260,7 @@ class Registry:
     def attributes_of(self, name: str) -> AttributeSet | None:
         """Return the attributes of a type, or the inputs of a component; None where there is none, or it is broken.
 
-        Installed distributions are not searched.
+        Installed distributions are not searched: that takes as long as many a run.
         """
         with suppress(DefinitionError):
             if name in self._types or self._module_path.find("types", name, installed=False):
@@ -315,12 +317,12 @@ class Registry:
         """
         if directory := self._directory(name, versions):
             return [directory]
-        self.type(name)
+        self.type(name)  # loads it, so that ``_from_file`` is true of it
         provided = name not in self._providers or ("providers", name) in self._from_file
         if ("types", name) not in self._from_file or not provided:
             msg = f"type '{name}' was registered by a program; only one that is in files can run in a worker"
             raise DefinitionError(msg)
-        self._provider_files(name)
+        self._provider_files(name)  # raises where there is none
         return self._module_path.directories_of(name)
 
     def executable(self, name: str, versions: str, implementation: str) -> str:
@@ -328,6 +330,7 @@ class Registry:
 
         ``implementation`` names one of several providers.
         """
+        # Without a file, it is a class that a program has registered, as if from a ``.py``.
         path = self._module_path.providers(name, self._directory(name, versions)).get(implementation or name, ".py")
         return "" if path.endswith(".py") else self._files.provider(path, self.type(name, versions)).executable
 
@@ -343,7 +346,7 @@ class Registry:
         return self.trust.read(path)
 
     def _component_file(self, name: str) -> str | None:
-        """Find a component's file; distributions are searched only where the module path has nothing of the name."""
+        """Return a component's file, or None; distributions come last. Raise ``DefinitionError`` for a type's name."""
         if not TYPE_NAME.match(name):
             return None
         path = self._module_path.find("components", name, installed=False)
@@ -385,7 +388,10 @@ class Registry:
         return self._classes(files, definition, first=False)
 
     def _load(self, kind: str, name: str, load: Callable[[], object]) -> Any:
-        """Load files once; one that failed fails again with the same error, unless it only missed a module."""
+        """Load files and note their kind and name in ``_from_file``; callers keep the value.
+
+        A file that failed fails again with the same error, unless it missed a module: a resource may have installed it.
+        """
         error = self._broken.get((kind, name))
         if error is not None and not isinstance(error, MissingModule):
             raise error
@@ -426,13 +432,14 @@ class Registry:
             if not paths and name not in self._types:
                 raise self._unknown_type(name)
             first = self.type(name)
+            # A type that a program has registered is the first, before all files.
             later = paths[1:] if ("types", name) in self._from_file else paths
             candidates = [_TypeVersion(self._files.type(path, first=False), path.rsplit("/", 2)[0]) for path in later]
             self._versions[name, versions] = _newest([_TypeVersion(first), *candidates], versions)
         return self._versions[name, versions]
 
     def _unknown_type(self, name: str) -> UnknownType:
-        """Return the error for a type without a file: a file under another name, or a similar type."""
+        """Return the error for a type without a file, with a hint: a file under another name, or a similar type."""
         file, right = self._module_path.unread(name)
         if file.endswith(".py"):
             hint = f"{file} is not read; rename it to {right}"

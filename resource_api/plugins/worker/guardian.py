@@ -35,12 +35,14 @@ def fork(lifeline: int) -> None:
 
 def guard(lifeline: int, child: int) -> NoReturn:
     """Wait for the end of ``child`` in this process, a subreaper, and end as it does; see ``fork``."""
+    # The pipes of the worker, of which only the worker may hold ends: their closing shows that it has ended.
     os.closerange(0, lifeline)
     os.closerange(lifeline + 1, os.sysconf("SC_OPEN_MAX"))
     status = None
     while status is None:
         ended, code = os.wait()
         status = code if ended == child else None
+    # After a regular end, or once the lifeline is closed, programs that were left running go on.
     if status and not select.select([lifeline], [], [], 0)[0]:
         _end_children()
     if os.WIFSIGNALED(status):

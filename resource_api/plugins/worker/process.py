@@ -41,6 +41,7 @@ _MAX_LINE: Final = 1 << 16  # bytes of a line; a longer one is split
 _TICK: Final = 0.2  # seconds between two calls of ``check`` while waiting
 _MAX_CHUNKS: Final = 8  # more chunks than two pipes can hold
 _EXECUTION: Final = 1.0  # seconds to wait until a program is executed
+#: The code of a Python worker. Its arguments: the descriptors of ``main`` (the third is the lifeline), then options.
 _BOOT: Final = (
     "import json, sys; options = json.loads(sys.argv[5]); sys.path[:] = options['path'];"
     " from resource_api.plugins.worker import guardian; guardian.fork(int(sys.argv[3]));"
@@ -53,7 +54,7 @@ class WorkerLost(ProviderError):  # noqa: N818 - its name is a sentence
     """A worker ended, or had to be killed, before it answered: ``how``, and ``more`` details."""
 
     def __init__(self, how: str, more: str = "") -> None:
-        """Keep both; together they are the message."""
+        """Keep both: the message is ``how`` and ``more``, and callers put the method's name between them."""
         super().__init__(how + more)
         self.how = how
         self.more = more
@@ -64,9 +65,11 @@ class AssetSender:
 
     def __init__(self) -> None:
         """Begin without contents."""
+        #: The contents that the call's frames refer to, by kind and digest: the worker may open no others.
         self._contents: dict[tuple[str, str], Content] = {}
+        #: The opened contents, by the number that the worker names in its requests.
         self._readers: dict[int, _Reader] = {}
-        self._count = 0
+        self._reader_count = 0
 
     def add(self, content: Content) -> None:
         """Allow the worker to read a content."""
@@ -77,9 +80,9 @@ class AssetSender:
         return self._contents.get((word, sha256)) or unreadable_content(word, sha256, origin, source)
 
     def answer(self, request: str, body: Mapping[str, Any]) -> tuple[str, dict[str, object]]:
-        """Return the frame that answers ``open``, ``member`` or ``read``.
+        """Return kind and body of the frame that answers ``open``, ``member`` or ``read``; errors of reading too.
 
-        Raise ``LookupError`` for a content that was not added, or a reader that was not opened.
+        Raise ``LookupError`` for a content that was not added, or a reader that was not opened: the worker is killed.
         """
         try:
             value = self._open(**body) if request == "open" else self._readers[body["reader"]].next(request)
@@ -96,9 +99,9 @@ class AssetSender:
 
     def _open(self, word: str, sha256: str, limits: tuple[int, int] | None) -> int:
         """Return the number of a new reader of a content; ``limits`` are those of an archive."""
-        self._count += 1
-        self._readers[self._count] = _Reader(self._contents[word, sha256], limits)
-        return self._count
+        self._reader_count += 1
+        self._readers[self._reader_count] = _Reader(self._contents[word, sha256], limits)
+        return self._reader_count
 
 
 class _Reader:
@@ -146,6 +149,7 @@ class WorkerProcess(Process):
         ``log`` is called with each line that it writes to its standard output (1) or error (2), cut at
         no secret of ``mask``. Raise ``OSError`` if it cannot be started.
         """
+        #: The descriptor that requests are written to.
         self._requests = requests
         self._log = log
         self._lines = {STDOUT: LineSplitter(mask), STDERR: LineSplitter(mask)}
@@ -153,7 +157,9 @@ class WorkerProcess(Process):
         self._decoder = Decoder()
         self._calls = 0
         self.begin_call()
+        #: The programs that it runs, by process id: ``kill`` ends them too.
         self._programs: dict[int, process_tree.ProcessRow] = {}
+        #: Whether it has ended and its descriptors are closed: their numbers may belong to others now.
         self._closed = False
         super().__init__(invocation)
         self._poller = select.poll()
@@ -165,7 +171,7 @@ class WorkerProcess(Process):
             self._poller.register(fd, select.POLLIN)
 
     def begin_call(self) -> int:
-        """Return the number of a call that begins.
+        """Count a call that begins and return its number, which the worker's last frame must repeat.
 
         The worker may read only the assets and archives that are sent from now on.
         """
@@ -184,7 +190,7 @@ class WorkerProcess(Process):
     def interrupt(self) -> None:
         """Have ``cancel`` of its provider called, beside the call that runs; any thread may do so.
 
-        A program is told by the frame ``cancel`` within the call, or by ``close``.
+        Do nothing for a program: the frame ``cancel`` within its call, or ``close``, reports the interruption.
         """
 
     def receive(self, check: Callable[[], None] = lambda: None) -> Frame:
@@ -200,7 +206,7 @@ class WorkerProcess(Process):
                     return frame
                 self._note_program(**frame.body)
             check()
-            received = self._read(_TICK)
+            received = self._read(_TICK)  # adds to ``_frames``
             if self.has_ended():
                 # Children that it has forked may keep the pipes open and write on for ever.
                 chunks -= 1
@@ -258,7 +264,7 @@ class WorkerProcess(Process):
         self._leave()
 
     def lost(self) -> WorkerLost:
-        """Kill the programs that an ended worker left running, and return how it ended."""
+        """Log the last output of an ended worker, kill the programs that it left running, and return how it ended."""
         self.drain()
         self.kill()
         if self.exit_code == DISCONNECTED:
@@ -269,7 +275,7 @@ class WorkerProcess(Process):
         return WorkerLost(describe_exit(self.exit_code or 0), ", perhaps for want of memory" if memory else "")
 
     def _read(self, seconds: float) -> bool:
-        """Read for some seconds; return whether any bytes arrived. Raise ``WorkerLost`` for bytes that are no frame."""
+        """Read once, for some seconds at most: frames into ``_frames``, lines into the log; whether anything came."""
         ready = [fd for fd, _ in self._poller.poll(1000 * seconds) if fd != self._watch]
         for fd in ready:
             if not (data := os.read(fd, _CHUNK)):
@@ -291,13 +297,14 @@ class WorkerProcess(Process):
 
     def _note_program(self, pid: int, *, running: bool) -> None:
         """Note which programs it runs: they are killed here when it can no longer do so."""
-        row = process_tree.row(pid) if running else None
+        row = process_tree.row(pid) if running else None  # None too for one that has ended already
         if row is not None:
             self._programs[pid] = row
         else:
             self._programs.pop(pid, None)
 
     def _leave(self) -> None:
+        """Close its descriptors, and note that they are closed."""
         self._closed = True
         super()._leave()
         os.close(self._requests)
@@ -310,7 +317,8 @@ class ProgramWorker(WorkerProcess):
     """
 
     def __init__(self, path: str, log: Callable[[int, str], None], mask: Mask) -> None:
-        """Start the executable at ``path``."""
+        """Start the executable at ``path``, and a guardian of it. Raise ``OSError`` where it cannot be executed."""
+        # While this process has ``_lifeline`` open, the guardian ends the orphans of a program that crashes.
         (source, requests), (lifeline, self._lifeline) = (os.pipe2(os.O_CLOEXEC) for _ in range(2))
         guard = partial(guardian.guard, lifeline)
         invocation = Invocation(path, (), os.environ, str(Path.cwd()), stdin=source, guard=guard)
@@ -322,6 +330,7 @@ class ProgramWorker(WorkerProcess):
         finally:
             _close((source, lifeline))
         self._await_execution()
+        # Unlike a Python worker, it may print lines that are no frames: they are logged.
         self._decoder = Decoder(lambda line: self._log_lines(STDOUT, line + b"\n"))
         self.begin_call()
         self._watch_streams(self._out, {self._err: STDERR})
@@ -347,12 +356,13 @@ class ProgramWorker(WorkerProcess):
         return spawn.starter(reading=True)
 
     def _release(self) -> None:
-        """Let the guardian end nothing from now on."""
+        """Close the lifeline, once: the guardian then ends no orphans of the program."""
         if self._lifeline >= 0:
             os.close(self._lifeline)
         self._lifeline = -1
 
     def _leave(self) -> None:
+        """Close its descriptors, with the lifeline."""
         super()._leave()
         self._release()
 
@@ -365,29 +375,31 @@ class PythonWorker(WorkerProcess):
     ) -> None:
         """Start the interpreter; ``directories`` is its module path, code beneath those of ``trust`` is not checked."""
         requests, replies, lifeline, interrupts = (os.pipe2(os.O_CLOEXEC) for _ in range(4))
-        #: The ends of the pipes: requests, replies, one whose closing shows the worker that this process is gone, and
-        #: one on which a byte means that the run is interrupted.
-        self._theirs = (requests[0], replies[1], lifeline[0], interrupts[0])
-        self._ours = (replies[0], lifeline[1], interrupts[1])
-        self._interrupting = threading.Lock()
+        #: The worker's ends of the pipes: requests, replies, one whose closing shows that this process is gone, and one
+        #: on which a byte means that the run is interrupted; then ours, without that of ``requests``.
+        self._worker_ends = (requests[0], replies[1], lifeline[0], interrupts[0])
+        self._interrupts = interrupts[1]
+        self._runtime_ends = (replies[0], lifeline[1], self._interrupts)
+        #: Held while an interrupt is written or the descriptors are closed, which different threads do.
+        self._interrupt_lock = threading.Lock()
         paths = {"path": sys.path, "directories": list(directories), "trust": list(trust)}
         options = json.dumps({**paths, "core": core_dumps.callers_limit()})
         flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined] # noqa: SLF001 - as multiprocessing does
-        arguments = (*flags, "-P", "-c", _BOOT, *map(str, self._theirs), options)
+        arguments = (*flags, "-P", "-c", _BOOT, *map(str, self._worker_ends), options)
         try:
             super().__init__(Invocation(sys.executable, arguments, os.environ, os.curdir), requests[1], log, mask)
         except BaseException:
-            _close((*self._ours, requests[1]))
+            _close((*self._runtime_ends, requests[1]))
             raise
         finally:
-            _close(self._theirs)
+            _close(self._worker_ends)
         self._watch_streams(replies[0], {self._out: STDOUT, self._err: STDERR})
 
     def interrupt(self) -> None:
         """Have ``cancel`` of its provider called, beside the call that runs; any thread may do so."""
-        with self._interrupting, suppress(BrokenPipeError):
+        with self._interrupt_lock, suppress(BrokenPipeError):
             if not self._closed:
-                os.write(self._ours[2], b"!")
+                os.write(self._interrupts, b"!")
 
     def _starter(self, _invocation: Invocation) -> Callable[[Invocation, int, int, int], object]:
         return self._start
@@ -399,14 +411,15 @@ class PythonWorker(WorkerProcess):
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=err,
-            pass_fds=self._theirs,
+            pass_fds=self._worker_ends,
             start_new_session=True,
         )
 
     def _leave(self) -> None:
-        with self._interrupting:
+        """Close its descriptors; an interrupt in another thread writes before or not at all."""
+        with self._interrupt_lock:
             super()._leave()
-            _close(self._ours)
+            _close(self._runtime_ends)
 
 
 def _close(descriptors: Iterable[int]) -> None:

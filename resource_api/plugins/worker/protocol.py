@@ -127,7 +127,7 @@ def difference(fields: Mapping[str, Any]) -> Difference:
 
 
 def encode(kind: str, body: Mapping[str, object], on_content: Callable[[Content], object] = id) -> bytes:
-    """Return the bytes of a frame; ``on_content`` is called with each asset and archive in it.
+    """Return the bytes of a frame; ``on_content`` is called with each asset and archive in it (``id``: no effect).
 
     Raise ``ProviderError`` for a frame that is too large.
     """
@@ -155,11 +155,12 @@ def join(kind: str, body: Mapping[str, str]) -> bytes:
 
 
 def _json(value: object) -> str:
+    """Return a value as compact ASCII JSON. Raise ``ValueError`` for NaN and infinity, which JSON lacks."""
     return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
 
 def _framed(text: str) -> bytes:
-    """Return the lines of a frame. Raise ``ProviderError`` for one that is too large."""
+    """Return the lines of a frame, several for one longer than a line may be. Raise ``ProviderError`` if too large."""
     data = text.encode("ascii")
     if len(data) > MAX_FRAME:
         msg = f"sent more than {MAX_FRAME >> 20} MiB at once"
@@ -184,6 +185,7 @@ class Decoder:
         ``plain``: frames are JSON data, tags in them mean nothing, and ``on_other`` may get many lines at once.
         ``largest``: kind → bytes of such a frame at most.
         """
+        #: The unfinished line at the end of the bytes, and the text of a frame whose last part has not come.
         self._line = bytearray()
         self._parts = bytearray()
         self._on_other = on_other
@@ -197,6 +199,7 @@ class Decoder:
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         """Yield the frames that ``data`` completes. Raise ``ValueError`` for bytes that are no frame."""
+        # No frame is unfinished, no mark is in these bytes, and none can have begun in the line before them.
         if self._plain and not self._parts and _NAME not in data and not self._line.startswith(_NAME[:1]):
             self._pass_on_lines(data)
             return
@@ -226,7 +229,7 @@ class Decoder:
             self._line = bytearray()
 
     def _frames(self, line: bytes | bytearray) -> Iterator[Frame]:
-        """Yield the frame that a whole line completes, if it does."""
+        """Yield the frame that a whole line completes, if it does; keep a part, and pass on any other line."""
         if len(line) >= MAX_LINE or not line.startswith(_MARKS):
             self._pass_on(line)
         elif line.startswith(_MARK) and not self._parts:
@@ -321,6 +324,7 @@ class _Encoder:
 
     def mapping(self, value: Mapping[object, object]) -> object:
         """Return a mapping as it is where it holds only plain values, which nearly all do."""
+        # Keys that are no texts, or that make it look like a tagged value, are sent as a list of pairs.
         if not _TEXT.issuperset(map(type, value)) or TAG in value:
             return {TAG: "mapping", "value": [[self.encode(key), self.encode(item)] for key, item in value.items()]}
         if _PLAIN.issuperset(map(type, value.values())):
@@ -404,7 +408,7 @@ _ERRORS: Final[Mapping[str, type[BaseException]]] = {
 def encode_error(error: BaseException, mask: Callable[[str], str] = str) -> dict[str, object]:
     """Return the body of the frame for an error: its class, the nearest class that both sides have, text, fields.
 
-    A text that is too long is masked before it is cut.
+    A text that is too long is masked before it is cut: part of a secret would escape the receiver's mask.
     """
     base = next(kind for kind in type(error).__mro__ if _ERRORS.get(kind.__name__) is kind)
     try:
@@ -432,7 +436,7 @@ def decode_error(body: Mapping[str, Any]) -> BaseException:
 
 
 def decode_exception(body: Mapping[str, object]) -> Exception:
-    """Return the error of a frame as an ``Exception``; raise it if it is a ``KeyboardInterrupt``."""
+    """Return the error of a frame as an ``Exception``, for an answer of many; a ``KeyboardInterrupt`` is raised."""
     error = decode_error(body)
     if isinstance(error, KeyboardInterrupt):
         raise error

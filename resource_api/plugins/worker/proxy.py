@@ -55,6 +55,7 @@ class WorkerProvider:
     def __init__(self, workers: WorkerPool) -> None:
         """Start the first worker. Raise ``DefinitionError`` when it cannot load the type and its provider."""
         self._workers = workers
+        #: Closes the workers, once: by ``close``, or when this object is no longer used.
         self._finalizer = weakref.finalize(self, workers.close)
         workers.start_first()
         ready = workers.ready
@@ -92,7 +93,7 @@ class WorkerProvider:
         return self._workers.call(context, "import_", name, identifier)
 
     def due(self, context: Context, name: Name, should: Mapping[str, object]) -> Any:
-        """Return whether an imperative resource is due, and perhaps why."""
+        """Return whether an imperative resource is due, as a boolean or as a pair with the reason."""
         return _pair(self._workers.call(context, "due", name, should))
 
     def plan(self, context: Context, name: Name, is_: Resource | None, should: Resource) -> object:
@@ -151,7 +152,7 @@ class WorkerProvider:
         self._workers.interrupt()
 
     def begin_close(self) -> None:
-        """Ask the workers to end, and do not wait."""
+        """Ask the idle workers to end, and do not wait: those of further providers then end side by side."""
         self._workers.begin_close()
 
     def close(self) -> None:
@@ -159,7 +160,7 @@ class WorkerProvider:
         self._finalizer()
 
     def _answers(self, context: Context, method: str, calls: list[list[object]]) -> Iterator[Any]:
-        """Yield the results or errors of ``calls``, lists of arguments, all made in one call of a worker."""
+        """Yield the result or error of each of ``calls``, lists of arguments; a failed call fails for all."""
         try:
             answers = self._workers.call(context, method, calls) if calls else []
         except Exception as error:  # noqa: BLE001 - the answer to each
@@ -198,16 +199,18 @@ class WorkerPool:
         self.functions = definition.functions
         #: The configuration of the provider; None while it has none.
         self.config: Mapping[str, object] | None = None
+        #: Whether the run is interrupted: workers that are closed then call ``cancel`` first.
         self.interrupted = False
         #: The body of ``ready`` of the last worker that was started.
         self.ready: Mapping[str, Any] = {}
         #: The context of frames outside of a call.
         self.no_call = Context(definition, run, answering=True)
         self._lock = threading.Lock()
+        #: The workers without a call, and those that were asked to end.
         self._idle: list[WorkerProcess] = []
         self._closing: list[WorkerProcess] = []
         #: The number of calls that have changed something. Of each worker: the number up to which its provider's
-        #: cached data are valid; a call after other changes has the provider made anew.
+        #: cached data are valid; a call after other changes has the provider made anew. The keys are all workers alive.
         self._changes = 0
         self._seen_changes: dict[WorkerProcess, int] = {}
 
@@ -216,7 +219,10 @@ class WorkerPool:
         self._idle.append(self._start())
 
     def call(self, context: Context, method: str, *arguments: object) -> Any:
-        """Return the answer of a provider's method. Raise the method's exceptions, and ``WorkerLost``."""
+        """Return the answer of a provider's method. Raise the method's exceptions, and ``WorkerLost``.
+
+        After a timeout the worker is killed, names without a status have failed in ``context``, and None is returned.
+        """
         worker, before = self._take(), self._changes
         call = WorkerCall(self._run, context, method, self.config)
         try:
@@ -231,7 +237,7 @@ class WorkerPool:
         changed = not context.reading
         with self._lock:
             self._changes += changed
-            # The cache of this worker's provider stays valid if no other call changed anything meanwhile.
+            # The cache of this worker's provider stays valid if no other call changed anything meanwhile; -1: never.
             self._seen_changes[worker] = self._changes if self._changes == before + changed else -1
             self._idle.append(worker)
         return result(last)
@@ -262,7 +268,7 @@ class WorkerPool:
                     self._run.log.write("warning", self._definition.instance, text, self._definition.name)
 
     def _take(self) -> WorkerProcess:
-        """Return an idle worker, or a new one."""
+        """Take a worker out of the idle ones, or start one; one that ended while idle is reported and replaced."""
         with self._lock:
             worker = self._idle.pop() if self._idle else None
         if worker is not None and worker.has_ended():
@@ -275,14 +281,14 @@ class WorkerPool:
         return worker or self._start()
 
     def _discard(self, worker: WorkerProcess, context: Context) -> None:
-        """Kill a worker in the middle of a call, which may have changed something."""
+        """Kill a worker in the middle of a call, and count the call as a change, which it may have made."""
         worker.kill()
         with self._lock:
             self._changes += not context.reading
             self._seen_changes.pop(worker, None)
 
     def _start(self) -> WorkerProcess:
-        """Start a worker and wait until it has loaded its provider. Raise ``ProviderError`` or ``DefinitionError``."""
+        """Start a worker and keep its answer in ``ready``. Raise ``ProviderError``, ``DefinitionError``."""
         name = self._definition.name
         try:
             worker = self._start_process(self._log_output, self._run.log.mask)
@@ -322,7 +328,7 @@ class WorkerPool:
         return frame
 
     def _problem(self, answer: Frame) -> BaseException | None:
-        """Return why a worker that has answered ``hello`` cannot be used."""
+        """Return the error for which a worker that has answered ``hello`` cannot be used, or None."""
         if answer.kind == "raised":
             return protocol.decode_error(answer.body)
         name, definition, ready = self._definition.name, self._definition, answer.body
@@ -337,6 +343,7 @@ class WorkerPool:
         return None
 
     def _log_output(self, stream: int, line: str) -> None:
+        """Log a line of a worker's standard output (1) or error (2)."""
         self._run.log.write(_LEVELS[stream], self._definition.name, line, self._definition.name)
 
 
@@ -353,7 +360,9 @@ class WorkerCall:
         self._context = context
         self._method = method
         self._config = config
+        #: The time limit of the call, None without one.
         self._seconds = None if context.deadline is None else context.deadline - time.monotonic()
+        #: Whether the worker was asked to end the call.
         self._cancelled = False
         #: The changes of ``set``; none for another method.
         self._changes = Changes({}, lambda _name: False, lambda: False)
@@ -392,7 +401,7 @@ class WorkerCall:
             worker.assets.close()
 
     def _offer(self) -> dict[str, object]:
-        """Return the argument of ``set``: the changes as a list, and the names that the worker must leave out."""
+        """Return the argument of ``set``, the changes and the names to leave out, and note all names as begun."""
         offered = self._changes.offered
         # Until the worker reports otherwise, it may have begun with each of them.
         self._changes.begun.update(offered)
@@ -448,7 +457,7 @@ class WorkerCall:
 
     def _check_time(self, worker: WorkerProcess) -> None:
         """Ask the call to end once the run is cancelled or its time is over. Raise ``CallTimeout`` after the grace."""
-        over = self._context.deadline is not None and time.monotonic() - self._context.deadline
+        over = 0.0 if self._context.deadline is None else time.monotonic() - self._context.deadline
         if (self._run.cancelled or over > 0) and not self._cancelled:
             self._cancelled = True
             worker.send("cancel")
@@ -464,7 +473,7 @@ def result(frame: Frame) -> object:
 
 
 def apply_report(run: RunContext, context: Context, frame: Frame) -> None:
-    """Log, mask or record the report in a frame. Raise ``ValueError`` for a frame that is no report."""
+    """Log, mask, or record in ``context`` the report in a frame. Raise ``ValueError`` for a frame that is no report."""
     body = frame.body
     if frame.kind == "log":
         _log(run, context, **body)

@@ -67,21 +67,24 @@ class Connection:
     """Frames from one descriptor and to another, for the process that made it: a forked child has no connection."""
 
     def __init__(self, source: int, target: int) -> None:
-        """Take over two descriptors; executed programs do not inherit them."""
+        """Take over two descriptors, moved to high numbers: a provider may use the low ones for its own files."""
         self._source = move_descriptor(source)
         self._target = move_descriptor(target)
+        #: The process that may use the connection: a child that the provider forks neither sends nor reads.
         self._pid = os.getpid()
         self.decoder = Decoder()
+        #: The frames that were read and not received yet.
         self._frames: deque[Frame] = deque()
-        self._sending = threading.Lock()
+        #: Held while a frame is sent: threads of the provider log and report too.
+        self._send_lock = threading.Lock()
 
     def send(self, kind: str, **body: object) -> None:
-        """Send a frame. Raise ``Disconnected``, and ``ProviderError`` for one that is too large."""
+        """Send a frame; in a forked child do nothing. Raise ``Disconnected``, and ``ProviderError`` for a large one."""
         data = memoryview(encode(kind, body))
         if os.getpid() != self._pid:
             return
         try:
-            with self._sending:
+            with self._send_lock:
                 while data:
                     data = data[os.write(self._target, data) :]
         except OSError as error:
@@ -94,7 +97,7 @@ class Connection:
         return self._frames.popleft()
 
     def has_input(self) -> bool:
-        """Whether ``receive`` would return or raise at once. Raise ``Disconnected``."""
+        """Whether ``receive`` would return or raise at once; never in a forked child. Raise ``Disconnected``."""
         if os.getpid() != self._pid:
             return False
         try:
@@ -103,8 +106,8 @@ class Connection:
             raise Disconnected from error
 
     def _read(self) -> None:
-        """Read frames that have arrived. Raise ``Disconnected`` if the parent is gone or sends garbage."""
-        if os.getpid() != self._pid:  # the input is for the parent
+        """Wait for bytes and add their frames to ``_frames``. Raise ``Disconnected`` at the end and for garbage."""
+        if os.getpid() != self._pid:  # in a forked child: the input is for its parent
             raise Disconnected
         try:
             data = os.read(self._source, _CHUNK)
@@ -116,7 +119,7 @@ class Connection:
 
 
 def move_descriptor(descriptor: int) -> int:
-    """Return a duplicate with a high number that executed programs do not inherit; the original is closed."""
+    """Move a descriptor to a high number, since a provider may use low ones; executed programs do not inherit it."""
     try:
         high = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _LOWEST_DESCRIPTOR)
     except OSError:  # the limit of descriptors is lower
@@ -135,21 +138,23 @@ class WorkerRun(RunContext):
         #: Held while something is requested and the answer awaited.
         self._lock = threading.Lock()
         #: The number of the current call: a context that a thread keeps from an earlier one sends nothing.
-        self._call = 0
+        self._call_number = 0
+        #: Whether a call runs, and whether the runtime cancelled it.
         self._calling = False
         self._cancelled = False
         #: Whether the run is interrupted, and not only the current call to be ended.
         self.interrupted = False
+        #: Whether the current call has reported a failure.
         self._any_failed = False
         connection.decoder.content = _requesting_content(self.request)
         super().__init__(ForwardedLog(level, self._send_event))
         self.private = _RequestedPrivateData(self.request)
         self.log.mask = mask = _SendingMask(connection)
-        connection.decoder.on_secret = mask.arrived
+        connection.decoder.on_secret = mask.add_received
 
     @property
     def cancelled(self) -> bool:
-        """Whether the runtime cancelled the current call."""
+        """Whether the runtime cancelled the current call; frames are read to see it: during a call no others arrive."""
         if self.interrupted:
             return True
         with self._lock:
@@ -174,7 +179,7 @@ class WorkerRun(RunContext):
         reads the frames.
         """
         with self._lock:
-            self._call += 1
+            self._call_number += 1
             self._calling, self._cancelled, self._any_failed = True, False, False
         try:
             yield
@@ -184,7 +189,7 @@ class WorkerRun(RunContext):
 
     def new_outcomes(self, *arguments: object, **keywords: object) -> CallOutcomes:
         """Return outcomes that are also sent to the runtime."""
-        return _SendingOutcomes(partial(self._send_outcome, self._call), *arguments, **keywords)
+        return _SendingOutcomes(partial(self._send_outcome, self._call_number), *arguments, **keywords)
 
     def blocked(self, name: Name) -> bool:
         """Request whether a prerequisite of a name has failed; while nothing has failed in this call, none can have."""
@@ -204,8 +209,8 @@ class WorkerRun(RunContext):
         return answer.body["value"]
 
     def _send_outcome(self, call: int, kind: str, **body: object) -> None:
-        """Send a report, unless the call with this number has ended."""
-        if self._calling and call == self._call:
+        """Send a report, unless the call with this number has ended; note a failure for ``blocked``."""
+        if self._calling and call == self._call_number:
             self._any_failed = self._any_failed or body.get("status") == "failed"
             self._connection.send(kind, **body)
 
@@ -263,8 +268,8 @@ class _SendingMask(Mask):
             super().add(value)
             self._connection.send("conceal", value=value)
 
-    def arrived(self, secret: object) -> None:
-        """Add a secret that the runtime has sent."""
+    def add_received(self, secret: object) -> None:
+        """Add a secret that the runtime has sent, and do not send it back."""
         super().add(secret)
 
 
@@ -294,18 +299,19 @@ class _RequestedBytes(io.RawIOBase):
 
     def __init__(self, read: Callable[[], bytes | None]) -> None:
         self._read_chunk = read
-        self._rest = b""
+        #: The end of the last chunk, for which the caller's buffer had no room.
+        self._remaining = b""
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Copy the rest of the last chunk, or the beginning of the next."""
-        if not self._rest:
-            self._rest = self._read_chunk() or b""
-        piece = self._rest[: len(buffer)]
+        """Copy the remaining bytes of the last chunk, or the next one's first; return their count, 0 at the end."""
+        if not self._remaining:
+            self._remaining = self._read_chunk() or b""
+        piece = self._remaining[: len(buffer)]
         buffer[: len(piece)] = piece
-        self._rest = self._rest[len(piece) :]
+        self._remaining = self._remaining[len(piece) :]
         return len(piece)
 
 
@@ -318,7 +324,7 @@ _BATCHED: Final = frozenset({"validate", "insync"})
 
 
 #: The members of a call that are known in this version of the protocol, beside its id.
-_CALL: Final = frozenset({"method", "arguments", "terms", "bound", "fresh", "config"})
+_CALL_MEMBERS: Final = frozenset({"method", "arguments", "terms", "bound", "fresh", "config"})
 
 
 def main(descriptors: Sequence[int], directories: Sequence[str], trust: Sequence[str], core: int | None) -> None:
@@ -339,7 +345,7 @@ def main(descriptors: Sequence[int], directories: Sequence[str], trust: Sequence
 
 
 def serve_standard_streams(directories: Sequence[str]) -> None:
-    """Serve a provider as a program does: frames on standard input and output; prints go to standard error."""
+    """Serve a provider as a program does: frames on standard input and output; prints, no frames, on standard error."""
     requests, replies = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
@@ -363,16 +369,17 @@ def _serve(requests: int, replies: int, registry: Registry, interrupts: int | No
             _thread.start_new_thread(server.await_interrupt, (interrupts,))
         server.serve()
     except Disconnected:
-        os._exit(DISCONNECTED)
+        os._exit(DISCONNECTED)  # at once: threads of the provider may run on for ever
 
 
 def _end_with_runtime(lifeline: int) -> None:
     """Have the kernel kill this process, whatever it does, when the runtime's end of the pipe is closed."""
     lifeline = move_descriptor(lifeline)
+    # O_ASYNC sends the signal F_SETSIG to the process F_SETOWN as soon as the descriptor is readable, fcntl(2).
     fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
     fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
-    if select.select([lifeline], [], [], 0)[0]:
+    if select.select([lifeline], [], [], 0)[0]:  # it was closed before
         os._exit(DISCONNECTED)
 
 
@@ -388,6 +395,7 @@ class _Server:
         self._registry = registry
         self._providers = ProviderPool(registry, self._run)
         self._providers.only = hello["implementation"]
+        #: A child that the provider forks has another: it must not answer.
         self._pid = os.getpid()
         process.set_listener(lambda pid, *, running: connection.send("program", pid=pid, running=running))
         if hello["level"] == "debug":
@@ -406,7 +414,7 @@ class _Server:
             return
         while (frame := self._connection.receive()).kind != "close":
             if frame.kind == "call":
-                members = {name: value for name, value in frame.body.items() if name in _CALL}
+                members = {name: value for name, value in frame.body.items() if name in _CALL_MEMBERS}
                 self._answer("done", partial(self._call, **members), id=frame.body["id"])
         self._answer("closed", lambda: self._close(interrupted=frame.body.get("interrupted", False)))
 
@@ -438,7 +446,7 @@ class _Server:
                 body = make_body()
             finally:
                 if os.getpid() != self._pid:
-                    os._exit(70)
+                    os._exit(70)  # a child that the provider forked must not answer: EX_SOFTWARE, sysexits.h
                 for stream in (sys.stdout, sys.stderr):
                     with suppress(OSError, ValueError):
                         stream.flush()
@@ -463,8 +471,9 @@ class _Server:
     ) -> Mapping[str, object]:
         """Call the provider and return the body of the answer.
 
-        ``terms`` are those of the context, ``bound`` are fields of the log; ``fresh`` has the provider made anew.
-        Without a ``config``, one that needs it can answer pure methods only.
+        ``terms`` are those of the context, ``bound`` are fields of the log; ``fresh`` has the provider made anew,
+        because a call in another worker has changed something. Without a ``config``, one that needs it can answer pure
+        methods only.
         """
         with self._run.call():
             if fresh:
