@@ -42,6 +42,7 @@ class Events:
         self._is_shown = is_shown
         self._log = log
         self._listener = listener
+        #: The indexes of entries whose start was sent.
         self._started: set[int] = set()
         #: Level and reason → the count of operations that failed or were skipped for it.
         self._reasons: Counter[tuple[str, str]] = Counter()
@@ -87,7 +88,7 @@ class Events:
         )
 
     def log_reason(self, level: str, run: OperationRun, reason: str, **fields: Any) -> None:
-        """Log the reason for which an operation was not done, unless a brief log repeats it; ``log_more`` counts."""
+        """Log the reason for which an operation was not done; a brief log has at most 20 lines of one."""
         self._reasons[level, reason] += 1
         if self._reasons[level, reason] <= _NAMED or not self._log.is_brief:
             text = run.step.entry.declaration.located(reason) if level == "err" else reason

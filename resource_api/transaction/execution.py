@@ -97,6 +97,7 @@ class Execution:
         planned = any(run.step.acts for run in segment)
         if not self._in_order or planned or self._snapshot.is_fresh(definition, names):
             return []
+        # Operations that wait for a failure, here by the growing set, will be skipped: they need no reading.
         ahead, failures = [], set(self._results.failures)
         for number in range(segment[-1].number + 1, len(self._plan.operations)):
             operation = self._plan.operations[number]
@@ -117,13 +118,13 @@ class Execution:
             operation = self.reevaluation.late_removal(run)
             if operation is not None and not self._transaction.halted([run]):
                 removal = type(run)(operation)
-                removal.is_, run.is_ = run.is_, None
+                removal.is_, run.is_ = run.is_, None  # the operation itself then creates the resource
                 self._carry_out([removal])
             if operation is not None and (halted := self._transaction.halted([run])):
                 self._results.skip(run, halted)
 
     def _begin_one(self, operation: Operation) -> OperationRun | None:
-        """Return the run of an operation, or None if the operation failed in the plan or is skipped."""
+        """Return the run of an operation, or None after ending it: it failed in the plan, is skipped or not needed."""
         run = OperationRun(operation) if operation.step.entry.meta.retry is None else RetriedRun(operation)
         if run.step.entry.meta.on_failure and not self._is_needed(run):
             self._results.not_needed(run)
@@ -173,7 +174,7 @@ class Execution:
 
     @contextmanager
     def _cancel_when_stopped(self, runs: Sequence[OperationRun]) -> Iterator[None]:
-        """Cancel the run at an exception that is no ``Exception``, and end the operations that it interrupted."""
+        """Turn an interrupt or ``CallStopped`` into ``stopped``; cancel the run and end the interrupted operations."""
         try:
             yield
         except (CallStopped, KeyboardInterrupt) as error:

@@ -118,6 +118,7 @@ class Schedule:
         waits = {number: set(prerequisites) for number, prerequisites in plan.waits.items()}
         for number, handled in handled_operations(plan.operations, plan.catalog.on_failure).items():
             waits.setdefault(number, set()).update(handled)
+        #: Operation → those that wait for it.
         self._dependents = reverse(waits)
         #: By number, the count of operations that it still waits for.
         self._waits_for = [len(waits.get(operation.number, ())) for operation in plan.operations]
@@ -129,6 +130,8 @@ class Schedule:
         #: have not.
         self._begins = plan.stage_begins
         self._not_ended = list(self._begins)
+        #: Operations that wait only for the stage before theirs. An operation is in ``_ready``, ``_deferred`` or here,
+        #: or in none of them, and never in two.
         self._late: list[int] = []
         #: Below this number, every operation that acts has ended.
         self._ended_below = 0
@@ -146,7 +149,7 @@ class Schedule:
         return len(self.ended) < len(self._plan.operations)
 
     def take(self) -> list[Operation]:
-        """Return the first segment of the plan that may begin now, or an empty list."""
+        """Return the first segment of the plan that may begin now, which counts as running, or an empty list."""
         operations = self._plan.operations
         free = [
             (ready[0], instance)
@@ -162,7 +165,7 @@ class Schedule:
         return segment
 
     def end(self, operations: Iterable[Operation]) -> None:
-        """Record that operations have ended, successfully or not."""
+        """Record that operations have ended, successfully or not, and make those ready that waited only for them."""
         for operation in operations:
             self.ended.add(operation.number)
             self.running.discard(operation.number)
@@ -180,7 +183,7 @@ class Schedule:
                 self._release(number)
 
     def _release(self, number: int) -> None:
-        """Make an operation ready if it waits for nothing."""
+        """If an operation waits for no relationship, make it ready, or let it wait for its stage or its turn."""
         if self._waits_for[number] or number in self.running or number in self.ended:
             return
         step = self._plan.operations[number].step
@@ -196,6 +199,7 @@ class Schedule:
         return not any(pending for begin, pending in zip(self._begins, self._not_ended, strict=True) if number >= begin)
 
     def _make_ready(self, number: int) -> None:
+        """Let ``take`` return an operation."""
         heappush(self._ready.setdefault(self._plan.operations[number].definition.instance, []), number)
 
     def _all_before_ended(self, number: int) -> bool:
@@ -209,7 +213,7 @@ class Schedule:
         return True
 
     def _segment(self, instance: str) -> list[Operation]:
-        """Take the ready operations of a provider instance, and their only dependents, as far as they share a call."""
+        """Take from ``_ready`` the operations of an instance that share a call, and those that wait only for them."""
         segment, waiting, later = SegmentBuilder(self._plan, self._begins), self._ready.pop(instance), []
         waits_inside: dict[int, int] = {}
         while waiting and not segment.closed:

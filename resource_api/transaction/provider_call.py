@@ -76,7 +76,7 @@ class ProviderCaller:
         return bool(self._held)
 
     def log_held(self, confirmed: Collection[Name]) -> None:
-        """Show the lines that waited: successes as far as they are about ``confirmed`` names, and the failures."""
+        """Show the lines that waited, once: successes as far as they are about ``confirmed`` names, and failures."""
         for show_line in self._held:
             show_line(confirmed)
         self._held.clear()
@@ -181,7 +181,7 @@ class ProviderCaller:
 
 
 def _count_tries(runs: Sequence[OperationRun], reached: Collection[Name]) -> None:
-    """Count a call as a try of the names that it reached; of all names if it reached none (contract §10.8)."""
+    """Add one to ``tries`` of the names that a call reached; of all names if it reached none (contract §10.8)."""
     for run in runs:
         if isinstance(run, RetriedRun) and (run.name in reached or not reached):
             run.tries += 1
@@ -211,7 +211,9 @@ def _hidden(run: OperationRun, write_only: Collection[str]) -> list[str]:
 
 def _store_reports(runs: Sequence[OperationRun], context: Context) -> None:
     """Give each operation the result that the provider reported for its resource in this call."""
-    for run in runs if context.outcomes else ():
+    if not context.outcomes:
+        return  # nothing was reported: nearly every call
+    for run in runs:
         if outcome := context.outcomes.get(run.name):
             error = outcome.reason if outcome.status == "failed" else ""
             run.result = CallResult(outcome.status, error, tuple(outcome.attributes), tainted=outcome.tainted)
@@ -260,8 +262,9 @@ class RunningCall:
     @property
     def _names(self) -> Sequence[Name]:
         """The names that the call has reached: those of the open logging context, or of the iteration, or all."""
-        for opened in self._context.open_contexts[-1:]:
-            return opened.names
+        # The call may close the context at any time, in another thread: a slice cannot fail.
+        for innermost in self._context.open_contexts[-1:]:
+            return innermost.names
         current = self._changes.current if self._changes is not None else None
         return [run.name for run in self.runs] if current is None else [current]
 
@@ -315,6 +318,7 @@ class Prerequisites:
         self._runs = runs
         self._fail_fast = fail_fast
         self._failures = failures
+        #: The numbers of operations found blocked since the last ``take_freed``.
         self._blocked: set[int] = set()
         self._waits = waits if all(run.acts for run in runs) else self._through_unchanged(waits)
 
@@ -329,7 +333,7 @@ class Prerequisites:
     def blocked(self, name: Name, context: Context | None = None) -> bool:
         """Return whether a prerequisite of ``name`` has failed; ``context`` is that of the running call, or None.
 
-        Ask for the names of a call in dependency order.
+        Ask for the names of a call in dependency order: a name found blocked is noted and blocks those after it.
         """
         if context is not None and not (self._failures or context.outcomes.any_failed):
             return False
@@ -344,14 +348,14 @@ class Prerequisites:
         """Return whether no further operation of this segment begins, because one failed with ``--fail-fast``."""
         return self._fail_fast and any(run.failing and not run.is_to_repeat for run in self._runs)
 
-    def freed(self) -> list[OperationRun]:
-        """Return the operations that calls have left out and whose prerequisites have succeeded since."""
+    def take_freed(self) -> list[OperationRun]:
+        """Return the operations that calls have left out and whose prerequisites have succeeded since, each once."""
         omitted = [run for run in self._runs if run.number in self._blocked]
         self._blocked.clear()
         return [run for run in omitted if run.started and not (run.finished or self.blocked(run.name))]
 
     def _is_blocked(self, run: OperationRun, context: Context | None) -> bool:
-        """Return whether a failure before an operation blocks it, also one within the same call of ``set``."""
+        """Return whether a failure before an operation blocks it, also one within the same call; note it if so."""
         for number in self._waits.get(run.number, ()):
             failed = number in self._failures or number in self._blocked
             prerequisite = self._by_number.get(number)

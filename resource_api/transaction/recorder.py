@@ -56,10 +56,11 @@ class Recorder:
         self._plan = plan
         self._run_id = run_id
         self._records = records or Records(plan)
+        #: The intents that a run left which was cut: their resources were in doubt.
         self._intents = plan.prior.state.intents
         #: The count of unchanged operations that have been compared with state.
         self._compared_count = 0
-        #: The state after the last commit of this run.
+        #: The state after the last commit of this run, None before the first: ``finish`` finds unused instances in it.
         self._state: StackState | None = None
 
     @cached_property
@@ -86,7 +87,7 @@ class Recorder:
         """The records of resources that are imported and replaced, as they are before that."""
         plan = self._plan
         if len(plan.operations) == len(plan.steps):
-            return {}  # nothing is replaced
+            return {}  # nothing is replaced: a replacement has two operations
         imported, blocked = {}, plan.blocked
         for operation in plan.operations:
             step, index = operation.step, operation.step.entry.index
@@ -97,12 +98,12 @@ class Recorder:
                 imported[record.key] = record._replace(status="partial")
         return imported
 
-    def configured(self, record: Record) -> None:
+    def write_instance(self, record: Record) -> None:
         """Write the configuration of a provider instance, before it creates anything."""
         self._commit(Commit([record]))
 
-    def intend(self, runs: Iterable[OperationRun]) -> None:
-        """Write durably the resources that are about to be changed."""
+    def write_intents(self, runs: Iterable[OperationRun]) -> None:
+        """Write durably the resources that are about to be changed: after a crash they are in doubt."""
         if self._store is not None:
             self._store.record_intents(self._name, [self._intent(run) for run in runs])
 
@@ -125,8 +126,8 @@ class Recorder:
             changed_at=run.changed_at,
         )
 
-    def refreshed(self, runs: Sequence[OperationRun]) -> None:
-        """Write that the refreshes owed to resources succeeded."""
+    def write_refreshes(self, runs: Sequence[OperationRun]) -> None:
+        """Write that the refreshes owed to resources succeeded: no later run owes them."""
         if runs:
             self._commit(Commit(paid=[run.step.entry.key for run in runs]))
 
@@ -141,7 +142,7 @@ class Recorder:
         ended = [run for run in runs if run.status is Status.SUCCEEDED or (run.finished and run.started)]
         if self._store is None or not ended:
             return
-        unchanged = self._next_unchanged(results)
+        unchanged = self._take_unchanged(results)
         put = self._tainted_dependents(ended, results) + self._records.differing(unchanged)
         drop = self._vanished(unchanged)
         ended = [run for run in ended if not run.result.read_error]
@@ -165,8 +166,8 @@ class Recorder:
         drop = [key for key in drop if key in self._plan.prior.state.records]
         self._commit(Commit(put=put, drop=drop, resolved=resolved, owed=owed))
 
-    def _next_unchanged(self, results: Results) -> Sequence[OperationRun]:
-        """Return the unchanged operations that were not compared with state yet."""
+    def _take_unchanged(self, results: Results) -> Sequence[OperationRun]:
+        """Return the unchanged operations since the last call, and count them as compared with state."""
         start, self._compared_count = self._compared_count, len(results.unchanged_runs)
         return results.unchanged_runs[start:]
 
@@ -192,7 +193,7 @@ class Recorder:
         return None if old is None else old._replace(is_=None, status="pending")
 
     def _predecessor_to_delete(self, run: OperationRun, old: Record) -> Record:
-        """Return the record of a replaced resource that still exists, for its deletion."""
+        """Return the record of a replaced resource that still exists, for its deletion, under an unused title."""
         lifecycle = old.lifecycle._replace(retain=run.step.entry.meta.lifecycle.retain)
         (renamed,) = former_names.with_unique_titles([old], self._used_references)
         self._used_references.add(renamed.reference)
@@ -208,7 +209,8 @@ class Recorder:
     def finish(self, results: Results, outputs: Mapping[str, object] | None) -> int:
         """Write the unchanged resources that differ from state, and ``outputs``, which stay as recorded if None.
 
-        Return the number of changed outputs. Nothing is written if everything is as recorded.
+        Return the number of changed outputs. Nothing is written if everything is as recorded. Provider instances that
+        no resource uses any more are dropped in a second commit: the first one shows which.
         """
         if self._store is None:
             return 0
@@ -217,9 +219,10 @@ class Recorder:
             left_out = {*plan.in_sync, *plan.catalog.on_failure}
             unchanged = [OperationRun(o) for o in plan.operations if o.step.entry.index not in left_out]
         else:
-            unchanged = [*self._next_unchanged(results), *results.refreshed_runs]
+            unchanged = [*self._take_unchanged(results), *results.refreshed_runs]
         sealed = seal_secrets(outputs, state.salt) if outputs is not None else None
         changes = self._output_changes(outputs)
+        # A state that is encrypted by now holds outputs of which only digests were recorded.
         new_outputs = changes or (state.encrypted and count_digests(sealed) < count_digests(state.outputs))
         commit = Commit(
             self._records.differing(unchanged),
@@ -264,7 +267,10 @@ class Recorder:
         return [new for old, new in zip(undeclared, renamed, strict=True) if new != old]
 
     def _commit(self, commit: Commit) -> None:
-        """Write a commit, unless it is empty or nothing is to be written, and keep the state after it."""
+        """Write a commit that changes state or resolves intents, and keep the new state in ``_state``.
+
+        Do nothing for an empty commit, and in a run without a store.
+        """
         if self._store is not None and (commit.resolved or commit.changes_state):
             self._state = self._store.commit(self._name, commit)
 

@@ -62,7 +62,8 @@ class Records:
     def record(self, run: OperationRun, *, plain: bool = False) -> Record | None:
         """Return the record of an operation's resource, or None if it has none and needs none.
 
-        ``plain``: none of its values is secret, unknown or nested (``are_plain``).
+        ``plain``: none of its values is secret, unknown or nested (``are_plain``). An operation whose resource existed
+        before us and is recorded for the first time is added to ``adopted``.
         """
         entry, plan = run.step.entry, self._plan
         definition = entry.definition
@@ -73,10 +74,11 @@ class Records:
         if failed and before is None and not (exists(run.is_) or unconfirmed or was_run):
             return None
         if run.status is Status.SKIPPED and run.is_ == run.step.is_:
+            # Nothing was done: the record stays, but a replacement whose reason passes with this run must not be lost.
             return before._replace(status="tainted") if before and has_transient_reason(run.step) else before
         inputs, should, is_ = plain_values(run) if plain else sealed_values(run, plan.prior.state.salt, failed=failed)
         if failed and before is not None and not (run.action in CREATING and (exists(run.is_) or unconfirmed)):
-            should = before.should
+            should = before.should  # of a failed change the former declaration stays: the next run makes it again
         owned = self._is_owned(run, before)
         private = self._private_data(entry, before) if self._private.stored or before is not None else None
         if failed and before is None and not (owned or private) and run.has_no_effect:
@@ -192,7 +194,7 @@ def _failed_status(run: OperationRun, before: Record | None) -> str:
 
 
 def _was_run(run: OperationRun) -> bool:
-    """Return whether an imperative resource was run; its provider may report that a refresh did nothing."""
+    """Return whether an imperative resource was run: called, and not reported as unchanged after a refresh."""
     imperative = "imperative" in run.step.definition.features
     return imperative and bool(run.started) and run.result.reported != "unchanged"
 

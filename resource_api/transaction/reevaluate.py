@@ -64,6 +64,7 @@ class Reevaluation:
         self._runs: dict[int, OperationRun] = {}
         #: Entry's index → the decision about a conditional replacement, while operations are decided.
         self._present_decisions: dict[int, Decision] = {}
+        #: Returns the present value of an expression, from the resources and functions of this run.
         self.resolve = plan.catalog.scope.resolver(self._of_resource, self._invoke)
 
     def add(self, run: OperationRun) -> None:
@@ -72,7 +73,7 @@ class Reevaluation:
             self._runs[run.step.entry.index] = run
 
     def decide(self, runs: Sequence[OperationRun], ahead: Sequence[Name] = ()) -> None:
-        """Decide operations of one type again, with the present values and rows.
+        """Decide operations of one type again, with the present values and rows; those that cannot be decided fail.
 
         The names ``ahead``, of later operations, are read in the same ``get``.
         """
@@ -116,7 +117,7 @@ class Reevaluation:
                 self._results.not_needed(run)
 
     def _is_still_purged(self, run: OperationRun) -> bool:
-        """Return whether a listed resource still goes, or the record of one that has gone."""
+        """Return whether a listed resource is still to be deleted, or the record of one that is gone already."""
         if not exists(run.is_):
             return run.step.record is not None
         try:
@@ -173,10 +174,10 @@ class Reevaluation:
         return not (run.removal or step.deferred or step.entry.pending or "plan" in step.definition.features)
 
     def _configure(self, runs: Sequence[OperationRun]) -> bool:
-        """Configure a provider instance that waits for values of resources; return whether it can be called."""
+        """Configure and record a provider instance that waits for values; return False if it and ``runs`` failed."""
         configured = self._deferred.configure(runs[0].definition.instance, self.resolve)
         if configured.record is not None:
-            self._transaction.recorder.configured(configured.record)
+            self._transaction.recorder.write_instance(configured.record)
         for run in runs if configured.failure else ():
             # Under noop a configuration may stay unknown; then the planned action is shown.
             if not (configured.later and run.step.noop):
@@ -186,7 +187,7 @@ class Reevaluation:
     # Values that were unknown in the plan
 
     def _fill_in_unknowns(self, runs: Sequence[OperationRun]) -> list[OperationRun]:
-        """Return the operations whose values are known now; in a noop run an unknown value stays unknown."""
+        """Give operations the values that are known now, and return those that have neither failed nor stay unknown."""
         known_runs = []
         for run in runs:
             if self._plan.options.noop and run.step.unknown:
@@ -211,7 +212,10 @@ class Reevaluation:
         return not problem
 
     def _values_of_unmade(self, run: OperationRun) -> tuple[Mapping[str, Any], str]:
-        """Return the declared values of a resource whose provider could not be created in the plan, and the problem."""
+        """Return the declared values of a resource whose provider could not be created in the plan, and the problem.
+
+        Only its provider can tell its canonical name: the operation is renamed where that differs.
+        """
         try:
             functions = self._providers.declared(run.step.entry.instance)
         except DefinitionError as error:
@@ -258,7 +262,7 @@ class Reevaluation:
         return unknowns.complete_should(entry, values, self._providers.functions(entry.instance))
 
     def _of_resource(self, path: ExpressionPath) -> Any:
-        """Return the value at a path into a resource. Raises ``ValueError`` if there is none."""
+        """Return the value at a path into a resource: as changed by this run, else as read. Raises ``ValueError``."""
         assert isinstance(path.root, Reference)
         entry = self._plan.catalog.find(path.root)
         assert entry is not None
@@ -302,6 +306,7 @@ class Reevaluation:
             run.should = step.entry.should
         decision = decide(step.entry, run.is_, run.should, functions, inputs)
         if step.action is Action.REPLACE and decision.action is Action.CREATE:
+            # Its removal has been carried out: what is created now is the second half of the replacement.
             decision = step.decision._replace(differences=decision.differences, predicted=decision.predicted)
         if refusal := self._refusal(run, decision):
             run.decision = step.decision
@@ -328,9 +333,10 @@ class Reevaluation:
         return step._replace(corrective=corrective)
 
     def _decide_removal(self, removal: OperationRun) -> None:
-        """Keep a resource whose replacement is not needed, is forbidden, or could not be completed.
+        """End the removal of a resource whose replacement is not needed, is forbidden, or could not be completed.
 
-        It could not be where the replacement of another resource in its group, or of a requirement, is forbidden.
+        It could not be where the replacement of another resource in its group, or of a requirement, is forbidden. Any
+        other removal goes on.
         """
         step, index = removal.step, removal.step.entry.index
         if step.decision.conditional or self._trigger_unchanged(step):
@@ -344,10 +350,10 @@ class Reevaluation:
         elif step.action is not Action.REPLACE or step.noop or step.create_first:
             return
         requirements = [member for member in self._requirements.get(index, ()) if not self._step(member).noop]
-        if cause := next(filter(None, map(self._forbidding, (index, *requirements))), ""):
+        if cause := next(filter(None, map(self._forbidden_in_group, (index, *requirements))), ""):
             self._results.skip(removal, f"skipped because {cause} failed", cause)
 
-    def _forbidding(self, index: int) -> str:
+    def _forbidden_in_group(self, index: int) -> str:
         """Return the reference of a resource of the same group whose replacement is forbidden, or an empty text."""
         for member in self._groups.get(index, ()):
             step = self._step(member)
@@ -375,7 +381,7 @@ class Reevaluation:
         return self._plan.operations[self._results.operations_of[index][0]].step
 
     def _present_decision(self, step: Step) -> Decision:
-        """Return the decision about a conditional replacement by the present values, the same for its whole group."""
+        """Return the decision about a conditional replacement, made once for all operations that are decided together."""
         index = step.entry.index
         if index not in self._present_decisions:
             self._present_decisions[index] = self._decide_by_present_values(step)
@@ -402,7 +408,7 @@ class Reevaluation:
         return any(map(self._results.has_changed, indexes)) or any(map(self._is_removed, indexes))
 
     def _is_lost(self, index: int) -> bool:
-        """Return whether a resource is deleted, or about to be, to be replaced, and not created yet."""
+        """Return whether a resource is or will be deleted for its replacement, not created yet: without values."""
         return not (index in self._runs and self._runs[index].finished) and self._is_removed(index)
 
     def _is_removed(self, index: int) -> bool:
@@ -489,7 +495,7 @@ class Reevaluation:
         return self._plan.may_change()
 
     def _ask_due(self, run: OperationRun) -> None:
-        """Ask whether an imperative resource is due."""
+        """Ask whether an imperative resource is due, and decide its operation: run, refreshed only, or unchanged."""
         entry = run.step.entry
         if entry.meta.lifecycle.external:
             self._results.unchanged(run)

@@ -146,7 +146,7 @@ class Results:
         self.unchanged_runs.append(run)
 
     def not_needed(self, run: OperationRun) -> None:
-        """End an operation for a failure that has not come: it counts as nothing."""
+        """End an operation that is not needed, as for a failure that has not come: it counts as nothing."""
         self._end(run, Status.UNCHANGED)
 
     def complete(self, run: OperationRun) -> None:
@@ -155,7 +155,7 @@ class Results:
         self.succeed(run, run.decision.action)
 
     def succeed(self, run: OperationRun, action: Action) -> None:
-        """Report that ``action`` was done, or under noop would be; of a replacement only its second half."""
+        """End an operation and report that ``action`` was done, or would be; of a replacement only its second half."""
         noop = run.step.noop
         run.status = Status.SUCCEEDED
         if run.started:
@@ -171,7 +171,7 @@ class Results:
             self.changed.add(run.number)
 
     def fail(self, run: OperationRun, error: str, *, action: Action | None = None, logged: bool = False) -> None:
-        """End an operation as failed; ``action`` defaults to the decided one; ``logged``: already logged."""
+        """End an operation as failed, which blocks those that wait for it; ``logged``: the error was logged before."""
         self._end(run, Status.FAILED)
         if not (run.step.noop or run.operation.step.error):
             self.failed_entries.add(run.step.entry.index)

@@ -71,7 +71,7 @@ class Retry:
             self._transaction.run.log.write("warning", definition.name, f"set raised: {reason(error)}", definition.name)
 
     def _try_again(self, run: OperationRun, error: Exception, *, alone: bool) -> None:
-        """Call ``set`` for one operation of a call that raised ``error``; ``alone``: it was the only one."""
+        """Call ``set`` for one operation of a call that raised ``error``; if it was ``alone``, only keep the error."""
         if self._caller.interrupted(run):
             self._results.skip(run, INTERRUPTED)
             return
@@ -88,7 +88,7 @@ class Retry:
         self._set(run)
 
     def _set(self, run: OperationRun) -> None:
-        """Call ``set`` for one operation, and keep its error."""
+        """Call ``set`` for one operation; its error is in ``result`` unless the provider reported a status."""
         changes = {run.name: self._change_from_now(run)}
         error = self._caller.set([run], changes)
         self._transaction.snapshot.changed()
@@ -183,7 +183,7 @@ class Retry:
             self._read_results([run])
         else:
             run.result = NO_RESULT
-        if (freed := self._prerequisites.freed()) and not self._is_halted(freed):
+        if (freed := self._prerequisites.take_freed()) and not self._is_halted(freed):
             self._call_freed(freed)
 
     def _call_freed(self, runs: Sequence[OperationRun]) -> None:

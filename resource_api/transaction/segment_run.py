@@ -68,13 +68,13 @@ class SegmentRun:
         called, started, changed_at = [], time.monotonic(), self._verification.time_of_change()
         for run in runs:
             # A creation always needs a call; asking first costs much with ten thousand of them.
-            if run.decision.action is Action.CREATE or not self._ended_without_call(run):
+            if run.decision.action is Action.CREATE or not self._end_without_call(run):
                 run.started, run.changed_at = started, changed_at
                 self._events.step_started(run.step)
                 called.append(run)
         if called:
             self._events.log_start(called)
-            self._transaction.recorder.intend(called)
+            self._transaction.recorder.write_intents(called)
             try:
                 self._set(called)
                 self._read_results(called)
@@ -106,8 +106,8 @@ class SegmentRun:
     def _commit(self, runs: Sequence[OperationRun]) -> None:
         self._transaction.recorder.commit_results(runs, self._results, self._transaction.refreshes.owed(runs))
 
-    def _ended_without_call(self, run: OperationRun) -> bool:
-        """End an operation that needs no call: read, import, forget, or the removal of a resource that is gone."""
+    def _end_without_call(self, run: OperationRun) -> bool:
+        """End an operation that needs no call and return True: read, import, forget, or of a resource that is gone."""
         action = run.decision.action
         if run.step.entry.index in self._transaction.plan.prior.orphans and not exists(run.is_):
             self._results.succeed(run, Action.FORGET)
@@ -146,7 +146,7 @@ class SegmentRun:
                 self._results.fail(run, run.result.error or text, logged=logged)
 
     def _report_noop(self, runs: Sequence[OperationRun]) -> None:
-        """Report the planned action of each operation that has not failed."""
+        """End each operation that has not failed, and report its planned action."""
         with self._transaction.run.log.buffered():
             for run in runs:
                 if run.finished:
@@ -265,7 +265,7 @@ class SegmentRun:
     # Refreshing
 
     def _refresh(self, runs: Sequence[OperationRun]) -> None:
-        """Call ``refresh`` once for the resources that a change notified."""
+        """Call ``refresh`` once for the resources that a change notified, and end the other operations as unchanged."""
         notified = []
         for run in runs:
             if not run.removal and self._transaction.refreshes.sources(run):
@@ -282,7 +282,7 @@ class SegmentRun:
                 self._call_refresh(notified)
 
     def _call_refresh(self, notified: Sequence[OperationRun]) -> None:
-        """Call ``refresh`` and end the operations."""
+        """Call ``refresh``, repeat it as ``retry`` says, end the operations, and record the successful ones."""
         for run in notified:
             run.started = run.started or time.monotonic()
             if isinstance(run, RetriedRun):
@@ -301,7 +301,7 @@ class SegmentRun:
             if any(run.is_to_repeat for run in notified):
                 self._retry.repeat_refresh(notified)
         finally:
-            self._transaction.recorder.refreshed([run for run in notified if self._end_refreshed(run)])
+            self._transaction.recorder.write_refreshes([run for run in notified if self._end_refreshed(run)])
 
     def _set_refresh_errors(self, runs: Sequence[OperationRun], error: Exception | None) -> None:
         """Set the exception of ``refresh``, if any, as the error of each operation without a reported status."""

@@ -92,6 +92,7 @@ def split_calls(
     runs: Sequence[OperationRun], waits: Mapping[int, Sequence[int]], count: int
 ) -> list[list[OperationRun]]:
     """Split operations into up to ``count`` calls of about equal size; those that wait for each other stay together."""
+    # Each set of them, the largest first, goes to the call that is the smallest so far.
     chains = _chains(runs, waits)
     calls: list[list[OperationRun]] = [[] for _ in range(min(count, len(chains)))]
     sizes = [(0, index) for index in range(len(calls))]
@@ -106,6 +107,7 @@ def split_calls(
 
 def _chains(runs: Sequence[OperationRun], waits: Mapping[int, Sequence[int]]) -> list[list[OperationRun]]:
     """Return the disjoint sets of operations that wait for each other, each in its order, the largest first."""
+    # A union-find structure: every number of a set leads over ``parents`` to the same root.
     parents: dict[int, int] = {}
 
     def root(number: int) -> int:

@@ -103,7 +103,10 @@ class SideEffectCheck:
         return {name: change for name, change in changes.items() if name not in refused} if refused else changes
 
     def _judge(self, runs: Sequence[OperationRun], changes: Mapping[Name, Change]) -> Collection[Name]:
-        """Ask about changes until none is refused; return the names of those that may be made."""
+        """Ask about changes until none is refused, as fewer may have other effects; return the names that remain.
+
+        The effects are kept in the operations and logged; the operations of refused changes have failed.
+        """
         while changes:
             judged = [run for run in runs if run.name in changes]
             effects = ask(judged, changes, self._providers)
@@ -151,6 +154,7 @@ def with_side_effects(plan: ExecutionPlan, providers: ProviderPool) -> tuple[Exe
     """
     rule, blocked = SideEffectRule(plan, providers.functions), plan.blocked
     steps: dict[int, Step] = {}
+    # The resources that the segments before delete themselves: their removal is no side effect of a later one.
     gone: set[RecordKey] = set()
     refusals: list[Refusal] = []
     for operations in in_order(plan):
@@ -206,6 +210,7 @@ def _effects(
         try:
             effects |= ask(batch, {run.name: run.change() for run in batch}, providers)
         except Exception as error:  # noqa: BLE001 - contained: it is asked again at the turn, and an error then counts
+            # It is split only if the limit allows both halves, besides the calls that wait.
             middle = len(batch) // 2 if questions + len(waiting) + 2 <= _MOST_QUESTIONS else 0
             if middle:
                 waiting += [batch[:middle], batch[middle:]]
@@ -225,6 +230,7 @@ def _smallest(refusals: Sequence[Refusal]) -> Sequence[Refusal]:
 
 
 def _log_unknown(runs: Sequence[OperationRun], error: Exception, providers: ProviderPool) -> None:
+    """Log that the side effects of a call are not known: an error of ours as info, any other as a warning."""
     definition, level = runs[0].definition, "info" if isinstance(error, ResourceAPIError) else "warning"
     text = f"cannot tell yet what else its changes do: {reason(error)}"
     providers.run.log.write(level, definition.name, text, definition.name)
@@ -263,7 +269,7 @@ class SideEffectRule:
         """
         entries = list(self._concerned(step, effect))
         orphans = self._plan.prior.orphans
-        way_out = f"to leave {step.reference} as it is, take its declaration away and list it under 'removed:'"
+        advice = f"to leave {step.reference} as it is, take its declaration away and list it under 'removed:'"
         for entry in entries:
             if entry.index not in orphans and self._contradicts(step, entry, effect):
                 value = "as present" if effect.removes else "otherwise"
@@ -271,12 +277,12 @@ class SideEffectRule:
                 declared = position.after(f"{entry.reference} declares {value}")
                 if effect.asked:
                     return f"would {effect.action} {effect}, which {declared}"
-                return f"would also {effect.action} {effect}, which {declared}; {way_out}"
+                return f"would also {effect.action} {effect}, which {declared}; {advice}"
         if not effect.removes or effect.asked or step.entry.index not in orphans or self._came_with(effect, entries):
             return ""
         recorded = not self.keys(step, effect).isdisjoint(self._plan.prior.state.records)
         reason = "which this run is not to delete" if recorded else "which is not ours"
-        return f"would also {effect.action} {effect}, {reason}; {way_out}"
+        return f"would also {effect.action} {effect}, {reason}; {advice}"
 
     def keys(self, step: Step, effect: SideEffect) -> set[RecordKey]:
         """Return the identities of the resource that a side effect concerns.
@@ -352,7 +358,7 @@ class SideEffectRule:
         if planned is not None and entry.index > step.entry.index and _would_restore(planned, state):
             return False
         if not exists(should):
-            return "ensure" in state
+            return "ensure" in state  # it would be present again, and is declared absent
         after = {name: _with_same_change(should.get(name), is_.get(name), value) for name, value in state.items()}
         try:
             differences = compare(entry, {**is_, **after}, should, self._functions(entry.instance))

@@ -43,7 +43,7 @@ class StepPositions:
         if not positions or not positions[0]:
             return ""
         first, last, count = positions[0], positions[-1], len(self._positions)
-        is_range = last - first == len(positions) - 1 > 0
+        is_range = last - first == len(positions) - 1 > 0  # without gaps, and more than one
         return f"{first}-{last}/{count}" if is_range else f"{first}/{count}"
 
 

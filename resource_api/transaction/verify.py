@@ -65,7 +65,7 @@ class Verification:
                 self._snapshot.read_again(self._definition, [run.name])
 
     def compare(self, runs: Iterable[OperationRun]) -> None:
-        """Store the rows of the operations whose requested state is there; imperative ones cannot be read."""
+        """Replace ``rows`` by those of the operations whose requested state is there; imperative ones have none."""
         instance = self._definition.instance
         unreadable = self._imperative or self._snapshot.failure(instance)
         self.rows = {} if unreadable else _verified(runs, self._snapshot.rows(instance), self._functions)
@@ -75,7 +75,7 @@ class Verification:
         return self._snapshot.observation(self._definition.instance, run.name)
 
     def take_observation(self, run: OperationRun) -> None:
-        """Give an operation the last observation of its resource; of an imperative one the values of its run."""
+        """Set ``is_`` and ``result`` of an operation by the last observation, of an imperative one by its run."""
         if self._imperative:
             if self._definition.read_only and run.result.reported not in {None, "failed"}:
                 run.is_ = self._snapshot.values_of_run(self._definition, run.name).row
@@ -143,7 +143,7 @@ class Verification:
         return datetime.now(UTC).isoformat(timespec="milliseconds") if may_lag else ""
 
     def is_unseen_creation(self, run: OperationRun) -> bool:
-        """Return whether an operation creates a resource that is not visible."""
+        """Return whether an operation created a resource, without an error, that reading does not show."""
         creates = run.decision.action in CREATING and not run.removal and exists(run.should)
         if self._imperative or not creates or run.result.error:
             return False

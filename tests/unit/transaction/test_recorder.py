@@ -19,7 +19,7 @@ _ROW: Final = {"name": "a", "ensure": "present", "size": 1}
 def _set(table: Table, recorder: Recorder) -> OperationRun:
     """Carry out the first operation as far as its provider's call."""
     run = table.runs[0]
-    recorder.intend([run])
+    recorder.write_intents([run])
     run.started = 1.0
     return run
 
@@ -90,5 +90,5 @@ def test_without_a_store_nothing_is_written() -> None:
     recorder.begin()
     table.results.complete(run)
     recorder.commit_results([run], table.results, {})
-    recorder.refreshed([run])
+    recorder.write_refreshes([run])
     recorder.finish(table.results, {})
