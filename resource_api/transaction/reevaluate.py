@@ -381,7 +381,7 @@ class Reevaluation:
         return self._plan.operations[self._results.operations_of[index][0]].step
 
     def _present_decision(self, step: Step) -> Decision:
-        """Return the decision about a conditional replacement, made once for all operations that are decided together."""
+        """Return the decision about a conditional replacement, made once for the operations decided together."""
         index = step.entry.index
         if index not in self._present_decisions:
             self._present_decisions[index] = self._decide_by_present_values(step)
