@@ -227,7 +227,10 @@ class AsyncsshTransport:
         return list(map(copy, self._identities[path]))
 
     def _settings(self, seconds: float, known_hosts: object, refused_keys: list[str]) -> dict[str, object]:
-        """Return the arguments that override the configuration; ``refused_keys`` receives fingerprints."""
+        """Return the arguments that override the configuration: a host gets nothing but its job, and asks nothing.
+
+        ``refused_keys`` receives the fingerprints of refused host keys.
+        """
         return {
             "client_factory": partial(self._client, refused_keys),
             "known_hosts": known_hosts,

@@ -140,7 +140,7 @@ def _parts(name: str) -> tuple[str, ...]:
 
 
 def _fold_at(rows: dict[tuple[str, ...], int], position: int) -> dict[tuple[str, ...], int]:
-    """Merge rows that differ only at ``position`` into one, with the lowest of their indices."""
+    """Merge rows that differ only at ``position`` into one, with a range there and the lowest of their indices."""
     alike: dict[tuple[str, ...], dict[str, int]] = {}
     for row, index in rows.items():
         alike.setdefault((*row[:position], *row[position + 1 :]), {})[row[position]] = index

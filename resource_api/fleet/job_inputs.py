@@ -223,7 +223,7 @@ class HostInputs:
         return {name: value for name, value in resolved.items() if name in merged}  # the host adds its defaults
 
     def _value(self, host: str, name: str, value: LocatedValue, problems: dict[Problem, None]) -> object:
-        """Return the value of an input, read once from its source; report problems at its place."""
+        """Return the value of an input, read once from its source; add problems with its position to ``problems``."""
         source = source_of(value.value, value.directory, host)
         if source is None:
             if name in self._sensitive and not value.file.endswith(AGE):

@@ -282,7 +282,7 @@ class _HostResult:
         )
 
     def _store(self, document: Mapping[str, object]) -> None:
-        """Store a document of an answer, and add it to both digests; the answer of a command that reads as printed."""
+        """Add a document to both digests, the answer of a command that reads as printed; store it if there is room."""
         exact, text = self._texts(document)
         literal, nameless = exact, text
         if self._printed is not None and document["type"] == "result":

@@ -329,7 +329,7 @@ def _temporary() -> str:
 
 
 def _unreachable_error(host: Host, output: str) -> HostUnreachable:
-    """Return the error for the output of ``ssh`` that did not connect."""
+    """Return the error for the output of an ``ssh`` that did not connect: its most precise line, and a remedy."""
     lines = _lines(output)
     meaningful = [line for line in lines if not _VAGUE_LINES.fullmatch(line)] or lines
     last = meaningful[-1] if meaningful else "ssh has ended and said nothing"

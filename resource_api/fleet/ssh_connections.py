@@ -320,7 +320,7 @@ def connection_limit(connections: int, transports: Collection[str]) -> int:
 
 
 async def _read_errors(process: RemoteProcess, stream: _HostStream, launch: Launch) -> None:
-    """Read a host's standard error until it ends."""
+    """Read a host's standard error until it ends, and answer prompts in it; close the process after a problem."""
     with suppress(ConnectionLost):
         while not launch.problem:
             data = await process.read_error()

@@ -97,7 +97,10 @@ class PluginAddress(NamedTuple):
         return self._encrypted(connection) if self.certificate else connection
 
     def _encrypted(self, connection: socket.socket) -> socket.socket:
-        """Encrypt a connection to the one certificate that the handshake named, whatever its key and its chain."""
+        """Return an encrypted connection to the program with the handshake's certificate, whatever its key and chain.
+
+        Raise ``CallError`` for another certificate.
+        """
         import ssl  # programs on Linux listen on private sockets
 
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

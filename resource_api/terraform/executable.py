@@ -18,7 +18,7 @@ class ProgramError(ResourceAPIError):
     """A program that cannot be used; ``key`` is the key of the provider that it is about."""
 
     def __init__(self, message: str, key: str = "source") -> None:
-        """Keep both."""
+        """Keep the message and the key, for the position of the error in the manifest."""
         super().__init__(message)
         self.key = key
 

@@ -154,7 +154,7 @@ class Family:
         return values
 
     def provider(self, name: str) -> type[BaseProvider]:
-        """Return the provider class of a type."""
+        """Return the provider class of a type, made for it: of resources, or with one method for each function."""
         configurable = (Configurable,) if self.config_fields else ()
         if name != self.name:
             return type("Provider", (*configurable, Resources), {"family": self, "type_name": name})

@@ -99,7 +99,7 @@ class CarrierCompliance:
         documents = self.run(trial, _THREE)
         steps = [(step["type"], step["reference"]) for step in documents if step["type"].startswith("step_")]
         assert [reference for kind, reference in steps if kind == "step_end"] == [
-            f"Effect[{trial.place('web1')}/{name}]" for name in _THREE
+            f"Effect[{trial.directory_of('web1')}/{name}]" for name in _THREE
         ]
         assert Counter(steps).most_common(1)[0][1] == 1
         assert documents[0]["type"] == "hello"
@@ -109,7 +109,7 @@ class CarrierCompliance:
     def test_hosts_go_on_side_by_side(self, trial: Trial) -> None:
         """One that waits for another one ends, because that one ends meanwhile."""
         with self.opened(trial.payloads) as connections:
-            effect = f"{trial.place('web2')}/a"
+            effect = f"{trial.directory_of('web2')}/a"
             connections.start(self.host("web1"), trial.job({"a": {"wait": effect}}))
             connections.start(self.host("web2"), trial.job({"a": {}}, host="web2"))
             documents = self.events(connections, ["web1", "web2"])
@@ -136,7 +136,7 @@ class CarrierCompliance:
 
     def test_a_host_that_lies_fails_alone(self, trial: Trial) -> None:
         """Another one, which has its end later, ends well."""
-        go = f"{trial.place('web2')}/go"
+        go = f"{trial.directory_of('web2')}/go"
         with self.opened(trial.payloads) as connections:
             connections.start(self.host("web1"), trial.job({"a": {"raw": _LIES["no frame"]}}))
             connections.start(self.host("web2"), trial.job({"a": {"wait": go}}, host="web2"))
@@ -160,8 +160,8 @@ class CarrierCompliance:
 
     def test_an_interrupt_ends_the_run_after_its_segment(self, trial: Trial) -> None:
         """The current change ends, the rest is skipped, events of both arrive, and the code is an interrupt's."""
-        go = f"{trial.place('web1')}/go"
-        resources = {"a": {"wait": go}, "b": {"require": f"Effect[{trial.place('web1')}/a]"}}
+        go = f"{trial.directory_of('web1')}/go"
+        resources = {"a": {"wait": go}, "b": {"require": f"Effect[{trial.directory_of('web1')}/a]"}}
         with self.opened(trial.payloads) as connections:
             connections.start(self.host("web1"), trial.job(resources))
             self.await_event(connections, "step_start")
@@ -175,7 +175,7 @@ class CarrierCompliance:
 
     def test_an_abandoned_run_ends_by_itself(self, trial: Trial) -> None:
         """Its end arrives at once, in doubt; everything is done once, and the next run changes nothing."""
-        go = f"{trial.place('web1')}/go"
+        go = f"{trial.directory_of('web1')}/go"
         with self.opened(trial.payloads) as connections:
             connections.start(self.host("web1"), trial.job({"a": {"wait": go}, "b": {}}))
             self.await_event(connections, "step_start")
@@ -236,7 +236,7 @@ class CarrierCompliance:
 
     def test_a_job_that_was_killed_is_resolved_by_itself(self, trial: Trial) -> None:
         """Killed between two effects and delivered again, it does the rest; delivered once more, nothing."""
-        go = f"{trial.place('web1')}/go"
+        go = f"{trial.directory_of('web1')}/go"
         job = trial.job({"a": {}, "b": {"wait": go}}, lock_timeout=_PATIENCE)
         with self.opened(trial.payloads) as connections:
             connections.start(self.host("web1"), job)
@@ -254,7 +254,7 @@ class CarrierCompliance:
 
     def test_nothing_comes_after_close(self, trial: Trial) -> None:
         """Runs that are under way when the connections are closed end by themselves."""
-        go = f"{trial.place('web1')}/go"
+        go = f"{trial.directory_of('web1')}/go"
         with self.opened(trial.payloads) as connections:
             connections.start(self.host("web1"), trial.job({"a": {"wait": go}}))
             self.await_event(connections, "step_start")
@@ -352,7 +352,7 @@ class Trial(NamedTuple):
         **options: object,
     ) -> HostJob:
         """Return a job for resources ``NAME`` of the type ``effect`` in a directory of the host's own."""
-        directory = self.place(host)
+        directory = self.directory_of(host)
         Path(directory).mkdir(exist_ok=True)
         declared = {f"Effect[{directory}/{name}]": dict(body) for name, body in resources.items()}
         document = read_mapping({"project": "trial", "resources": declared}, "trial.yaml")
@@ -367,15 +367,15 @@ class Trial(NamedTuple):
         )
         return with_id(job)
 
-    def place(self, host: str) -> str:
+    def directory_of(self, host: str) -> str:
         """Return the directory of a host: its files, its state, its effects."""
         return f"{self.directory}/{host}"
 
     def effects(self, host: str) -> list[str]:
         """Return the effects on a host, as ``NAME present``, in their order."""
-        record = Path(self.place(host), ".effects")
+        record = Path(self.directory_of(host), ".effects")
         lines = record.read_text(encoding="utf-8").splitlines() if record.exists() else []
-        return [line.removeprefix(f"{self.place(host)}/") for line in lines]
+        return [line.removeprefix(f"{self.directory_of(host)}/") for line in lines]
 
 
 def trial(directory: Path, cache: Path) -> Trial:

@@ -76,7 +76,7 @@ class Rounds:
             assert ended == "ended 0", (number, kind, ended)
             effects = Counter(self.trial.effects("web1"))
             assert all(count == 1 for count in effects.values()), (number, kind, effects.most_common(3))
-            path = self.trial.place("web1")
+            path = self.trial.directory_of("web1")
             assert [name for name in names if not Path(path, name).exists()] == [], (number, kind)
 
     def _start(self, names: list[str]) -> Controller:

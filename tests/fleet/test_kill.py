@@ -79,7 +79,7 @@ def check(trial: Trial, cache: str, job: HostJob) -> None:
     assert run_to_end(trial, cache, job)["code"] == 0
     later = trial.job(RESOURCES, run="2", lock_timeout=60.0)
     assert run_to_end(trial, cache, later)["code"] == 0
-    path = Path(trial.place("web1"))
+    path = Path(trial.directory_of("web1"))
     assert all((path / name).exists() for name in RESOURCES)
     effects = trial.effects("web1")
     assert len(effects) == len(set(effects)), effects

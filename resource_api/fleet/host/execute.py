@@ -189,7 +189,7 @@ class HostRun:
         return resource_selection.find_type(self.runtime, name)
 
     def select(self, definition: TypeDefinition) -> SelectedProvider | None:
-        """Return the configured provider that the job names, or None. Raise ``UsageError``."""
+        """Return the configured provider that the job names, or None. Raise ``UsageError``, also for ``--config``."""
         if self.options.get("config"):
             msg = (
                 "--config cannot be given to other hosts; declare the provider in a manifest, and name it with"
