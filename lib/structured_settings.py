@@ -71,7 +71,8 @@ class SettingsProvider(BaseProvider):
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Refuse keys that lead too deep, and numbers that equal nothing or cannot be written in every format."""
         yield from validate_cmd.problems("validate_cmd", should.get("validate_cmd"))
-        if len(parse_key_path(should.get("key") or "")) > DEEPEST_KEY:
+        key = should.get("key")
+        if isinstance(key, str) and len(parse_key_path(key)) > DEEPEST_KEY:
             yield Problem("key", f"key must not have more than {DEEPEST_KEY} parts")
         numbers = (leaf for leaf in _leaves(reveal(should.get("value"))) if isinstance(leaf, float))
         if not all(map(math.isfinite, numbers)):

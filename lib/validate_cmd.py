@@ -26,8 +26,8 @@ def words(command: str | Sequence[str]) -> list[str]:
 
 
 def problems(attribute: str, command: Any) -> Iterator[Problem]:
-    """Yield the mistakes in a declared command."""
-    if command is None:
+    """Yield the mistakes in a declared command; none while a part of it is not known."""
+    if not (isinstance(command, str) or (isinstance(command, list) and all(isinstance(word, str) for word in command))):
         return
     try:
         argv = words(command)

@@ -51,8 +51,10 @@ class Provider(BaseProvider):
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Refuse entries that are part of the mode, or declared twice, and a declaration without any other."""
-        if should.get("ensure") != "absent" and should.get("permission"):
-            yield from (Problem("permission", text) for text in problems(should["permission"]))
+        declared = should.get("permission")
+        is_known = isinstance(declared, list) and all(isinstance(entry, str) for entry in declared)
+        if should.get("ensure") != "absent" and declared and is_known:
+            yield from (Problem("permission", text) for text in problems(declared))
 
     def insync(
         self, _context: Context, name: str, attribute: str, _is: Mapping[str, Any], should: Mapping[str, Any]

@@ -48,7 +48,7 @@ class Provider(BaseProvider):
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Refuse capabilities that the kernel cannot store."""
-        if should.get("ensure") != "absent" and should.get("capability") is not None:
+        if should.get("ensure") != "absent" and isinstance(should.get("capability"), str):
             yield from (Problem("capability", text) for text in problems(should["capability"]))
 
     def insync(

@@ -45,7 +45,7 @@ class Provider(BaseProvider):
         yield from validate_cmd.problems("validate_cmd", should.get("validate_cmd"))
         yield from shown_by_mode(should.get("mode"), secret_attributes(should, *MADE_OF))
         path, source = should.get("path"), should.get("source")
-        paths = [] if source is None or isinstance(source, str) else source
+        paths = source if isinstance(source, list) else []
         if path in paths or (isinstance(source, str) and source == str(path).rpartition("/")[0]):
             yield Problem("source", "the file would be one of its own fragments")
         if paths and should.get("matches") is not None:

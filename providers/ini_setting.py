@@ -66,7 +66,8 @@ class Provider(BaseProvider):
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Refuse a check that cannot be run, and a value of which the program of the file would read a part only."""
         yield from validate_cmd.problems("validate_cmd", should.get("validate_cmd"))
-        syntax, value = ini_lines.syntax(should.get("path", "")), should.get("value")
+        path, value = should.get("path"), should.get("value")
+        syntax = ini_lines.syntax(path) if isinstance(path, str) else UNKNOWN
         if isinstance(value, str) and (start := syntax.comment_start(value)) < len(value):
             mark = value[start:].lstrip()[:1]
             advice = "; put the value in double quotes" if syntax.comment[1] else ""

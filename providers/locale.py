@@ -35,14 +35,16 @@ class Provider(BaseProvider):
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
         """Write UTF-8 as /etc/locale.gen does."""
         for resource in resources:
-            resource["name"] = _canonical(resource["name"])
+            if "name" in resource:
+                resource["name"] = _canonical(resource["name"])
             if resource.get("charset") is not None:
                 resource["charset"] = _canonical_charset(resource["charset"])
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Refuse a locale without a character set."""
-        if should.get("ensure") != "absent" and _charset(should["name"], should) is None:
+        name = should.get("name")
+        if should.get("ensure") != "absent" and isinstance(name, str) and _charset(name, should) is None:
             yield Problem("charset", "charset is needed where the name has none")
 
     def insync(

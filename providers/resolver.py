@@ -36,7 +36,8 @@ class Provider(BaseProvider):
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Yield a problem for each invalid address."""
-        for text in should.get("nameservers") or ():
+        addresses = should.get("nameservers")
+        for text in addresses if isinstance(addresses, list) else ():
             if isinstance(text, str) and not _address(text):
                 yield Problem("nameservers", f"nameservers: '{text}' is not an IPv4 or IPv6 address")
 

@@ -31,7 +31,8 @@ class Provider(BaseProvider):
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
         """Remove needless slashes and dots from paths; sort names, each with its kind."""
         for resource in resources:
-            resource["path"] = files.canonical_path(resource["path"])
+            if "path" in resource:
+                resource["path"] = files.canonical_path(resource["path"])
             for attribute in ("alt_names", "extended_key_usage"):
                 if resource.get(attribute) is not None:
                     names = map(_alt_name, resource[attribute]) if attribute == "alt_names" else resource[attribute]

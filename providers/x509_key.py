@@ -28,7 +28,8 @@ class Provider(BaseProvider):
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
         """Remove needless slashes and dots from paths."""
         for resource in resources:
-            resource["path"] = files.canonical_path(resource["path"])
+            if "path" in resource:
+                resource["path"] = files.canonical_path(resource["path"])
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:

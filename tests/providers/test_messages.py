@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +14,8 @@ from tests.providers.applied import REGISTRY, reason, run
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from resource_api import TypeDefinition
 
 KEY = "AAAAC3NzaC1lZDI1NTE5AAAAIEn4yLhvJ5wlrUxLbBVFG2GmBJp0mRPd8Z5S4e3nHj9K"
 TYPES: dict[str, dict[str, Any]] = {
@@ -114,6 +117,22 @@ def refusal(resources: dict[str, Any]) -> str:
     except ManifestError as error:
         return str(error)
     return ""
+
+
+@pytest.mark.parametrize("definition", [REGISTRY.type(name) for name in REGISTRY.names()], ids=repr)
+def test_a_value_that_is_not_known_yet_is_tolerated(definition: TypeDefinition) -> None:
+    """Of any attribute, whole or in a list, and beside values of the attributes that most types have."""
+    later, failures = "${Ansible_module[later].result.value}", []
+    common = {name: "/a" for name in ("path", "value", "content", "section") if name in definition.attributes}
+    settable = [name for name, attribute in definition.attributes.items() if attribute.kind != "read_only"]
+    for name, value, declared in product(settable, (later, ["/a", later]), ({}, common)):
+        body = dict.fromkeys(definition.namevars, "/a") | declared | {definition.spelling(name): value}
+        resources = {"Ansible_module[later]": {"module": "ping"}, f"{definition.name.capitalize()}[/a]": body}
+        try:
+            Runtime(REGISTRY).validate({"resources": resources})
+        except ManifestError as error:
+            failures += [problem.text for problem in error.problems if "failed: " in problem.text]
+    assert failures == []
 
 
 @pytest.mark.parametrize("title", ["?", "a b c d e f g h", "/a"])
