@@ -126,7 +126,10 @@ class Snapshot:
         return self._instances[instance].failure if instance in self._instances else ""
 
     def observation(self, instance: str, name: Name) -> Observation:
-        """Return the last observation of a resource; the failure of its whole instance is also its own."""
+        """Return the last observation of a resource, absent if it was not read; check its row if that was put off.
+
+        The failure of its whole instance is also its own.
+        """
         rows = self._instances.get(instance)
         if rows is None:
             return ABSENT
@@ -135,7 +138,9 @@ class Snapshot:
         if name in rows.unchecked:
             self._check(instance, rows, [name])
         row = rows.checked.get(name)
-        return ABSENT if row is None else Observation(None, row) if isinstance(row, str) else Observation(row)
+        if row is None:
+            return ABSENT
+        return Observation(None, row) if isinstance(row, str) else Observation(row)
 
     def rows(self, instance: str) -> Mapping[Name, CheckedRow]:
         """Return every checked row of an instance, None for a missing resource, a text for a failure."""
@@ -172,7 +177,7 @@ class Snapshot:
             self._reject(definition, rows, request, error)
 
     def read_again(self, definition: TypeDefinition, names: Collection[Name]) -> None:
-        """Read ``names`` once more, although nothing was changed since they were read.
+        """Read ``names`` once more, although nothing was changed since they were read: a change may be seen late.
 
         All others stay as they were seen: another path of the same service may show them as they were before.
         """
