@@ -163,7 +163,7 @@ def _creation_reasons(record: Record | None) -> Sequence[str]:
 
 
 def _decide_deletion(entry: Entry, is_: Resource, should: Resource, inputs: DecisionInputs) -> Decision:
-    """Decide about a resource that exists and is declared absent: delete it unless that is ignored or refused."""
+    """Decide about a resource that exists and is declared absent: delete it unless ignored, protected or retained."""
     if "ensure" in entry.meta.lifecycle.ignore_changes:
         return SAME
     differences = (Difference("ensure", ensure_of(is_), should["ensure"]),)

@@ -134,7 +134,7 @@ def _removed_last(step: Step) -> bool:
 
 
 def _after_hosts(nodes: Sequence[_Node], edges: list[Edge]) -> list[Edge]:
-    """Let a removal wait for the removal of its ``deleted_with``.
+    """Return the edges, changed so that a removal waits for the removal of its ``deleted_with``.
 
     Its dependents wait for its predecessors instead, because it disappears with its host.
     """
@@ -217,7 +217,7 @@ class _Edges:
         return _requirements(index, self._requires, self._present)
 
     def _before_removals(self) -> Iterator[Edge]:
-        """Remove an old resource only after the requirements of its new one, except for those that need the removal."""
+        """Yield the edges that remove an old resource after the requirements of its new one that do not need that."""
         puts, removals = self._puts, self._removals
         replaced = {i for i, number in removals.items() if i in puts and not self._nodes[number].step.create_first}
         after_removal = graph.descendants(replaced, self._after)
@@ -235,7 +235,7 @@ class _Edges:
                     yield Edge(puts[before], removals[index], automatic=True)
 
     def _before_decision(self, member: int, index: int) -> Iterator[Edge]:
-        """Remove a resource only after all that the group of a conditional replacement depends on: it is decided then.
+        """Yield the edges that remove a resource after all requirements of a conditional group: it is decided then.
 
         The resource is of the group, or requires it.
         """
@@ -246,7 +246,7 @@ class _Edges:
                 yield Edge(self._puts[before], self._removals[index], automatic=True)
 
     def _by_dependents(self) -> Iterator[Edge]:
-        """Remove a resource only after its dependents, by record or catalog, are removed or changed."""
+        """Yield the edges that remove a resource after its dependents, by record or catalog, are removed or changed."""
         puts, removals = self._puts, self._removals
         by_reference: dict[str, int] = {}
         for index, number in removals.items():
@@ -269,7 +269,7 @@ class _Edges:
         yield from self._before_replaced()
 
     def _before_replaced(self) -> Iterator[Edge]:
-        """Remove a resource replaced in an earlier run after the changes of its possible users: users of its successor.
+        """Yield the edges that remove a resource replaced in an earlier run after the changes of its successor's users.
 
         Its record does not name its successor, which is one of its type that is replaced create_first.
         """

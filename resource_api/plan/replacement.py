@@ -342,7 +342,7 @@ def _is_replaceable(entry: Entry) -> bool:
 
 
 def conditional_groups(steps: Iterable[Step]) -> Mapping[int, Mapping[int, Collection[int]]]:
-    """Return entry → its group, the conditional replacements of which all are carried out that are needed, or none.
+    """Return entry → its group of conditional replacements: if one turns out to be forbidden, none is carried out.
 
     A group is entry → its sources, which are removed after it: it was created from them, or it is ``deleted_with`` them
     and must not be deleted.
@@ -489,7 +489,7 @@ def _replaced_sources(instance: ProviderInstance, catalog: Catalog, replaced: di
 
 
 def _hosted(source: Step, catalog: Catalog, prior: Prior) -> set[RecordKey]:
-    """Return the keys of the recorded resources that are gone with the source."""
+    """Return the keys of the recorded resources that are ``deleted_with`` the source: they are gone with it."""
     return {
         record.key
         for index, record in prior.records.items()

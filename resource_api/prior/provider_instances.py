@@ -208,7 +208,7 @@ class _Matcher:
 
     def _keep_older(self, before: Record, cause: str) -> None:
         """Keep a recorded instance and its resources as an older one; ``cause``: why the resources are replaced."""
-        numbers = {name.partition(_OLDER)[2] for name in self.recorded}
+        numbers = {name.partition(_OLDER)[2] for name in self.recorded}  # in use
         number = next(number for number in range(1, len(numbers) + 2) if str(number) not in numbers)
         type_name, provider = split_instance(before.name)
         older = f"{type_name}@{provider or type_name}{_OLDER}{number}"

@@ -81,7 +81,7 @@ class ManifestCompiler:
         *,
         from_file: bool = False,
     ) -> Catalog:
-        """Return the catalog of a manifest, with a warning for each file that others can write to.
+        """Return the catalog of a manifest, with warnings of files that others can write, or read secrets in.
 
         ``from_file``: a manifest that has been read is from a file. Raise ``ManifestError``, and ``UntrustedCode`` for
         a Python manifest that others can write to.
@@ -168,8 +168,8 @@ class ManifestCompiler:
     ) -> Manifest:
         """Return a manifest with the included files whose conditions hold. Raise ``ManifestError``."""
 
-        def judge(partly: Manifest, when: object) -> str:
-            """Return why the condition of an include does not hold, or ""."""
+        def reason_to_leave_out(partly: Manifest, when: object) -> str:
+            """Return why an include is left out, or "". Where inputs are wrong or missing, raise if ``complete``."""
             scope, definitions = self._scope(partly, inputs, providers)
             diagnostics = Diagnostics(partly, [*partly.problems, *scope.problems])
             if partly.values:
@@ -184,7 +184,7 @@ class ManifestCompiler:
                 return str(error)
 
         assert manifest.with_includes is not None
-        whole = manifest.with_includes(judge)
+        whole = manifest.with_includes(reason_to_leave_out)
         for name in inputs.keys() - whole.inputs.keys() if whole.skipped_includes else ():
             self._log.write("debug", "", f"the input '{name}' is ignored: no file that is included declares it")
         return whole._replace(path=manifest.path)

@@ -57,7 +57,10 @@ class PolicyEvaluator:
         self._sent: set[Problem] = set()
 
     def check_catalog(self, catalog: Catalog, prior: Prior, selected: set[int] | None) -> Prior:
-        """Check every selected resource whose values are known; return ``prior`` with the errors of forbidden ones."""
+        """Check every selected resource whose values are known; return ``prior`` with the errors of forbidden ones.
+
+        Keeps the stack and the manifest of the run for the other checks.
+        """
         self._urn = prior.urn
         self._manifest = catalog.manifest
         errors = dict(prior.errors)

@@ -227,7 +227,7 @@ def _is_new(state: StackState) -> bool:
 
 
 def _log_new(plan: ExecutionPlan, own_stack: StackName, other_stacks: Sequence[StackName], log: Log) -> None:
-    """Log that a stack is new, whose name may be misspelt."""
+    """Log that a stack is new, whose name may be misspelt, unless a file of inputs beside the manifest has its name."""
     path = plan.catalog.manifest.path
     described = _described_stacks(path)
     if own_stack.stack in described or (path and not os.path.exists(path)):

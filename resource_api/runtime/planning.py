@@ -273,7 +273,7 @@ def planned(
 
 
 def _recorded_in_sync(plan: planner.ExecutionPlan, providers: ProviderPool) -> frozenset[int]:
-    """Return the in-sync entries, except those whose recorded provider differs from the current one: it is recorded."""
+    """Return the in-sync entries, except those whose provider is not the recorded one, which a run has to record."""
     indices = set()
     for index in plan.in_sync:
         entry, record = plan.catalog.entries[index], plan.prior.records.get(index)

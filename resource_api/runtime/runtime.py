@@ -127,7 +127,7 @@ class Runtime(RunEnvironment):
             return self._apply(run_options, lambda planning: planning.plan_again(plan), on_plan)
         if isinstance(source, (str, os.PathLike)) and (document := read_saved_plan(os.fspath(source))) is not None:
             path, stack = os.fspath(source), {"project": self.project, "stack": self.stack}
-            saved_plan.check_given(document, path, inputs, options, stack)
+            saved_plan.check_arguments(document, path, inputs, options, stack)
             return self.apply_saved(saved_plan.SavedPlan(document, path, self.key), {"noop": False, **options}, on_plan)
         manifest, values, run_options = source, inputs or {}, to_options(options)
         request = self._cache_request(manifest, values, run_options) if use_cache else None

@@ -242,7 +242,7 @@ class SavedPlan:
             raise _stale(self.path, f"secrets of {names} changed since it was made")
 
 
-def check_given(
+def check_arguments(
     saved: Mapping[str, object],
     path: str,
     inputs: Mapping[str, object] | None,
@@ -396,6 +396,7 @@ def _steps(rows: Sequence[PlanStepJson], registry: Registry, *, verbose: bool) -
     notified = {name for row in acting for name in row["notifies"]}
     for row in rows:
         definition, name = _definition(registry, row), str(row["reference"])
+        # A resource that cannot be refreshed: it is notified without effect.
         fixed = definition is None or "refreshable" not in definition.features
         if documents.acts(row) or (fixed and name in notified):
             step = _shown_step(row, definition, only_ordered=fixed and name in subscribed)

@@ -60,7 +60,7 @@ def take_over(runtime: Runtime, path: str, state: StateFile, inputs: Mapping[str
 
 
 def _resources(runtime: Runtime, manifest: Manifest, state: StateFile, failed: list[ImportOutcome]) -> list[_Read]:
-    """Return the resources whose provider is declared; others go to ``failed``."""
+    """Return the resources whose provider is declared and can read them; an outcome of each other is in ``failed``."""
     read = []
     for resource in state.resources:
         try:

@@ -106,7 +106,7 @@ class RowStore(ABC, Generic[S]):
         return session.change(name, stack, lambda tables: stack.overwrite(tables, state, data_key))
 
     def rename(self, name: StackName, new: StackName) -> None:
-        """Move a stack with its history to a name that is free."""
+        """Move a stack with its history to a free name, with the next serial. Raises ``UsageError``."""
         with self._writing() as session:
             check_rename(name, new, self._recorded(session, name, new.checked()))
             stack = self._stack(session, name)

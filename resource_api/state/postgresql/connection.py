@@ -158,7 +158,7 @@ class ServerConnection:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Turn errors of the server and the library into ``StateError``."""
+        """Turn errors into ``StateError``; a lost connection is closed, and its error is one that ``run`` retries."""
         try:
             yield
         except errors.InsufficientPrivilege as error:
