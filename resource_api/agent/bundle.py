@@ -179,10 +179,7 @@ def _archive(members: Iterable[tuple[str, BundleFile]]) -> bytes:
 
 
 def _files(top: str) -> Iterator[tuple[str, str]]:
-    """Yield the name beneath ``top`` and the path of each file, outside of ``IGNORED`` directories.
-
-    Raise ``UsageError`` for links and special files.
-    """
+    """Yield name beneath ``top`` and path of all files but ``IGNORED``; links and special ones raise ``UsageError``."""
     todo = [""]
     while todo:
         directory = todo.pop()
@@ -211,9 +208,6 @@ def _checked(name: str, path: str) -> str:
 
 
 def _read(path: str) -> BundleFile:
-    """Return a file to pack; a link that was put there meanwhile is refused.
-
-    One above the limit is read to a byte above it, so that the caller sees and refuses it.
-    """
+    """Return a file to pack, up to a byte above the limit, which ``collect`` refuses. Raise ``OSError`` for a link."""
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK)) as file:
         return BundleFile(file.read(LARGEST + 1), bool(os.fstat(file.fileno()).st_mode & stat.S_IXUSR))

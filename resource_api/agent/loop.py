@@ -185,10 +185,7 @@ class ThisMachine:
             raise Stopped(info.si_signo)
 
     def run(self) -> None:
-        """Run the command and pass signals on to it. Raise ``Stopped`` after its end if one arrived.
-
-        A process that cannot be started is reported on standard error; the next time is waited for.
-        """
+        """Run the command and pass signals on to it. Raise ``Stopped`` after its end if one arrived."""
         began = time.time()
         no_input = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)]
         try:
@@ -202,7 +199,7 @@ class ThisMachine:
                 setsigmask=self._previous_mask,
                 setsigdef=[*self._ends, signal.SIGCHLD],
             )
-        except OSError as error:
+        except OSError as error:  # the next time is waited for
             sys.stderr.write(f"resource-api: a run cannot be started: {error.strerror}\n")
             return
         ended = 0

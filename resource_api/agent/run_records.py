@@ -37,10 +37,7 @@ def locked(directory: str) -> Iterator[None]:
 
 
 def record(agent: Agent, version: SourceVersion, document: Mapping[str, object], code: int, began: float) -> None:
-    """Record the end of a run, now, for ``agent status`` and for the schedule. Raise ``OSError``.
-
-    ``document`` is the run's, ``code`` its exit code, ``began`` its beginning in seconds since 1970.
-    """
+    """Record the end of a run that ``began`` (since 1970), for ``agent status`` and the schedule. Raise ``OSError``."""
     moment = loop.now()
     run = {
         **version.fields,

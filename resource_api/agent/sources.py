@@ -144,8 +144,7 @@ class Versions:
         """Use a directory, created if missing. Raise ``Untrusted``, ``StateError``, ``OSError``."""
         make_directory(f"{directory}/newest")
         self._source = source
-        #: The file with the newest version of each source, the directory of all versions' files, and the link to those
-        #: of this source's newest.
+        #: The file with each source's newest version, the directory of all files, the link to those of this source's.
         self._record = f"{directory}/accepted.json"
         self._trees = f"{directory}/versions"
         self._link = f"{directory}/newest/{sha256(source.encode(errors='surrogateescape')).hexdigest()[:12]}"
@@ -271,10 +270,7 @@ class Repository:
     """
 
     def __init__(self, path: str) -> None:
-        """Use the copy at a path, created or completed if necessary, and remove the locks of killed runs in it.
-
-        Raise ``ResourceError``, ``OSError``.
-        """
+        """Create or complete the copy, and remove locks of killed runs. Raise ``ResourceError``, ``OSError``."""
         self._path = path
         make_directory(path)
         for lock in Path(path).rglob("*.lock"):  # left by a killed run

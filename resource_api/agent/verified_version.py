@@ -67,10 +67,7 @@ def find(agent: Agent) -> SourceVersion:
 
 
 def _accept_current(agent: Agent, versions: Versions) -> ResourceAPIError | None:
-    """Accept the current version of the source into ``versions``; return the error that names the source, or None.
-
-    It is ``Untrusted`` for a version that must not be applied, otherwise ``ResourceError``.
-    """
+    """Accept the current version into ``versions``; return None, or the error: ``Untrusted`` or ``ResourceError``."""
     source = agent.source
     kind: type[ResourceAPIError] = ResourceError
     try:

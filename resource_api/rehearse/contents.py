@@ -76,7 +76,6 @@ def digest(path: str) -> str:
 
 
 def _digest(content: bytes) -> str:
-    """Return the BLAKE2b of a content, in hexadecimal digits."""
     return hashlib.blake2b(content).hexdigest()
 
 

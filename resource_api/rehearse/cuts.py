@@ -119,10 +119,7 @@ def _run_held(
 
 
 def _call_held(function: Callable[[], int], channel: socket.socket) -> NoReturn:
-    """Call ``function`` in the forked process, whose calls are held, and exit with its code, 1 after an exception.
-
-    The parent gets the listener, by which it answers the kernel, through ``channel``; none if the kernel refuses.
-    """
+    """Hold the calls of the forked process, send the listener, call ``function``, and exit with its code or 1."""
     code = 1
     try:
         listener = _install_call_filter()
@@ -137,10 +134,7 @@ def _call_held(function: Callable[[], int], channel: socket.socket) -> NoReturn:
 def _watch(
     listener: int, child: int, kill_at: int, section: Callable[[], int], stopped: Callable[[], bool]
 ) -> tuple[int, str]:
-    """Answer the kernel until the child ends or must be killed; return the count, and the call to kill it at or "".
-
-    That call is left without an answer, so it is not made. Arguments as for ``_run_held``.
-    """
+    """Answer the kernel until the child ends or must be killed; return the count, and the call to kill it at or ""."""
     poller = select.poll()
     poller.register(listener, select.POLLIN)
     poller.register(child, select.POLLIN)
@@ -158,17 +152,14 @@ def _watch(
         if not (part and part == counted) and (name not in _WRITES or _is_file(process, arguments[_WRITES[name]])):
             count, counted = count + 1, part
             if count == kill_at:
-                return count, f"{_program(process)}: {name}"
+                return count, f"{_program(process)}: {name}"  # without an answer, it is not made
         with suppress(FileNotFoundError):  # the process was killed
             fcntl.ioctl(listener, _SEND, _ANSWER.pack(identifier, 0, 0, _CONTINUE))
     return count, ""
 
 
 def _receive(listener: int) -> tuple[int, int, int, tuple[int, ...]] | None:
-    """Return a question (identifier, process, number of the call, arguments), or None if the process has ended.
-
-    The layout is that of struct seccomp_notif, seccomp_unotify(2).
-    """
+    """Return a question (identifier, process, number of the call, arguments), or None if the process has ended."""
     buffer = bytearray(_QUESTION.size)
     try:
         fcntl.ioctl(listener, _RECEIVE, buffer)
@@ -176,7 +167,7 @@ def _receive(listener: int) -> tuple[int, int, int, tuple[int, ...]] | None:
         if error.errno in {errno.ENOENT, errno.EINTR}:
             return None
         raise
-    identifier, process, _flags, call, _machine, _address, *arguments = _QUESTION.unpack(buffer)
+    identifier, process, _flags, call, _machine, _address, *arguments = _QUESTION.unpack(buffer)  # struct seccomp_notif
     return identifier, process, call, tuple(arguments)
 
 
@@ -215,10 +206,7 @@ def _names() -> Mapping[int, str]:
 
 
 def _install_call_filter() -> int:
-    """Let the kernel stop this process and its descendants at each call of the table, permanently.
-
-    Return the listener, by which the parent answers whether the call is made. Raise ``OSError``.
-    """
+    """Stop this process and its descendants at each call of the table; return the listener for the answers."""
     _, machine, call = _MACHINES[platform.machine()]
     return bpf.install_with_listener(_filter(machine), call)
 
@@ -247,10 +235,7 @@ _NOT_REPEATED: Final = "the run has succeeded, and fails when it is made once mo
 
 
 def run(runtime: Runtime, apply: Callable[[Runtime], RunReport], layers: int, point: int) -> dict[str, Any]:
-    """Apply on an overlay, with ``point`` kill it before that change of a file and apply again. Return a document.
-
-    Raise ``RehearsalError`` if a run that was not killed fails: the first run of the rehearsal has succeeded.
-    """
+    """Apply, cut before change ``point`` (0: never), and apply again; return a document. Raise ``RehearsalError``."""
     runtime.with_copied_state(SqliteStore(_STATE))
     monitor = _Monitor()
 

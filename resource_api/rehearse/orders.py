@@ -55,11 +55,6 @@ class Tried(NamedTuple):
     contents: Mapping[str, object]
 
 
-def _bits_above(index: int) -> int:
-    """Return the bits of all greater indexes, without limit: ``...11100`` for 1."""
-    return -(1 << index + 1)
-
-
 class Relationships:
     """The order between resources, and the untried pairs: unrelated ones that no order has reversed yet."""
 
@@ -68,8 +63,8 @@ class Relationships:
         self.count = count
         self._edges = [Edge(*pair) for pair in pairs]
         run = sum(1 << index for index in range(count) if index not in aside)
-        #: Index → the unrelated later indexes that have come after it in each order so far, as bits.
-        self._untried = [0 if index in aside else run & _bits_above(index) for index in range(count)]
+        #: Index → the unrelated later indexes that have come after it in each order so far, as bits: ...1110 for 0.
+        self._untried = [0 if index in aside else run & -(2 << index) for index in range(count)]
         self._leave_out_related()
 
     def add(self, first: int, then: int) -> None:
@@ -194,10 +189,7 @@ class Search:
 
     @cached_property
     def _unsteady(self) -> Tried:
-        """The differences when the order of the file is tried once more, on another overlay: no effects of an order.
-
-        ``contents`` has the paths only. It is tried when the first order differs.
-        """
+        """The differences when the file's order is tried again, which no order causes; ``contents`` has paths only."""
         again = self._attempt(range(self._relationships.count))
         failed = {
             failed_reference: f"fails when applied anew: {error}" for failed_reference, error in again.failed.items()
@@ -213,10 +205,7 @@ class Search:
         return True
 
     def _changed(self, tried: Tried) -> list[str]:
-        """Return the paths that an order changes, without those that differ between two equal orders.
-
-        None after a failure: the contents are then incomplete.
-        """
+        """Return the paths that an order changes, except those that two equal orders change; none after a failure."""
         paths = [] if tried.failed else _differing(self._first, tried)
         return [path for path in paths if path not in self._unsteady.contents]
 
@@ -256,10 +245,7 @@ def _distance(order: Order) -> int:
 
 
 def _on_the_way(order: Order, exchanges: int) -> list[int]:
-    """Return the order after the first ``exchanges`` swaps of neighbours from the order of the file to ``order``.
-
-    Index after index is moved forward to its position in ``order``.
-    """
+    """Return the order after ``exchanges`` swaps of neighbours towards ``order``: indexes move forward in turn."""
     current = list(range(len(order)))
     for target, index in enumerate(order):
         position = current.index(index, target)
@@ -294,17 +280,13 @@ def free_in_order(run: FirstRun, count: int, attempt: Callable[[tuple[str, ...]]
 
 
 def _comparable_result(document: Mapping[str, Any], shared: Collection[str]) -> Tried:
-    """Return the result of one order, without owners: numbers are given to users in their order.
-
-    Of the files in ``shared``, the order of lines is not compared, either.
-    """
+    """Return an order's result without owners, whose numbers depend on it, and the lines' order in ``shared``."""
     compared = {
         path: (kind, mode, contents.in_any_order(digest) if path in shared else digest)
         for path, ((kind, mode, *_), digest) in document["contents"].items()
         if not side_effects.is_common(path)
     }
-    failed = {failed_reference: error for failed_reference, error, *_ in document["run"]}
-    return Tried(failed, compared)
+    return Tried({failed_reference: error for failed_reference, error, *_ in document["run"]}, compared)
 
 
 def shared_paths(catalog_entries: Sequence[Entry], writers: Mapping[str, Collection[str]]) -> set[str]:
@@ -325,10 +307,7 @@ def shared_paths(catalog_entries: Sequence[Entry], writers: Mapping[str, Collect
 def _missing_relationship(
     run: FirstRun, pair: tuple[int, int], worse: Tried, changed: Sequence[str], relationships: Relationships
 ) -> Finding:
-    """Return the finding that the second of a pair needs a relationship to the first, with its symptom.
-
-    It names the components around them if these are declared in one file, where the relationship can then stand.
-    """
+    """Return the finding that the second of a pair, or its component, must require the first, with its symptom."""
     first, then = (run.catalog.entries[index] for index in pair)
     outer_first, outer = _siblings(run.catalog, first, then)
     if _may_require(outer, outer_first, relationships):

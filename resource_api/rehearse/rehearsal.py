@@ -397,9 +397,7 @@ def _findings(rows: Sequence[Sequence[str]]) -> list[Finding]:
     return [Finding(*row) for row in rows]
 
 
-def _recorded_call(
-    references: Sequence[str], declared: Mapping[str, Sequence[Any]], changes: Sequence[Any]
-) -> RecordedCall:
+def _recorded_call(references: Sequence[str], declared: Mapping[str, Any], changes: Sequence[Any]) -> RecordedCall:
     """Return a recorded call from its form in the document, where named tuples are lists."""
     read = [PathChange(path, first, None if written is None else Written(*written)) for path, first, written in changes]
     return RecordedCall(references, {reference: DeclaredPaths(*paths) for reference, paths in declared.items()}, read)

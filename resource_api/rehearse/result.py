@@ -163,10 +163,7 @@ def _section(title: str, texts: Iterable[str], width: int | None) -> Iterator[st
 
 
 def _verdict_lines(verdict: Verdict, widest: int, width: int | None) -> Iterator[str]:
-    """Yield the lines of a question's answer: findings beside it, or below it on a narrow terminal.
-
-    ``widest``: the columns of the questions.
-    """
+    """Yield the lines of an answer: findings beside the ``widest`` question, or below it on a narrow terminal."""
     question = escape(verdict.question)
     head = f"{_GAP}{question:{widest}}{_GAP}{verdict_mark(verdict.text, ok=verdict.ok):2}"
     texts = [escape(str(text)) for text in verdict.findings[:_MOST_FINDINGS]] or [escape(verdict.text)]

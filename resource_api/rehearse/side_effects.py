@@ -235,10 +235,7 @@ def subject(references: Sequence[str]) -> str:
 
 
 def _verb(change: PathChange, verbs: Mapping[str, Verb]) -> Verb | None:
-    """Return the verb for a change of a path, or None for no change. ``verbs``: path → verb of its last change so far.
-
-    The machine is unchanged outside, so a path that is missing there was made by this run.
-    """
+    """Return the verb for a change of a path, or None for no change. ``verbs``: path → verb of its last change."""
     status = _status(change.path)
     if change.written is None or change.written.kind == "deleted":
         return "deleted" if status is not None or verbs.get(change.path) in {"made", "changed"} else None
@@ -268,10 +265,7 @@ def _differs(status: os.stat_result, written: Written) -> bool:
 
 
 def _folded_call(group: Sequence[Effect]) -> Iterator[tuple[str, str]]:
-    """Yield the groups of one call's effects: a verb or "", and a text.
-
-    New files are counted for each package, the files of all users and groups together, the rest for each directory.
-    """
+    """Yield a verb or "" and a text for each group of a call: by package, of all users and groups, by directory."""
     for package, count in Counter(
         effect.package for effect in group if effect.package and effect.verb == "made"
     ).items():

@@ -98,10 +98,7 @@ def check(name: str, source: Document, code: str) -> None:
 
 
 def find_violations(name: str, data: object) -> list[SchemaViolation]:
-    """Return the violations of the schema ``name`` in JSON data, the first one of each part.
-
-    Without the library, as on a host, that is one which only names the schema.
-    """
+    """Return the violations of the schema ``name``, one for each part; without the library, one that names it."""
     if accepts(load(name), data):
         return []
     try:
@@ -207,7 +204,6 @@ def _accepted(schema: Schema) -> str:
 
 
 def _listed(kinds: str | Sequence[str]) -> Sequence[str]:
-    """Return the JSON types of a keyword ``type``, which may name one or list several."""
     return [kinds] if isinstance(kinds, str) else kinds
 
 

@@ -26,10 +26,7 @@ _CORES: Final = "/sys/devices/system/cpu/cpu[0-9]*/topology"
 
 
 def networking() -> dict[str, object]:
-    """Return the fact: the names of this host, all ``interfaces``, and the addresses of the primary one.
-
-    That is the first one but ``lo`` with an IPv4 address, otherwise ``lo``.
-    """
+    """Return the fact: names, all ``interfaces``, and the addresses of the first one with IPv4, ``lo`` last."""
     hostname, _, domain = socket.gethostname().partition(".")
     domain = domain or socket.getfqdn().partition(".")[2]
     addresses = interfaces()

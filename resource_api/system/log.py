@@ -166,10 +166,7 @@ class Log:
         self.show(level, subject, text, **fields)
 
     def show(self, level: str, subject: str, text: str, **fields: object) -> None:
-        """Show a line whatever its level. The first exception of a processor is printed, and stops no run.
-
-        Raise ``LogBusyError``; a time limit that passes meanwhile raises through here, too.
-        """
+        """Show a line whatever its level; print a processor's first exception. Raise ``LogBusyError``, time limits."""
         try:
             with self._lock:
                 self._methods[level](text, level=level, subject=subject, **fields)
@@ -185,15 +182,12 @@ class Log:
 
     @cached_property
     def _methods(self) -> Mapping[str, Callable[..., object]]:
-        """Level → method of the bound logger, which is made, and structlog imported, with the first event.
-
-        Raise ``LogBusyError`` in a signal handler that has interrupted the import: structlog is only partly there.
-        """
+        """Level → method of the logger, made with the first event. Raise ``LogBusyError`` in an import of structlog."""
         import structlog
 
         try:
             wrap, bound_logger, no_output = structlog.wrap_logger, structlog.BoundLogger, structlog.ReturnLogger
-        except AttributeError as error:  # its import sets these last
+        except AttributeError as error:  # a signal handler has interrupted its import, which sets these last
             raise LogBusyError from error
         first = (self.mask_secrets,) if self.terse else (self.add_context, self.mask_secrets)
         processors = self._processors() if callable(self._processors) else self._processors
@@ -319,10 +313,7 @@ class StreamLogger:
     debug = info = warning = error = msg
 
     def _flush(self) -> None:
-        """Write the queued lines; a stream that fails once is not tried again, since a log must not end a run.
-
-        Raise ``LogBusyError`` in a signal handler that has interrupted a write to the same stream.
-        """
+        """Write the queued lines; a stream that fails is not tried again: no log ends a run. Raise ``LogBusyError``."""
         # A signal handler may log while these are being written.
         lines, self._lines = self._lines, []
         if lines and self._stream is not None:

@@ -66,11 +66,8 @@ def _reason(error: RequestException) -> str:
 
 
 def export(span: Span, context: TraceContext, parent: TraceContext | None) -> str:
-    """Send a trace, if it is sampled; return the reason of a failure, or "". Arguments as for ``telemetry.send``.
-
-    The log of the libraries is silenced for the rest of the process: it may contain secrets of the address.
-    """
-    for name in ("opentelemetry", "urllib3"):
+    """Send a trace if it is sampled; return the reason of a failure, or "". Arguments as for ``telemetry.send``."""
+    for name in ("opentelemetry", "urllib3"):  # silenced for good: the log may contain secrets of the address
         logging.getLogger(name).addHandler(logging.NullHandler())
         logging.getLogger(name).propagate = False
     resource = _resource()

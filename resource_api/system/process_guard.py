@@ -60,11 +60,10 @@ def before_provider_code(function: Callable[[], None]) -> None:
 def protected() -> Iterator[None]:
     """Run provider code and restore this process afterwards. A forked child that leaves the block exits at once.
 
-    Functions of ``before_provider_code`` are called first, once. Inside ``shared`` only the standard descriptors are
-    restored: a call in another thread may use the rest.
+    Inside ``shared`` only the standard descriptors are restored: a call in another thread may use the rest.
     """
     while _before_code:
-        _before_code.pop()()
+        _before_code.pop()()  # once
     pid = os.getpid()
     before, copies = (None, _shared_copies) if _shared_copies else (_process_state(), _copy_descriptors())
     try:
@@ -187,7 +186,6 @@ def _restore_descriptors(copies: list[tuple[int, int]]) -> None:
 
 
 def _close(copies: list[tuple[int, int]]) -> None:
-    """Close the copies of ``_copy_descriptors``."""
     for _, copy in copies:
         os.close(copy)
 
@@ -275,10 +273,7 @@ def time_limit(deadline: float, declared: float) -> AbstractContextManager[None]
 
 @contextmanager
 def _alarm(seconds: float, message: str) -> Iterator[None]:
-    """Raise ``ResourceError`` in the block after some seconds, by a signal; for the main thread.
-
-    Do nothing where the embedding program uses the alarm itself.
-    """
+    """Raise ``ResourceError`` in the main thread after some seconds, unless the embedding program uses the alarm."""
     if signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL or signal.getitimer(signal.ITIMER_REAL)[0]:
         yield
         return

@@ -89,7 +89,6 @@ def _locked(path: str, flags: int, lock: Callable[[int, int], object]) -> Iterat
 
 
 def _read(path: Path) -> bytes | None:
-    """Return the content of a file, or None if it is missing."""
     try:
         return path.read_bytes()
     except FileNotFoundError:

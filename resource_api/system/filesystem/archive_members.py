@@ -66,7 +66,6 @@ class _Bounded:
         self._headers_left = headers
         #: Whether headers are being read, not the content of a member.
         self.in_headers = True
-        #: The bytes of the last read.
         self.last = b""
 
     def read(self, size: int = -1) -> bytes:
@@ -127,8 +126,7 @@ def _tar(file: BinaryIO | gzip.GzipFile, limits: Limits) -> Iterator[Member]:
 def _refuse_many(file: BinaryIO | gzip.GzipFile, most: int) -> None:
     """Raise ``ResourceError`` for more than ``most`` members, counted by their headers without other checks.
 
-    That takes a thirtieth of the time of the checks. Counting stops at an uncommon header. The file is at its beginning
-    afterwards.
+    That takes a thirtieth of the time of the checks. Counting stops at an uncommon header.
     """
     count = 0
     while len(header := file.read(_BLOCK)) == _BLOCK and header[_MAGIC] == b"ustar":

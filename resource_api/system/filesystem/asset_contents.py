@@ -69,7 +69,6 @@ class AssetReader:
         return KINDS[spec.word](digest, spec.origin, spec.source, read)
 
     def _find_text(self, spec: ContentSpec, _path: str) -> Source:
-        """Return the source of a text in the manifest."""
         raw = str(spec.source).encode()
         return sha256(raw).hexdigest(), partial(io.BytesIO, raw)
 

@@ -210,7 +210,6 @@ class BackupStore:
             files.replace(backup.path, parts, mode=backup.mode, uid=backup.uid, gid=backup.gid)
 
     def _content_path(self, digest: str) -> str:
-        """Return the path of the stored content with a SHA-256."""
         return f"{self.directory}/{_CONTENTS}/{digest}"
 
     def _expire(self) -> None:

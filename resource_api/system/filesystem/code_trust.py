@@ -167,7 +167,6 @@ class CodeTrust:
         return ""
 
     def _is_exempt(self, path: str) -> bool:
-        """Return whether a path is an exempt directory or beneath one."""
         return any(f"{path}/".startswith(directory) for directory in self._exempt)
 
     def _status(self, path: str, *, last: bool = False) -> os.stat_result:
@@ -256,7 +255,6 @@ def _describe(path: str, status: os.stat_result) -> str:
 
 
 def _user_name(uid: int) -> str:
-    """Return the name of a user for messages, or the number if it has none."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -264,7 +262,6 @@ def _user_name(uid: int) -> str:
 
 
 def _group_name(gid: int) -> str:
-    """Return the quoted name of a group for messages, or the number if it has none."""
     try:
         return f"'{grp.getgrgid(gid).gr_name}'"
     except KeyError:

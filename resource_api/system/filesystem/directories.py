@@ -262,7 +262,6 @@ def _is_own_link(here: Directory, name: str) -> bool:
 
 
 def _untrusted(path: str) -> OSError:
-    """Return the error, ELOOP, for a link that another user could have put at ``path``."""
     return OSError(
         errno.ELOOP, "a symbolic link on the path is not followed: other users can write to its directory", path
     )

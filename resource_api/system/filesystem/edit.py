@@ -98,10 +98,7 @@ def edit(
 
 
 def _read_version(path: str) -> _Version:
-    """Return a file's content with its identity, by which a change between reading and writing is detected.
-
-    Raise ``OSError`` unless it is a regular file of up to 16 MiB, or missing.
-    """
+    """Return a file's content and identity, to detect changes. Raise ``OSError`` for another kind, or above 16 MiB."""
     with Directories() as directories:
         directory, name = directories.follow(path)
         path = directory.beneath(name)

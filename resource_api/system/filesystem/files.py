@@ -279,10 +279,7 @@ def write_new(path: str, content: bytes, mode: int | None = None) -> None:
 
 
 class _Staged(NamedTuple):
-    """A complete file under a temporary name, to be renamed by ``flush``, or a content that overwrites a file.
-
-    With a content, ``temporary`` is empty. ``old`` is the status of the regular file that it replaces, or None.
-    """
+    """A complete file under a temporary name, to be renamed by ``flush``, or a content that overwrites a file."""
 
     path: str
     directory: str
@@ -290,7 +287,7 @@ class _Staged(NamedTuple):
     name: str
     old: os.stat_result | None
     should: Permissions
-    #: The content to overwrite the old file with, in a directory without write access.
+    #: The content to overwrite the old file with, in a directory without write access; then ``temporary`` is "".
     content: bytes | None = None
 
 

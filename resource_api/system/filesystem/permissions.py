@@ -204,7 +204,6 @@ def _may_inherit(fd: int, should: Permissions, parent: int) -> bool:
 
 
 def _replaced(name: str) -> OSError:
-    """Return the error, EAGAIN, for a file that is no longer the one whose status was read."""
     return OSError(errno.EAGAIN, "it has been replaced meanwhile", name)
 
 

@@ -64,7 +64,6 @@ def read(path: str) -> bytes | None:
 
 
 def _is_private(status: os.stat_result, kind: int) -> bool:
-    """Return whether a file of this kind belongs to the caller, and gives other users no right."""
     return stat.S_IFMT(status.st_mode) == kind and status.st_uid == os.geteuid() and not status.st_mode & _OTHERS
 
 

@@ -220,10 +220,7 @@ def _state(member: Member, options: UnpackOptions) -> MemberState:
 def _check_conflicts(
     directories: Directories, path: str, members: Mapping[str, MemberState], before: UnpackRecord, *, force: bool
 ) -> None:
-    """Raise ``ResourceError`` if unpacking would destroy a file that did not come from an archive.
-
-    A file that is already as in the archive is taken over. ``force``: other files and links are replaced, too.
-    """
+    """Raise ``ResourceError`` if unpacking would destroy a file of another origin, unless ``force`` or it is equal."""
     conflicts: list[str] = []
     for name, state in members.items():
         status = _stat(directories, path, name)
@@ -261,10 +258,7 @@ def _has_other_content(directories: Directories, path: str, name: str, before: U
 
 
 def _remove_members(batch: files.Batch, path: str, names: Iterable[str], created: Collection[str]) -> None:
-    """Remove members, the deepest first; directories only if they are in ``created`` and empty by then.
-
-    Raise ``OSError``: EBUSY for a member that a mount hides.
-    """
+    """Remove members, the deepest first; directories only if empty and ``created``. Raise ``OSError`` at a mount."""
     mounted = tuple(f"{point}/" for point in _mounted(batch.directories, path))
     # The depth of "", the directory itself, is 0; that of "a" is 1.
     for name in sorted(names, key=lambda name: (name.count("/") + bool(name), name), reverse=True):

@@ -167,5 +167,4 @@ def close_all_but(descriptors: Container[int | None]) -> None:
 
 
 def _encoded(text: str) -> bytes:
-    """Return the bytes of a word or variable, in which surrogate escapes stand for bytes that are not UTF-8."""
     return text.encode("utf-8", "surrogateescape")

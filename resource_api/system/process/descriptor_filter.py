@@ -43,9 +43,7 @@ class DescriptorFilter:
     """Both ends of the filter; the run calls ``learn`` and ``drain``."""
 
     def __init__(self, mask: Mask, format_line: Callable[[str], str]) -> None:
-        """Start the filter with the secrets of ``mask``, and make descriptors 1 and 2 its pipe.
-
-        Raise ``OSError`` if no process can be started.
+        """Start the filter, and make descriptors 1 and 2 its pipe. Raise ``OSError`` if no process can be started.
 
         ``format_line`` returns the text to print for a line: one line without control characters. It is called in the
         filter process, and must import nothing.

@@ -93,10 +93,7 @@ def prepare() -> None:
 
 @contextmanager
 def adopting() -> Iterator[None]:
-    """Be a subreaper inside the ``with`` block, then restore the setting of the embedding program.
-
-    Blocks may overlap, also in several threads: the last one to end restores it.
-    """
+    """Be a subreaper inside the ``with`` blocks of all threads; the last restores the embedding program's setting."""
     with _lock:
         if not _adopters:
             _adopters.append(_is_subreaper())
