@@ -168,7 +168,7 @@ def _described(index: Any, content: Mapping[str, BundleFile]) -> Bundle:
 
 
 def _archive(members: Iterable[tuple[str, BundleFile]]) -> bytes:
-    """Return a tar archive that is equal for equal members."""
+    """Return a tar archive that is equal for equal members: it has neither owners nor times."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT, encoding="utf-8") as archive:
         for name, (content, executable) in members:

@@ -98,7 +98,7 @@ def _directories(settings: Settings, state: str) -> str:
 
 
 def _calendar(period: int) -> str:
-    """Return the calendar event of the beginnings of periods (systemd.time(7))."""
+    """Return the calendar event of the beginnings of periods (systemd.time(7)). Raise ``UsageError`` without one."""
     if period % _MINUTE == 0 and _HOUR % period == 0:
         return f"*:0/{period // _MINUTE}" if period < _HOUR else "hourly"
     if period % _HOUR == 0 and _DAY % period == 0:

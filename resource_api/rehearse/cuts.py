@@ -197,7 +197,7 @@ def _kill_others() -> None:
 
 
 def _names() -> Mapping[int, str]:
-    """Return this machine's numbers of calls, with their names. Raise ``IsolationError`` for an unknown machine."""
+    """Return number → name of the calls of the table on this machine. Raise ``IsolationError`` for an unknown one."""
     if platform.machine() not in _MACHINES:
         msg = f"cuts need the numbers of system calls, which are known for x86-64 and arm64, not {platform.machine()}"
         raise IsolationError(msg)
@@ -236,7 +236,7 @@ _NOT_REPEATED: Final = "the run has succeeded, and fails when it is made once mo
 
 def run(runtime: Runtime, apply: Callable[[Runtime], RunReport], layers: int, point: int) -> dict[str, Any]:
     """Apply, cut before change ``point`` (0: never), and apply again; return a document. Raise ``RehearsalError``."""
-    runtime.with_copied_state(SqliteStore(_STATE))
+    runtime.with_copied_state(SqliteStore(_STATE))  # fills the file, which each process then opens for itself
     monitor = _Monitor()
 
     def work() -> int:
@@ -325,7 +325,7 @@ def points(changes: int, count: int) -> list[int]:
     """Return up to ``count`` of the ``changes`` of a run, by number from 1 on: one of each of ``count`` equal parts."""
     chance = random.Random(_SEED)  # noqa: S311 - no secret
     parts = min(count, changes)
-    borders = [changes * part // parts for part in range(parts + 1)] if parts else [0]
+    borders = [changes * part // parts for part in range(parts + 1)] if parts else []
     return [chance.randint(low + 1, high) for low, high in pairwise(borders)]
 
 

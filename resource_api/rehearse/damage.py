@@ -75,7 +75,7 @@ class Damaged(NamedTuple):
 
 
 def damages(steps: Sequence[Step], first: RunReport) -> Iterator[Damage]:
-    """Yield the possible damages after the run ``first``; ``steps``: the plan after it."""
+    """Yield the damages after the run ``first``, impossible ones with an obstacle; ``steps``: the plan after it."""
     successes = {report.reference: report for report in first.steps if report.status == "success"}
     for step in steps:
         if step.noop or is_unknown(list(step.should.values())):
@@ -171,10 +171,10 @@ class Damager:
         self._contents: Contents = {}
 
     def try_from(self, candidates: Sequence[Damage], start: int) -> Damaged:
-        """Try one damage after another from number ``start`` on, until one is not repaired."""
+        """Try one damage after another from number ``start`` on, until one is not repaired and spoils the overlay."""
         self._contents = contents.read(self._layers)
         tried, not_damaged = 0, []
-        for number, damage in enumerate(candidates[start:], start + 1):
+        for following, damage in enumerate(candidates[start:], start + 1):
             changed, obstacle = self._damage(damage)
             ineffective = obstacle.startswith(NOT_CONVERGED)  # the provider's fault, so it counts as tried
             if not (changed or ineffective):
@@ -185,7 +185,7 @@ class Damager:
             problem = f"{damage.act} {obstacle}" if ineffective else self._repair(damage, changed)
             if problem:
                 bad = finding(damage.step, problem, damage.attribute)
-                return Damaged(tried, [bad], not_damaged, number if number < len(candidates) else None)
+                return Damaged(tried, [bad], not_damaged, following if following < len(candidates) else None)
         return Damaged(tried, (), not_damaged, None)
 
     def _damage(self, damage: Damage) -> tuple[set[str], str]:

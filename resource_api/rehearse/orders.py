@@ -327,7 +327,7 @@ def _missing_relationship(
 
 
 def _siblings(catalog: Catalog, first: Entry, then: Entry) -> tuple[Declared, Declared]:
-    """Return the declarations of a pair in the same file: the resources, or the components around them."""
+    """Return the declarations of a pair in the same file: the outermost components that differ, or the resources."""
     pair = list(zip(_path(catalog, first), _path(catalog, then), strict=False))
     return next(((ours, theirs) for ours, theirs in pair if ours is not theirs), (first, then))
 

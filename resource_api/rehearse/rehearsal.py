@@ -157,7 +157,7 @@ class _Outside:
         return [Finding(name, texts.get(name, _OFFLINE), "", self.place_of(name)) for name in self._left_out]
 
     def first_run(self, show: Callable[[RunReport], None]) -> Any:
-        """Do all work on the first overlay; return its document."""
+        """Return the document of all work on the first overlay, where the terminal and the file of ``keep`` are open."""
         with written_files.stored(self._request.keep) as file:
             descriptors = {descriptor for descriptor in (file, self._request.terminal) if descriptor is not None}
             inherited = self._request.isolation.open_descriptors
@@ -199,7 +199,7 @@ class _Outside:
         return rehearsal.with_verdict(verdict)._replace(not_damaged=untouched)
 
     def _isolated(self, work: Callable[[_Inside], dict[str, Any]], request: Request | None = None) -> Any:
-        """Return the document that ``work`` returns on an overlay. Raise ``RehearsalError`` or ``_Interrupted``."""
+        """Return the document of ``work`` on an overlay, masked. Raise ``RehearsalError`` or ``_Interrupted``."""
         request = request or self._request
 
         def encoded(overlay: Overlay) -> bytes:

@@ -76,7 +76,7 @@ class EffectRecorder:
 
     @contextmanager
     def running(self, activity: Activity) -> Iterator[None]:
-        """Record the changes in the ``with`` block."""
+        """Record the changes in the ``with`` block, if there are any, and show the activity on the run's display."""
         before = written_files.read(self._descriptor)
         display: AbstractContextManager[None] = (
             nullcontext() if self._display is None else self._display().running(activity)

@@ -85,7 +85,7 @@ def shared() -> Iterator[None]:
     The standard descriptors are restored after each call, so that no log line ends up in a provider's file.
     """
     with protected():
-        _shared_copies.extend(_copy_descriptors())
+        _shared_copies.extend(_copy_descriptors())  # from now on, ``protected`` restores nothing else
         try:
             yield
         finally:
@@ -163,7 +163,7 @@ def _restore(before: _ProcessState) -> None:
 
 
 def _copy_descriptors() -> list[tuple[int, int]]:
-    """Duplicate the standard descriptors: if provider code closes one, the next open file would get its number."""
+    """Return (number, copy) for each open standard descriptor: code that closes one frees its number for any file."""
     copies = []
     for number in _STANDARD_DESCRIPTORS:
         with suppress(OSError):

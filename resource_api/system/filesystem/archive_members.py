@@ -70,6 +70,7 @@ class _Bounded:
 
     def read(self, size: int = -1) -> bytes:
         """Read as the archive's library asks, within the bounds of one read and of all headers."""
+        # One byte above the limit shows that there is more.
         self.last = self._file.read(min(size, self._largest_read + 1) if size >= 0 else self._largest_read + 1)
         if self.in_headers:
             self._headers_left -= len(self.last)

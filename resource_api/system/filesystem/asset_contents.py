@@ -45,6 +45,7 @@ class AssetReader:
 
     def __init__(self) -> None:
         """Start without any content read."""
+        #: By path; downloads by SHA-256.
         self._digests: dict[str, str] = {}
         self._listings: dict[str, Listing] = {}
         self._downloads: dict[str, BinaryIO] = {}

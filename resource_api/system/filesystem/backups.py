@@ -126,7 +126,7 @@ class BackupStore:
                 return
 
     def _keep(self, parent: int, name: str, path: str, depth: int) -> None:
-        """Copy a file, or all files beneath a directory; links and special files have no content to copy."""
+        """Copy a file, or all files beneath a directory, but no links. Raise ``ResourceError`` for deeper trees."""
         kind = stat.S_IFMT(os.lstat(name, dir_fd=parent).st_mode)
         if kind == stat.S_IFREG:
             with os.fdopen(os.open(name, reading.READ_FLAGS, dir_fd=parent), "rb", buffering=0) as file:

@@ -84,7 +84,7 @@ class CodeTrust:
             return file.read(), os.fstat(file.fileno())
 
     def who_can_change(self, path: str) -> str:
-        """Check a file or tree of data, with advice in the reason; "" also if it cannot be read any more."""
+        """Return why other users can change a file or tree of data, with advice, or "", also for an unreadable one."""
         try:
             reason = self.check_tree(path, holds_code=False)
         except OSError:
@@ -92,18 +92,18 @@ class CodeTrust:
         return f"{reason}; {_ADVICE}" if reason else ""
 
     def check_file(self, path: str, *, holds_code: bool = True) -> str:
-        """Check a program, or without ``holds_code`` a file of data. Raise ``OSError`` if it does not exist."""
+        """Return why other users can change a program, or without ``holds_code`` data, or "". Raise ``OSError``."""
         target = self._follow(path, holds_code=holds_code)
         return target.reason or self._check(target.path, os.lstat(target.path))
 
     def check_directory(self, directory: str) -> str:
-        """Check that other users can neither add a file to a directory nor create it. Raise ``OSError``."""
+        """Return why other users can add a file to a directory, or create it, or "". Raise ``OSError``."""
         while not os.path.lexists(directory or "."):
             directory = os.path.dirname(directory)
         return self.check_file(directory or ".", holds_code=False)
 
     def check_tree(self, path: str, *, holds_code: bool = True) -> str:
-        """Check a file, or a directory with its whole content; a missing one, that other users cannot create it.
+        """Return why other users can change a file or anything in a directory, or create a missing one, or "".
 
         Links are followed. Files of the system itself are not checked. ``holds_code``: the directory that contains
         ``path`` must not be sticky. Raise ``OSError``: EFBIG for a tree of a million names.
@@ -154,7 +154,7 @@ class CodeTrust:
         return _Target(here, "" if self._is_exempt(here) else reason)
 
     def _check_alias(self, path: str) -> str:
-        """Check that the alias of a directory above ``path`` still leads there; a checked alias is forgotten."""
+        """Return why an alias of a directory above ``path`` may lead elsewhere, or ""; a checked one is forgotten."""
         for directory, alias in list(self._aliases.items()):
             if not path.startswith(f"{directory}/"):
                 continue
@@ -178,7 +178,7 @@ class CodeTrust:
         return status
 
     def _check_directory(self, path: str, *, holds_code: bool) -> str:
-        """Check a directory on the way to a file.
+        """Return why other users can change a directory on the way to a file, or "".
 
         In a sticky directory, other users cannot rename or remove files of trusted users. But they can add a file, also
         a second link to a trusted user's file, so the directory that ``holds_code`` must not be sticky.
@@ -191,7 +191,7 @@ class CodeTrust:
         return self._reasons[key]
 
     def _check(self, path: str, status: os.stat_result) -> str:
-        """Check the owner and mode of a file or directory."""
+        """Return why others can change a file or directory, by its owner, mode and ACL, or ""."""
         if self._is_exempt(path):
             return ""
         if reason := self._check_owner(path, status):
@@ -209,7 +209,7 @@ class CodeTrust:
         return ""
 
     def _check_owner(self, path: str, status: os.stat_result) -> str:
-        """Check that a file, directory or link belongs to a trusted user."""
+        """Return "" if a file, directory or link belongs to a trusted user, otherwise the reason."""
         if status.st_uid in self._users:
             return ""
         todo = _MOVE if stat.S_ISDIR(status.st_mode) else f"look at it and run: chown -h root {path}"

@@ -64,7 +64,7 @@ class TemporaryNames:
         self._swept: set[str] = set()
 
     def name(self, directory: Directory, name: str) -> str:
-        """Return an unused temporary name in ``directory`` for a file with the final name ``name``; see the class."""
+        """Return an unused temporary name for a file ``name``; the first in a directory removes those of crashes."""
         if directory.path not in self._swept:
             self._swept.add(directory.path)
             sweep(directory)
@@ -176,7 +176,7 @@ class PendingFlush:
         self._changed[path] = None
 
     def flush_files(self) -> None:
-        """Flush all files that are not durable yet."""
+        """Flush all files that are not durable yet, by a flush of each filesystem, and forget them."""
         filesystems, self._filesystems, self._files = self._filesystems, {}, 0
         try:
             for fd in filesystems.values():

@@ -232,7 +232,7 @@ def attributes(file: str | int) -> list[str]:
 
 def read_attributes(fd: int) -> dict[str, bytes]:
     """Return the extended attributes of a file by name; it may be open with O_PATH."""
-    path = f"/proc/self/fd/{fd}"
+    path = f"/proc/self/fd/{fd}"  # fgetxattr(2) refuses O_PATH
     return {name: os.getxattr(path, name) for name in attributes(path)}
 
 

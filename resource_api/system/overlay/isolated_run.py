@@ -298,14 +298,14 @@ def _fork(function: Callable[[], None], answer: int) -> int:
         pass
     except OSError as error:
         name = f"{error.filename}: " if error.filename else ""
-        _answer(answer, _FAILED, f"this machine cannot be isolated: {name}{error.strerror or error}".encode())
+        _write_answer(answer, _FAILED, f"this machine cannot be isolated: {name}{error.strerror or error}".encode())
     except BaseException as error:  # noqa: BLE001 - the last frame of this process
-        _answer(answer, _FAILED, f"this machine cannot be isolated: {reason(error)}".encode())
+        _write_answer(answer, _FAILED, f"this machine cannot be isolated: {reason(error)}".encode())
     finally:
         os._exit(code)
 
 
-def _answer(descriptor: int, kind: bytes, text: bytes) -> None:
+def _write_answer(descriptor: int, kind: bytes, text: bytes) -> None:
     """Write an answer; its first byte, which is written last, makes it valid."""
     os.lseek(descriptor, 1, os.SEEK_SET)
     write_all(descriptor, text)
@@ -370,4 +370,4 @@ def _inside(started: _Started, layers: int) -> None:
     answer = started.function(Overlay(layers))
     sys.stdout.flush()
     sys.stderr.flush()
-    _answer(started.answer, _RETURNED, answer)
+    _write_answer(started.answer, _RETURNED, answer)
