@@ -157,7 +157,7 @@ class _Outside:
         return [Finding(name, texts.get(name, _OFFLINE), "", self.place_of(name)) for name in self._left_out]
 
     def first_run(self, show: Callable[[RunReport], None]) -> Any:
-        """Return the document of all work on the first overlay, where the terminal and the file of ``keep`` are open."""
+        """Return the document of all work on the first overlay; the terminal and the file of ``keep`` stay open."""
         with written_files.stored(self._request.keep) as file:
             descriptors = {descriptor for descriptor in (file, self._request.terminal) if descriptor is not None}
             inherited = self._request.isolation.open_descriptors

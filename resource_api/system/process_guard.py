@@ -108,7 +108,7 @@ def call_contained(function: Callable[..., object], *arguments: object) -> Any:
 
 @contextmanager
 def contained() -> Iterator[None]:
-    """Run provider code with both ``protected`` and the error handling of ``call_contained``."""
+    """Run provider code within ``protected``; raise ``ProviderError`` for an exit, as ``call_contained`` does."""
     with protected():
         try:
             yield
@@ -244,7 +244,7 @@ def read_only(code: str) -> Iterator[None]:
 
 
 def _audit(event: str, arguments: tuple[object, ...]) -> None:
-    """Refuse writes and programs of code that may only compute; a hook of Python's audit events."""
+    """Raise ``PermissionError`` for changes by pure code, which may only compute; a hook of audit events."""
     if not _sandbox.code:
         return
     # The arguments of ``open`` are path, mode and flags.

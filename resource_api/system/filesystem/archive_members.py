@@ -69,7 +69,7 @@ class _Bounded:
         self.last = b""
 
     def read(self, size: int = -1) -> bytes:
-        """Read as the archive's library asks, within the bounds of one read and of all headers."""
+        """Read as the library asks. Raise ``ResourceError`` beyond the bounds of one read or of all headers."""
         # One byte above the limit shows that there is more.
         self.last = self._file.read(min(size, self._largest_read + 1) if size >= 0 else self._largest_read + 1)
         if self.in_headers:

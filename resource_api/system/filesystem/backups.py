@@ -140,7 +140,7 @@ class BackupStore:
                     self._keep(fd, member, f"{path}/{member}", depth + 1)
 
     def _copy(self, file: FileIO, path: str) -> None:
-        """Store a file's content by its digest, once for equal files, and queue its line of the index."""
+        """Store a file's content by its digest, once, and queue its line of the index. Raise as ``keep`` does."""
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EAGAIN, "it has been replaced meanwhile", path)

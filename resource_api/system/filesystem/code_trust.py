@@ -129,7 +129,7 @@ class CodeTrust:
     def _follow(self, path: str, *, holds_code: bool = False) -> _Target:
         """Follow ``path`` from the root and check each directory and link on the way, but not the target itself.
 
-        ``holds_code``: the last directory contains the code itself, and must not be sticky.
+        ``holds_code``: the last directory contains the code itself, and must not be sticky. Raise ``OSError``.
         """
         here, reason, links = "/", "", 0
         todo = _names(path if path.startswith("/") else f"{os.getcwd()}/{path}")

@@ -398,7 +398,7 @@ class Batch:
         self._pending.entries(directory.path)
 
     def _create_directory_aside(self, directory: Directory, name: str, temporary: str, should: Permissions) -> None:
-        """Create a directory with its final rights in a private one, ``temporary``, then move it to its name."""
+        """Create a directory with its final rights in a private one, then move it to its name. Raise ``OSError``."""
         os.mkdir(temporary, 0o700, dir_fd=directory.fd)
         try:
             with opened(temporary, DIRECTORY_FLAGS, directory.fd) as aside:

@@ -237,7 +237,7 @@ def build(table: Sequence[Mount], size: str) -> int:
 
 
 def _make_proc() -> None:
-    """Mount a ``/proc`` of the new process table, writable only in the directories of its processes."""
+    """Mount a ``/proc`` of the new process table, writable only in its processes' directories. Raise ``OSError``."""
     proc = f"{ROOT}/proc"
     try:
         mount("proc", proc, _NO_PROGRAMS)

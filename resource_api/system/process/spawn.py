@@ -89,7 +89,7 @@ def _in_lasting_thread(start: Callable[[], object]) -> object:
     """Return the result of ``start``, called in a thread that lasts as long as this process.
 
     The kernel kills a program when the thread that has started it ends (``process_tree.end_with``), and threads of
-    providers and of ``--parallel`` may end before the program.
+    providers and of ``--parallel`` may end before the program. Raise ``OSError`` as ``start`` does, or without a thread.
     """
     if threading.current_thread() is threading.main_thread():
         return start()
@@ -167,7 +167,7 @@ def _check_descriptors() -> None:
 def _spawn(sh: Any, invocation: Invocation, out: int, err: int, report: int) -> object:
     """Start a program, whose child waits until ``sh`` returns; if ``sh`` fails, the child exits without running it.
 
-    A failed fork, at the limit of processes, leaks the descriptors that ``sh`` has opened before.
+    A failed fork, at the limit of processes, leaks the descriptors that ``sh`` has opened before. Raise ``OSError``.
     """
     _check_descriptors()
     child.prepare()
