@@ -89,7 +89,7 @@ def _in_lasting_thread(start: Callable[[], object]) -> object:
     """Return the result of ``start``, called in a thread that lasts as long as this process.
 
     The kernel kills a program when the thread that has started it ends (``process_tree.end_with``), and threads of
-    providers and of ``--parallel`` may end before the program. Raise ``OSError`` as ``start`` does, or without a thread.
+    providers and of ``--parallel`` may end before the program. Raise ``OSError``, also if there is no thread.
     """
     if threading.current_thread() is threading.main_thread():
         return start()
