@@ -268,7 +268,7 @@ class _EdgeBuilder:
         self._diagnostics = diagnostics
         self._error = diagnostics.resource_error
         self._types = {entry.definition.name for entry in table.entries}
-        #: The relationships that are dropped.
+        #: The relationships that are dropped, because nothing that is declared, or not left out, is their target.
         self.notes: list[str] = []
         #: The resources with ``on_failure``, also those whose targets are left out or without resources.
         self.failure_handlers: list[Entry] = []
@@ -280,6 +280,7 @@ class _EdgeBuilder:
         self._resolved: dict[str, Sequence[Entry]] = {}
         #: The same for automatic relationships: (type, titles) → resources.
         self._titled: dict[tuple[str, tuple[str, ...]], Sequence[Entry]] = {}
+        #: Type → its automatic relationships to types in the catalog.
         self._automatic_of: dict[TypeDefinition, Sequence[tuple[str, str, object]]] = {}
 
     def edges(self, references: Mapping[Entry, Sequence[Entry]]) -> Iterator[Edge]:

@@ -366,7 +366,8 @@ class Expander:
     ) -> Iterator[Declaration]:
         """Yield the declarations that the written ones make, with their names evaluated.
 
-        ``inputs``: those of the component that declares them. Other declarations may refer to an invalid one.
+        ``inputs``: those of the component that declares them. The type of an invalid one becomes incomplete, so that
+        references to it are not reported too.
         """
         maker: for_each.DeclarationMaker | None = None
         for written in declarations:
@@ -438,7 +439,7 @@ class Expander:
             return UNKNOWN
 
     def _evaluate(self, value: object) -> Any:
-        """Return a value as far as it is known; one of another resource or ephemeral stays an expression."""
+        """Return a value as far as it is known; one of a resource or ephemeral stays an expression for its users."""
         if type(value) is str and "${" in value:
             result = expression.evaluate(value, self._resolve)
             return expression.parse(value) if is_unknown(result) or self._scope.ephemeral_input(value) else result

@@ -124,6 +124,7 @@ class ResourceTable:
         #: The types and components of which a declaration is invalid: references to them are not reported.
         self.incomplete: set[str] = set()
         self._definitions = definitions
+        #: Provider instance → its functions, or the error of its definition: each is looked up once.
         self._providers: dict[str, ProviderFunctions] = {}
         self._broken: dict[str, DefinitionError] = {}
         #: Provider instance → the reason that its provider cannot be made before something is installed.

@@ -12,6 +12,7 @@ import os
 import shlex
 import shutil
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.manifest.input_values import FileInput, LocatedValue
@@ -79,13 +80,11 @@ class ValueSource(NamedTuple):
 
     def outputs(self) -> dict[str, Any]:
         """Return the outputs of a state file of Terraform by name, secrets wrapped. Raise ``ValueError``."""
-        try:
+        with suppress(json.JSONDecodeError, LookupError, TypeError, AttributeError):
             document = json.loads(self.read())
             if document["version"] == _STATE_VERSION:
                 rows = document.get("outputs", {}).items()
                 return {name: Sensitive(row["value"]) if row.get("sensitive") else row["value"] for name, row in rows}
-        except (json.JSONDecodeError, LookupError, TypeError, AttributeError):
-            document = None
         msg = f"{self.name}: it is no state file of Terraform of version {_STATE_VERSION}, or an encrypted one"
         raise ValueError(msg)
 

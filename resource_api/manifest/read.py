@@ -291,7 +291,10 @@ class _Loader:
         return assemble(self.documents, self.problems)._replace(skipped_includes=tuple(skipped))
 
     def resolve(self, judge: Callable[[Sequence[Document], Any], str]) -> list[SkippedInclude]:
-        """Read the files whose conditions hold; return those that are left out, with the reasons of ``judge``."""
+        """Read the files whose conditions hold, and what these include; return those that ``judge`` leaves out.
+
+        A condition that cannot be judged is reported.
+        """
         skipped = []
         while self.pending:
             pending = self.pending.pop(0)
