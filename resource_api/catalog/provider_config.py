@@ -135,7 +135,7 @@ def default_config(provider: ProviderFunctions, values: Mapping[str, object]) ->
 
 
 def reduce_to_providers(manifest: Manifest) -> Manifest:
-    """Return a manifest without the inputs and named values that no provider's configuration uses, also by others."""
+    """Return a manifest with only the inputs and values that its providers' configurations use, also by other values."""
     inputs: dict[str, Input] = {}
     values: dict[str, object] = {}
     waiting: list[object] = [declared.config for declared in manifest.providers.values()]
