@@ -135,7 +135,7 @@ def default_config(provider: ProviderFunctions, values: Mapping[str, object]) ->
 
 
 def reduce_to_providers(manifest: Manifest) -> Manifest:
-    """Return a manifest with only the inputs and values that its providers' configurations use, also by other values."""
+    """Return a manifest with only the inputs and values that configurations of providers use, also by other values."""
     inputs: dict[str, Input] = {}
     values: dict[str, object] = {}
     waiting: list[object] = [declared.config for declared in manifest.providers.values()]
