@@ -27,7 +27,10 @@ REFUSED = {"failed": True, "refused": True}
 
 
 def find(name: str) -> tuple[str, bool]:
-    """Return the full name of a module, and whether a forked child can run it. Raise ``LookupError`` for none."""
+    """Return the full name of a module, and whether a child can run it alone, without an action plugin.
+
+    Raise ``LookupError`` where there is no such module.
+    """
     loader = importlib.import_module("ansible.plugins.loader")
     collections = ["ansible.builtin", "ansible.legacy"]
     context = loader.module_loader.find_plugin_with_context(name, collection_list=collections)
@@ -54,10 +57,10 @@ def run(full: str, args: dict[str, Any], options: dict[str, Any], *, only_argume
     basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": {**args, **settings}}).encode()  # noqa: SLF001 - its interface
     basic._ANSIBLE_PROFILE = "legacy"  # noqa: SLF001 - the same
     if only_arguments:
-        begin = basic.AnsibleModule.__init__
+        initialize = basic.AnsibleModule.__init__
 
         def check(module: Any, *arguments: Any, **keywords: Any) -> None:
-            begin(module, *arguments, **keywords)
+            initialize(module, *arguments, **keywords)  # ends the process for wrong arguments
             module.exit_json(changed=False)
 
         basic.AnsibleModule.__init__ = check
@@ -133,12 +136,12 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def forked(full: str, request: dict[str, Any], *, alone: bool) -> dict[str, Any]:
-    """Run a module in a child, and return its result."""
+    """Run a module in a child, and return its result: the last object that it prints, or that there is none."""
     output = os.memfd_create("result", os.MFD_CLOEXEC)
     child = os.fork()
     if child == 0:
-        os.setpgid(0, 0)
-        os.close(0)
+        os.setpgid(0, 0)  # ``await_end`` kills its programs with it
+        os.close(0)  # the requests
         os.open(os.devnull, os.O_RDONLY)
         os.dup2(output, 1)
         code = 0
@@ -180,15 +183,15 @@ def main() -> None:
     # This process would be killed with its parent, before it could end the module.
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, 0)
     answers = os.dup(1)
-    os.dup2(2, 1)
+    os.dup2(2, 1)  # prints of Ansible are no answers
     try:
         importlib.import_module("ansible.module_utils.basic")
         importlib.import_module("ansible.plugins.loader").init_plugin_loader()
     except ImportError as error:
         sys.exit(str(error))
-    rest = b""
+    unfinished = b""
     while chunk := os.read(0, CHUNK):
-        *lines, rest = (rest + chunk).split(b"\n")
+        *lines, unfinished = (unfinished + chunk).split(b"\n")
         for line in lines:
             data = json.dumps(answer(json.loads(line))).encode() + b"\n"
             while data:

@@ -61,8 +61,10 @@ class AnsibleProcess:
         modules = glob.glob(f"{glob.escape(prefix)}/lib/python3*/site-packages/ansible/modules")  # noqa: PTH207 - the same
         Command(python).check_code(places=modules)
         self._python = python
-        self._rest = b""
+        #: The beginning of an unfinished line of its stdout, and the last lines of its stderr, for an error.
+        self._unfinished = b""
         self._tail: deque[str] = deque(maxlen=LINES)
+        #: The end of the time limit of the present call, in seconds of ``time.monotonic``.
         self._until = 0.0
         settings = {"ANSIBLE_DEPRECATION_WARNINGS": "False", "ANSIBLE_NOCOLOR": "1", "PYTHONDONTWRITEBYTECODE": "1"}
         variables = program_checks.environment("ansible", settings)
@@ -79,13 +81,13 @@ class AnsibleProcess:
         self._chunks = self._process.chunks(self._seconds_left)
 
     def call(self, context: Context, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the answer to a request. Raise ``ResourceError`` if there is none in time, or the helper has ended."""
+        """Send a request and return its answer. Without one in time end the helper and raise ``ResourceError``."""
         self._until = time.monotonic() + LIMIT if context.deadline is None else context.deadline
         data = json.dumps(request).encode() + b"\n"
         with suppress(BrokenPipeError):
             while data:
                 data = data[os.write(self._requests, data) :]
-        for line in self._lines(context):
+        for line in self._lines(context):  # the first line is the answer; there is none if the helper ends
             return dict(json.loads(line))
         self.close()
         ended = "was stopped" if self._process.stopped else describe_exit(self._process.exit_code or 0)
@@ -94,12 +96,12 @@ class AnsibleProcess:
         raise ResourceError(msg)
 
     def _lines(self, context: Context) -> Iterator[bytes]:
-        """Yield the lines of its stdout; log its stderr."""
+        """Yield the lines of its stdout; log its stderr, and keep the last lines of that for an error."""
         for stream, chunk in self._chunks:
             if stream == STDOUT:
-                self._rest += chunk
-                if b"\n" in self._rest:
-                    line, _, self._rest = self._rest.partition(b"\n")
+                self._unfinished += chunk
+                if b"\n" in self._unfinished:
+                    line, _, self._unfinished = self._unfinished.partition(b"\n")
                     yield line
             else:
                 lines = [line for line in chunk.decode("utf-8", "replace").splitlines() if line.strip()]

@@ -103,7 +103,7 @@ def _is_command(word: str) -> bool:
 
 
 def _of_shell(rest: Sequence[str], here: str, depth: int) -> Iterator[Executed]:
-    """Yield those of a shell: its script, or each command of its text after ``-c``."""
+    """Yield the code that a shell executes: its script, or the programs and code of the text after ``-c``."""
     option = next((number for number, word in enumerate(rest) if word[:1] == "-" and word.endswith("c")), None)
     if option is None:
         yield from (Executed(path) for path in list(_named(rest, here))[:1])
@@ -126,6 +126,7 @@ def _commands(script: str) -> Iterator[list[str]]:
     words: list[str] = []
     try:
         for token in [*lexer, "\n"]:
+            # Punctuation that ends a command; ``<`` and ``>`` alone do not.
             if set(token) & set("();|&\n") and not set(token) - set("();<>|&\n"):
                 if words:
                     yield words

@@ -46,6 +46,7 @@ class Tree(NamedTuple):
 
 def ignored(patterns: str | Sequence[str] | None) -> Callable[[str], bool]:
     """Return a predicate: whether a path within a tree is ignored."""
+    # Without patterns, (?!) matches nothing.
     globs = [patterns] if isinstance(patterns, str) else list(patterns or ())
     names = re.compile("|".join(translate(pattern) for pattern in globs if "/" not in pattern) or "(?!)")
     paths = re.compile("|".join(translate(pattern.strip("/")) for pattern in globs if "/" in pattern) or "(?!)")
@@ -81,7 +82,10 @@ class _Limits(NamedTuple):
 
 
 def _visit(fd: int, path: str, members: dict[str, Member], with_ignored: set[str], limits: _Limits) -> None:
-    """Add the members of a directory, without ignored ones, within the limits and not across mount points."""
+    """Add the members of a directory to ``members``, the directories above ignored ones to ``with_ignored``.
+
+    Raise ``ResourceError`` beyond the limits and at a mount point.
+    """
     top, is_ignored, most, mount, mounted = limits
     for name in sorted(os.listdir(fd)):
         inner = f"{path}/{name}" if path else name

@@ -87,6 +87,7 @@ def resolve(should: Mapping[str, Any], user: str | None) -> Target:
         missing = f"no branch and no tag '{revision}'; a commit has all its digits" if revision else "no commit"
         msg = f"{source} has {missing}"
         raise ResourceError(msg)
+    # ``ref: refs/heads/main HEAD`` names the default branch; ``TAG^{}`` is the commit of an annotated tag.
     links = {line[1]: line[0].removeprefix("ref: ") for line in lines if line[0].startswith("ref: ")}
     return Target(commits.get(f"{ref}^{{}}", commits[ref]), links.get(ref, ref))
 
@@ -148,9 +149,9 @@ class WorkingCopy(NamedTuple):
         if self.user is not None:
             return self
         checked: list[str] = []
-        todo = [self.path]
-        while todo:
-            path = todo.pop()
+        unchecked = [self.path]
+        while unchecked:
+            path = unchecked.pop()
             directories = list(_git_directories(path))
             query.check_code(*directories)
             self._check_included(directories)
@@ -160,7 +161,7 @@ class WorkingCopy(NamedTuple):
                 entries = [entry.split("\t", 1) for entry in listed.split("\0")[:-1]]
                 inside = {f"{path}/{name}".rpartition("/")[0] for _, name in entries}
                 query.check_code(f"{path}/.gitmodules", places=sorted(inside))
-                todo += [f"{path}/{name}" for mode, name in entries if mode.startswith(LINK)]
+                unchecked += [f"{path}/{name}" for mode, name in entries if mode.startswith(LINK)]
         return self._replace(checked=tuple(checked))
 
     def _check_included(self, directories: Sequence[str]) -> None:
@@ -168,15 +169,15 @@ class WorkingCopy(NamedTuple):
 
         Raise ``CommandError`` for a file that other users can change, ``OSError`` for one that cannot be read.
         """
-        todo = [f"{directory}/{name}" for directory in directories for name in ("config", "config.worktree")]
+        unread = [f"{directory}/{name}" for directory in directories for name in ("config", "config.worktree")]
         checked: set[str] = set()
-        while todo:
+        while unread:
             with suppress(FileNotFoundError, NotADirectoryError):
-                included = self._named_settings(todo.pop())
+                included = self._named_settings(unread.pop())
                 query.check_code(*included)
                 new = set(map(os.path.realpath, included)) - checked
                 checked |= new
-                todo += new
+                unread += new
 
     def _named_settings(self, path: str) -> list[str]:
         """Return the paths of the files that a file of settings includes. Raise ``OSError``."""
@@ -219,6 +220,7 @@ class WorkingCopy(NamedTuple):
                 return {}
             raise ResourceError(messages(status.stderr))
         records = status.stdout.split("\0")
+        # ``# branch.head main``, and ``# branch.oid COMMIT``: git-status(1).
         heads = dict(record[2:].split(" ", 1) for record in records if record[:2] == "# ")
         source = self.ask("config", "--local", "--get", "remote.origin.url").stdout.removesuffix("\n")
         attributes: dict[str, Any] = {"modified": list(_changed(records))[:MOST_NAMES]}
@@ -232,7 +234,7 @@ class WorkingCopy(NamedTuple):
         """Yield the paths of submodules that are not as the commit has them."""
         if os.path.lexists(f"{self.path}/.gitmodules"):
             for line in self.ask("submodule", "status", "--recursive").stdout.splitlines():
-                if line[:1] in {"-", "+", "U"}:
+                if line[:1] in {"-", "+", "U"}:  # ``+COMMIT lib/x (v1.0)``: git-submodule(1)
                     path = line[1:].split(" ", 1)[1]
                     yield path.rpartition(" (")[0] or path
 
@@ -288,6 +290,7 @@ class WorkingCopy(NamedTuple):
 
 def _git_directories(path: str) -> Iterator[str]:
     """Yield ``.git`` of a working copy, and the directories of git to which it leads if it is a file."""
+    # A file has ``gitdir: PATH``, of a submodule or worktree; of a worktree that directory names a common one.
     yield (directory := f"{path}/.git")
     for name, start in (("", "gitdir: "), ("/commondir", "")):
         with suppress(OSError):  # a directory, or nothing

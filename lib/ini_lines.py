@@ -97,7 +97,7 @@ class Syntax(NamedTuple):
         marks, quotes = self.comment
         quote, escaped = "", False
         for number, character in enumerate(value if marks else ""):
-            if escaped or character == "\\":
+            if escaped or character == "\\":  # before any character, where the program has quotes at all
                 escaped = not escaped and quotes != ""
             elif quote or character in quotes:
                 quote = "" if character == quote else quote or character
@@ -212,10 +212,11 @@ def later_values(
 
 def settings(texts: Sequence[str], syntax: Syntax) -> Iterator[tuple[tuple[str, str], str]]:
     """Yield the section and the name of each setting that has a value or an empty one, and the value."""
+    # A setting is complete at the next one, at a section, and at the header that is added to the end.
     current, name, value = "", "", ""
     for line, text in zip([*classify(texts, syntax.dialect), Line("header")], [*texts, ""], strict=True):
         if line.kind == "more":
-            value = f"{value.removesuffix(chr(92)).strip()} {text.strip()}"
+            value = f"{value.removesuffix(chr(92)).strip()} {text.strip()}"  # without the backslash at its end
         elif line.kind != "other":
             if name:
                 yield (current, syntax.setting(name)), syntax.without_comment(value)

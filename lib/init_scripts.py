@@ -105,6 +105,7 @@ class ScriptProvider(services.ServiceProvider):
         if pidfile := self._pidfiles.get(name):
             return "running" if _process_exists(pidfile) else "stopped"
         result = ask.attempt(name, "status", log="debug")
+        # A script without the action prints the actions that it has.
         if "usage:" in f"{result.stdout}{result.stderr}".lower():
             return UNKNOWN
         return LSB_STATES.get(result.exit_code, UNKNOWN)
@@ -128,7 +129,7 @@ class ScriptProvider(services.ServiceProvider):
                 self.disable(name)
 
     def _set_ensure(self, name: str, service: Service, should: Mapping[str, Any]) -> None:
-        """Start or stop a service if its state differs."""
+        """Start or stop a service if its state differs; one that was started is not restarted by a refresh."""
         ensure = should.get("ensure")
         if ensure is not None and service.state == UNKNOWN:
             msg = f"whether {name} runs is not known: its script has no action 'status'; declare its 'pidfile'"
@@ -157,8 +158,9 @@ def _process_exists(pidfile: str) -> bool:
     with suppress(OSError), os.fdopen(os.open(pidfile, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         number = PID.fullmatch(file.read(64).decode("ascii", "replace"))
         if number is not None:
-            _, _, rest = Path(f"/proc/{number[1]}/stat").read_text(encoding="utf-8", errors="replace").rpartition(") ")
-            return rest[:1] not in {"", "Z", "X"}
+            stat = Path(f"/proc/{number[1]}/stat").read_text(encoding="utf-8", errors="replace")
+            # The letter of the state is behind the name in brackets; Z and X have ended: proc(5).
+            return stat.rpartition(") ")[2][:1] not in {"", "Z", "X"}
     return False
 
 

@@ -73,10 +73,11 @@ def keep_lines(original: str, before: str, after: str) -> str:
         while stop > start and plain_lines[stop - 1].strip()[:1] in {"", "#"}:
             stop -= 1  # noqa: PLW2901 - comments below a removed value belong to the next one
         changed = [positions.get(number) for number in range(start, stop)]
+        # The line in ``original`` from which on lines are replaced; -1 is before the first one.
         first = changed[0] if changed else positions.get(start - 1, -1 if start == 0 else None)
         if first is None or changed != list(range(first, first + len(changed))):
             return after
-        first += not changed
+        first += not changed  # pure insertions come behind the line before them
         result += [*old[copied:first], *(line + end for line in new[begin:finish])]
         copied = first + len(changed)
     return "\n".join([*result, *old[copied:]])

@@ -107,7 +107,7 @@ class Server:
         return host if host.startswith("/") else f"{host}:{self._config['port']}"
 
     def _socket(self) -> socket.socket:
-        """Return a socket that is connected to the server."""
+        """Return a socket that is connected to the server: of the file system where the host is a path."""
         host, port = self._config["host"], self._config["port"]
         if not host.startswith("/"):
             connection = socket.create_connection((host, port), CONNECT_TIMEOUT)
@@ -143,7 +143,7 @@ class Server:
             options["ssl"] = _tls(config)
         if not config["host"].startswith("/"):
             options["host"] = config["host"]
-            if config["sslmode"] not in VERIFYING:
+            if config["sslmode"] not in VERIFYING:  # who answers may be another server
                 options["auth_plugin_map"] = dict.fromkeys(("mysql_clear_password", "dialog"), _NoClearText)
         return options
 
@@ -248,7 +248,7 @@ def canonical_account(name: str) -> str:
 
 
 def among(expression: str, values: Iterable[str]) -> str:
-    """Return the condition that an expression is one of some names."""
+    """Return the condition that an expression is one of some names; no row has a name that is not ``storable``."""
     listed = [literal(value) for value in values if storable(value)]
     return f"{expression} IN ({', '.join(listed)})" if listed else "FALSE"
 

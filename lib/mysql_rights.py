@@ -81,7 +81,7 @@ def _grantees(users: Collection[str] | None) -> str:
 
 def _one_right(row: Mapping[str, Any]) -> tuple[Name, dict[Right, str]]:
     """Return the grant that a row of one right is part of, and that right."""
-    user, _, host = row["GRANTEE"][1:-1].rpartition("'@'")
+    user, _, host = row["GRANTEE"][1:-1].rpartition("'@'")  # 'USER'@'HOST', nothing is escaped
     target = Target(DATABASE, row["Db"]) if "Db" in row else Target(SERVER)
     words = [row["rights"], *([GRANT] if row["IS_GRANTABLE"] == "YES" else [])]
     return (f"{user}@{host}", str(target)), {(right(word), ""): "" for word in words if word != USAGE}

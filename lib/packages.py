@@ -61,6 +61,7 @@ class PackageProvider(BaseProvider):
             effects = list(self._simulated(arguments))
             self._check_virtual({name: changes[name] for name in names}, effects)
             yield from _in_other_spellings(effects, names)
+            # Where packages share a transaction, only the links among them tell which one causes an effect.
             effects = [effect for effect in effects if names.isdisjoint((effect.name, *effect.aliases))]
             joint = {name: changes[name] for name in changes if name in names} if len(names) > 1 and effects else {}
             consequences = closure(self._links(context, joint, effects)) if joint else {}

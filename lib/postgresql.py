@@ -160,7 +160,7 @@ def _reason(stderr: str) -> str:
     for line in filter(None, map(str.strip, stderr.splitlines())):
         if line.startswith(HIDDEN):
             is_shown = False
-        elif ":  " in line:
+        elif ":  " in line:  # ``ERROR:  there is no ...`` begins a message
             is_shown = True
         if is_shown:
             text = line.removeprefix("psql: ").removeprefix("error: ")

@@ -44,6 +44,7 @@ def of_interpreter(program: str) -> Iterator[str]:
 
 
 def _installation(program: str) -> Iterator[str]:
+    """Yield ``/opt/py/lib`` for ``/opt/py/bin/python``; nothing for the system's Python, which only root changes."""
     top = os.path.dirname(os.path.dirname(program))  # noqa: PTH120 - text in, text out
     if top[:1] == "/" and not f"{top}/".startswith(SYSTEM) and top != "/":
         yield f"{top}/lib"

@@ -47,6 +47,7 @@ def find(expression: str, lines: Sequence[str], *, seconds: float | None = None)
 
 
 def _find(expression: str, lines: Sequence[str]) -> list[int]:
+    """Return the numbers of the lines, from 0, in which an expression matches."""
     search = re.compile(expression).search
     return [number for number, line in enumerate(lines) if search(line)]
 

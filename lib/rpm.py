@@ -69,6 +69,7 @@ class RpmProvider(packages.PackageProvider):
 def by_name(lines: Iterable[str]) -> dict[str, Resource]:
     """Return the packages of a listing, the newest of each, by name and by name with architecture."""
     by_both_names: dict[str, Resource] = {}
+    # By the time of installation: the newest comes last and replaces former ones.
     for line in sorted(lines, key=lambda text: (int(text.partition("|")[0] or 0), text)):
         fields = line.split("|")
         if len(fields) != FIELDS or fields[1] == KEY:

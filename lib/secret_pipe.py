@@ -32,6 +32,7 @@ def served(text: bytes, user: str | None) -> Iterator[str]:
         finally:
             stopped.set()
             with suppress(OSError):
+                # The server waits for a reader: this one lets it see that it is stopped.
                 last = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
                 server.join()
                 os.close(last)
@@ -70,4 +71,5 @@ def _make(pipe: str, uid: int | None) -> None:
 
 
 def _next(pipe: str) -> str:
+    """Return the path of the pipe that gets the name of ``pipe`` after the present reader."""
     return f"{pipe}.next"

@@ -91,6 +91,7 @@ def edit(prefix: Path, name: str, changed: Mapping[str, Any]) -> None:
 
 
 def _lines(path: str | Path) -> Iterator[str]:
+    """Yield the lines of a file, none of one that is missing or that the caller cannot read."""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123 - faster to import
             for line in file:
@@ -100,6 +101,7 @@ def _lines(path: str | Path) -> Iterator[str]:
 
 
 def _write(path: Path, lines: list[str]) -> None:
+    """Write the lines of a file as ``_lines`` reads them."""
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", errors="surrogateescape")
 
 
@@ -112,6 +114,7 @@ def _value(attribute: str, field: str) -> Any:
 
 
 def _number(text: str, otherwise: int = 0) -> int:
+    """Return a number of ASCII digits, or ``otherwise`` for any other text."""
     return int(text) if text.isdecimal() and text.isascii() and len(text) <= LONGEST else otherwise
 
 
@@ -123,6 +126,7 @@ def _text(value: Any) -> str:
 
 
 def _days(date: str) -> int:
+    """Return the days from 1970 to a date such as ``2030-12-31``. Raise ``ValueError`` for any other text."""
     import calendar  # slow to import, and needed for a declared day only
 
     return calendar.timegm(time.strptime(date, "%Y-%m-%d")) // DAY

@@ -105,6 +105,7 @@ class SettingsProvider(BaseProvider):
         file_parts.edit_files(changes, lambda name: name, partial(self._rewrite, checks=checks))
 
     def _read(self, path: str) -> Any:
+        """Return the content of the file at a path; a missing file is an empty mapping. Raise ``ResourceError``."""
         return self._document(path, _decode(path, files.read_content(path) or b""))
 
     def _document(self, path: str, text: str) -> Any:
@@ -131,16 +132,16 @@ class SettingsProvider(BaseProvider):
     ) -> None:
         """Change all settings of a file in one write."""
         # Removals come last: a mapping that gets new keys is not empty then.
-        order = sorted(
-            states.items(), key=lambda item: (item[1] is None, _from_the_end(item[0]) if item[1] is None else [])
-        )
-        values = {parse_key_path(key): MISSING if should is None else should["value"] for key, should in order}
+        values = {parse_key_path(key): should["value"] for key, should in states.items() if should is not None}
+        removed = sorted((key for key, should in states.items() if should is None), key=_from_the_end)
+        values |= {parse_key_path(key): MISSING for key in removed}
         files.edit(path, partial(self._changed, path, values=values), mode=mode, check=checks.get(path))
 
     def _changed(self, path: str, content: bytes, values: Mapping[KeyPath, Any]) -> bytes:
         """Return the new content of a file; the content itself where nothing changes."""
         text = _decode(path, content)
         document = self._document(path, text)
+        # To remove a setting that is missing changes nothing.
         missing = {key_path for key_path in values if find(document, key_path) is MISSING}
         values = {
             key_path: value for key_path, value in values.items() if value is not MISSING or key_path not in missing
@@ -248,7 +249,10 @@ def plain(value: Any, largest: int = LARGEST_VALUE) -> Any:
 
 
 def _plain(value: Any, budget: list[int]) -> Any:
-    """Return a library's value as plain data. Raise ``ResourceError`` for one with too many parts."""
+    """Return a library's value as plain data. Raise ``ResourceError`` for one with too many parts.
+
+    ``budget``: in a list, so that all levels count it down, the number of parts that may still come.
+    """
     budget[0] -= 1
     if budget[0] < 0:
         msg = "has too many parts"
@@ -261,7 +265,7 @@ def _plain(value: Any, budget: list[int]) -> Any:
         return [_plain(item, budget) for item in value]
     if isinstance(value, date | time):
         return value.isoformat()
-    for kind in (bool, int, float, str):
+    for kind in (bool, int, float, str):  # of which a library has subclasses that keep the spelling
         if isinstance(value, kind):
             return kind(value)
     return str(value)

@@ -91,6 +91,7 @@ class Units:
         return systemctl(*self._arguments(arguments), **self._options()).stdout
 
     def _arguments(self, arguments: Sequence[str]) -> Sequence[str]:
+        """Return the arguments of ``systemctl`` for this manager."""
         return arguments if self._user is None else ("--user", *arguments)
 
     def _options(self) -> dict[str, Any]:
@@ -102,7 +103,10 @@ class Units:
         return {"env": {**variables, **alone}, "user": self._user, "timeout": USERS_LIMIT}
 
     def set_enable(self, name: str, unit: Mapping[str, str], should: Mapping[str, Any]) -> bool:
-        """Enable, disable or mask a unit as declared; return whether systemd must read its files again."""
+        """Enable, disable or mask a unit as declared; return whether systemd must read its files again.
+
+        Only without its mask can a unit be changed, and shows whether it is enabled. Raise ``ResourceError``.
+        """
         enable, present = should.get("enable"), enabled(unit)
         if enable is None or enable == present:
             return False
@@ -125,6 +129,7 @@ class Units:
 
         Of the loaded units: a stopped one is running now, and a started one is not (systemd.unit(5)).
         """
+        # Start and stop, with the units whose relations are to be followed; ``reached`` has all that were seen.
         reached, waiting = {(verb, unit_name(name))}, {verb: {unit_name(name)}}
         while waiting:
             action, names = waiting.popitem()
@@ -145,6 +150,7 @@ class Units:
                     yield from ((effect, unit) for unit in sorted(concerned))
 
     def _related(self, names: Sequence[str]) -> list[Mapping[str, str]]:
+        """Return the state and the relations of units; nothing where there is no manager."""
         return self.show(names, RELATED) if names and self.answers() else []
 
     def installed_with(self, name: str, verb: str) -> Iterator[str]:
@@ -220,6 +226,7 @@ class Units:
             arguments = ("show", "--property=ExecMainPID", "--value", "--", unit)
             process = systemctl.attempt(*self._arguments(arguments), **self._options()).stdout.strip()
             matches = (f"_SYSTEMD_USER_UNIT={unit}", f"_SYSTEMD_UNIT={unit}", f"_PID={process}")
+            # "+" means or, journalctl(1): none before the first.
             which = [word for match in matches for word in ("+", f"_UID={self.uid}", match)][1:]
         lines: list[str] = []
         for wait in LOG_WAITS:
@@ -251,7 +258,8 @@ class Units:
             units = [unit_name(name) for name in names[start : start + BATCH]]
             text = self.systemctl("show", f"--property={','.join(properties)}", "--no-pager", "--", *units)
             blocks = [dict(line.split("=", 1) for line in block.splitlines()) for block in text.strip().split("\n\n")]
-            if len(blocks) != len(units) or not all(block.keys() >= set(PROPERTIES[:3]) for block in blocks):
+            every_unit_has = {"Id", "LoadState", "ActiveState"}
+            if len(blocks) != len(units) or not all(block.keys() >= every_unit_has for block in blocks):
                 msg = f"systemctl showed {len(blocks)} of {len(units)} units; does systemd manage this machine?"
                 raise ProviderError(msg)
             rows += blocks

@@ -54,6 +54,7 @@ def unmet(should: Mapping[str, Any], seconds: float = ATTEMPT) -> str:
 
 
 def _missing(should: Mapping[str, Any], _seconds: float) -> str:
+    """Return that a path exists which must be missing, or an empty text."""
     return f"'{should['missing']}' exists" if os.path.lexists(should["missing"]) else ""
 
 

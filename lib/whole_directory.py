@@ -119,41 +119,41 @@ class WholeDirectory(NamedTuple):
         copies are in a ``temporary_directory``.
         """
         present = [path.name for path in listing.matching(self.path)]
-        names_of_rest = [name for name in present if name not in contents]
+        unchanged_names = [name for name in present if name not in contents]
         with temporary_directory() as root:
-            errors = self._read(f"{root}/new", contents, names_of_rest)
+            errors = self._read(f"{root}/new", contents, unchanged_names)
             present_errors = self._read(f"{root}/old", {}, present) if errors else {}
-            if broken := {name for name in names_of_rest if _names(f"{self.path}/{name}", "\n".join(present_errors))}:
+            if broken := {name for name in unchanged_names if _names(f"{self.path}/{name}", "\n".join(present_errors))}:
                 # After a file that it cannot read, a program may report no further error.
-                names_of_rest, present = (
-                    [name for name in names if name not in broken] for names in (names_of_rest, present)
+                unchanged_names, present = (
+                    [name for name in names if name not in broken] for names in (unchanged_names, present)
                 )
-                errors = self._read(f"{root}/rest", contents, names_of_rest)
+                errors = self._read(f"{root}/rest", contents, unchanged_names)
                 present_errors = self._read(f"{root}/old-rest", {}, present) if errors else {}
             if new := {line: None for line in errors if line not in present_errors}:
-                text, involved = "; ".join(new), self._involved(root, contents, names_of_rest, set(new))
+                text, involved = "; ".join(new), self._involved(root, contents, unchanged_names, set(new))
                 more = ", ".join(path for path in involved if not _names(path, text))
                 raise ResourceError(f"{text} (together with {more})" if more else text)
 
     def _involved(
-        self, root: str, contents: Mapping[str, bytes | None], names_of_rest: Iterable[str], errors: set[str]
+        self, root: str, contents: Mapping[str, bytes | None], unchanged_names: Iterable[str], errors: set[str]
     ) -> Iterator[str]:
         """Yield the files each of which alone makes errors of the contents that are none without other files."""
         if errors & set(self._read(f"{root}/alone", contents, [], main=False)):
             return
         if errors & set(self._read(f"{root}/main", contents, [])):
             yield self.main
-        for number, name in enumerate(names_of_rest):
+        for number, name in enumerate(unchanged_names):
             if errors & set(self._read(f"{root}/{number}", contents, [name], main=False)):
                 yield f"{self.path}/{name}"
 
     def _read(
-        self, root: str, contents: Mapping[str, bytes | None], names_of_rest: Iterable[str], *, main: bool = True
+        self, root: str, contents: Mapping[str, bytes | None], unchanged_names: Iterable[str], *, main: bool = True
     ) -> dict[str, None]:
         """Return the errors of a copy beneath ``root``, with the original paths: new contents, other files, main."""
         copy = Copy(root + self.path, root + self.main)
         Path(copy.directory).mkdir(parents=True)
-        for name in names_of_rest:
+        for name in unchanged_names:
             Path(copy.directory, name).symlink_to(os.path.realpath(f"{self.path}/{name}"))
         for name, content in contents.items():
             if content is not None:

@@ -167,7 +167,7 @@ def issue(should: Mapping[str, Any], is_: Mapping[str, Any]) -> bytes:
             raise ResourceError(msg)
         key = x509_files.read_key(should["private_key"], should.get("passphrase"))
     public: Any = (request or key).public_key()
-    attributes = _wanted(should, is_, request)
+    attributes = _new_attributes(should, is_, request)
     name = x509.Name([x509.NameAttribute(_oid(PARTS, part), text) for part, text in attributes["subject"].items()])
     authority = _authority(should, Authority(name, key, public))
     start = dt.datetime.now(dt.UTC)
@@ -175,11 +175,12 @@ def issue(should: Mapping[str, Any], is_: Mapping[str, Any]) -> bytes:
     builder = builder.not_valid_before(start).not_valid_after(start + dt.timedelta(days=should["days"]))
     for extension, critical in _extensions(attributes, public, authority.public):
         builder = builder.add_extension(extension, critical)
+    # A key of ed25519 signs without a digest of its own.
     digest = None if isinstance(authority.key, ed25519.Ed25519PrivateKey) else hashes.SHA256()
     return builder.sign(authority.key, digest).public_bytes(serialization.Encoding.PEM)
 
 
-def _wanted(
+def _new_attributes(
     should: Mapping[str, Any], is_: Mapping[str, Any], request: x509.CertificateSigningRequest | None
 ) -> dict[str, Any]:
     """Return the attributes of the new certificate: as declared, as in the present one or the request, by default."""
@@ -190,6 +191,7 @@ def _wanted(
     attributes: dict[str, Any] = {
         name: next((source[name] for source in (should, is_, requested) if source.get(name)), None) for name in names
     }
+    # An empty value counts where it is declared.
     attributes |= {name: should[name] for name in names if should.get(name) is not None}
     parts = attributes["subject"] or {}
     attributes["subject"] = {part: parts[part] for part in (*PARTS, *(parts.keys() - PARTS)) if part in parts}
@@ -199,6 +201,7 @@ def _wanted(
 
 
 def _oid(oids: Mapping[str, x509.ObjectIdentifier], name: str) -> x509.ObjectIdentifier:
+    """Return the number of an object by its short name, or as it is written, ``2.5.4.3``."""
     return oids.get(name) or x509.ObjectIdentifier(name)
 
 
@@ -239,6 +242,7 @@ def _extensions(
 
 
 def _general_name(text: str) -> x509.GeneralName:
+    """Return an alternative name as written, ``DNS:example.com``. Raise ``ResourceError``."""
     kind, _, value = text.partition(":")
     try:
         return GENERAL_NAMES[kind](value)
@@ -248,6 +252,7 @@ def _general_name(text: str) -> x509.GeneralName:
 
 
 def _extension(holder: x509.Certificate | x509.CertificateSigningRequest, kind: type[Any]) -> Any:
+    """Return the value of an extension, or None where it is missing or invalid."""
     try:
         return holder.extensions.get_extension_for_class(kind).value
     except (x509.ExtensionNotFound, ValueError):
