@@ -111,6 +111,7 @@ def _chains(runs: Sequence[OperationRun], waits: Mapping[int, Sequence[int]]) ->
     parents: dict[int, int] = {}
 
     def root(number: int) -> int:
+        """Return the root of a number's set, and shorten the way to it."""
         while parents[number] != number:
             parents[number] = parents[parents[number]]
             number = parents[number]

@@ -243,6 +243,7 @@ class _SendingOutcomes(CallOutcomes):
         self._send = send
 
     def set_status(self, names: list[Name], status: str, cause: object = "", *, tainted: bool = False) -> None:
+        """Check, log and keep the status of each name, and send it; ``logged``: the runtime must not log it again."""
         for name in names:
             super().set_status([name], status, cause, tainted=tainted)
             fields = {"tainted": True} if tainted else {}
@@ -264,6 +265,7 @@ class _SendingMask(Mask):
         self._connection = connection
 
     def add(self, value: object) -> None:
+        """Add a secret of the provider and send it; a value without a secret is ignored."""
         if is_secret(value):
             super().add(value)
             self._connection.send("conceal", value=value)
@@ -284,6 +286,7 @@ def _requesting_content(request: Callable[..., Any]) -> Callable[[str, str, str,
             return io.BufferedReader(_RequestedBytes(partial(request, "read", reader=reader)))
 
         def members(limits: Limits) -> Iterator[Member]:
+            """Yield the members of an archive; the bytes of one are read before the next member, or not at all."""
             reader = request("open", word=word, sha256=sha256, limits=tuple(limits))
             while (member := request("member", reader=reader)) is not None:
                 name, kind, mode, target = member
