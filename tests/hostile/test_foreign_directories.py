@@ -164,7 +164,7 @@ def test_every_module_that_makes_directories_or_files_uses_the_walker() -> None:
         "state/sqlite/run_archive.py",
         "system/filesystem/account_files.py",
         "system/filesystem/backups.py",
-        "system/filesystem/in_place.py",  # a file in memory
+        "system/filesystem/directories.py",  # a file in memory
         "system/process/child.py",
         "provider/computation.py",  # a pipe
         "system/process/interactive.py",
