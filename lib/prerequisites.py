@@ -6,6 +6,7 @@ import grp
 import os
 import pwd
 from contextlib import contextmanager, suppress
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -66,9 +67,11 @@ def written_in_place(paths: Mapping[Name, str], *, follow: bool = True) -> Itera
     ``follow``: a link at the end of a path is followed, as by the functions that edit files.
     """
     reasons = files.why_not_replaced(paths.values(), follow=follow)
+    read_only = cache(_is_read_only)
     for name, path in paths.items():
-        yield from ((name, problem) for problem in locked(os.path.realpath(path) if follow else path))
-        if is_read_only(os.path.realpath(path) if follow else path):
+        target = os.path.realpath(path) if follow else path
+        yield from ((name, problem) for problem in locked(target))
+        if read_only(target if os.path.lexists(target) else os.path.dirname(target)):  # noqa: PTH120 - text in, text out
             yield name, Problem(None, f"'{path}' is on a read-only file system", brought_by=("exec", "mount"))
         elif path in reasons and _can_others_replace(path):
             message = f"{reasons[path]}, and other users can write to a directory on its path, so it is not overwritten"
@@ -78,11 +81,10 @@ def written_in_place(paths: Mapping[Name, str], *, follow: bool = True) -> Itera
             yield name, Problem(None, message, severity="warning")
 
 
-def is_read_only(path: str) -> bool:
-    """Return whether a file, or the directory of a new one, is on a file system that is mounted read-only."""
+def _is_read_only(path: str) -> bool:
+    """Return whether a file or directory is on a file system that is mounted read-only; False if it is missing."""
     with suppress(OSError):
-        place = path if os.path.lexists(path) else os.path.dirname(path)  # noqa: PTH120 - text in, text out
-        return bool(os.statvfs(place).f_flag & os.ST_RDONLY)
+        return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
     return False
 
 

@@ -40,16 +40,12 @@ class Setting(NamedTuple):
 class Provider(BaseProvider):
     """The settings of INI files."""
 
-    def __init__(self) -> None:
-        """Know no spelling yet."""
-        #: The first spelling of a section and a setting, by the file and the form that all spellings have.
-        self._spellings: dict[Name, Key] = {}
-
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
         """Write values as texts without spaces around them; remove needless slashes and dots from paths.
 
-        Names that the program of the file takes for the same ones get the spelling of the first.
+        Names that the program of the file takes for the same ones get the spelling of the first of ``resources``.
         """
+        spellings: dict[Name, Key] = {}  # by the file and the form that all spellings have
         for resource in resources:
             if "value" in resource:
                 resource["value"] = _canonical_value(resource["value"])
@@ -60,7 +56,7 @@ class Provider(BaseProvider):
             if resource.keys() >= {"path", "section", "setting"} and isinstance(resource["section"], str):
                 syntax, spelling = ini_lines.syntax(resource["path"]), (resource["section"], resource["setting"])
                 form = resource["path"], syntax.section(spelling[0]), syntax.setting(spelling[1])
-                resource["section"], resource["setting"] = self._spellings.setdefault(form, spelling)
+                resource["section"], resource["setting"] = spellings.setdefault(form, spelling)
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:

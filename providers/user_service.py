@@ -67,7 +67,7 @@ class Provider(ServiceProvider):
         """Yield the missing prerequisites of a service: its user; and the states that its unit cannot have."""
         for name, should in changes.items():
             yield from ((name, problem) for problem in prerequisites.missing_user("user", name[1]))
-            with suppress(KeyError):
+            with suppress(KeyError, ResourceError):  # the manager of another user may answer
                 [unit] = Units(name[1]).show([name[0]], (*PROPERTIES, *REFUSING))
                 masks = f"{pwd.getpwnam(name[1]).pw_dir}/.config/systemd/user/"
                 yield from ((name, Problem(*refusal)) for refusal in refusals(name[0], unit, should, masks))
