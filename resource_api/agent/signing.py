@@ -56,8 +56,11 @@ def verify(raw: bytes, signature: bytes, signers: str) -> str:
     raise Untrusted(error)
 
 
-def may_sign_now(signature: bytes, signers: str) -> list[str]:
-    """Return the allowed signers with the key of a signature that are valid now."""
+def signers_valid_now(signature: bytes, signers: str) -> list[str]:
+    """Return the allowed signers with the key of a signature that are valid now. Nothing is verified.
+
+    git verifies the signature of a commit, but checks validity at the commit's date, which its author chooses.
+    """
     with in_memory(signature) as path:
         return _principals(path, signers)[0]
 
@@ -99,6 +102,6 @@ def _principals(signature: str, signers: str) -> tuple[list[str], str]:
 
 
 def _last_line(*texts: str) -> str:
-    """Return the last line of the first text with lines."""
+    """Return the last line of the first text that has one, or a message that there is none."""
     lines = [line.strip() for text in texts for line in reversed(text.splitlines()) if line.strip()]
     return lines[0] if lines else "ssh-keygen does not say why"

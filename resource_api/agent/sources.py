@@ -297,7 +297,7 @@ class Repository:
         # Good "git" signature for ann@example.org with ED25519 key SHA256:...
         signer = result.stderr.partition(" signature for ")[2].partition(" with ")[0]
         # git checks a key's validity at the date of the commit, which its author chooses.
-        if signer not in signing.may_sign_now(self._signature(commit), signers):
+        if signer not in signing.signers_valid_now(self._signature(commit), signers):
             msg = f"commit {commit[:12]} is signed by {signer}, whose key is not valid any more or not yet"
             raise Untrusted(msg)
         if newest is not None and not self._descends(commit, newest.id):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 #: The headers with the URL of the status of a job, beside ``Location`` after 202.
 _JOB_HEADERS: Final = ("Azure-AsyncOperation", "Operation-Location")
 _ACCEPTED: Final = 202
-#: The members with the words of an error: of RFC 9457 and 6749, and of most services; the general one first.
+#: The members with the message of an error: of RFC 9457 and 6749, and of most services; the general one first.
 _MESSAGES: Final = ("error", "title", "message", "error_description", "detail", "errors")
 # No part of these passes a ``<``: the time for a text of many would grow with its square.
 _PAGE_TITLE: Final = re.compile(r"<title[^<>]*>([^<]*)</title>", re.IGNORECASE)
@@ -56,7 +56,7 @@ class Response(NamedTuple):
         'not valid: field: name, code: taken'
         """
         try:
-            return _words(self.body)
+            return _message_text(self.body)
         except (ResourceError, RecursionError):
             title = _PAGE_TITLE.search(self.text)
             return unescape(title[1] if title else _TAG.sub(" ", self.text)).strip().removeprefix(f"{self.status} ")
@@ -94,7 +94,7 @@ class _NotFiniteError(ValueError):
 
 
 def _fault(error: Exception) -> str:
-    """Return the fault of a text that is no JSON, without the words of the parser."""
+    """Return the fault of a text that is no JSON, without the parser's message."""
     if isinstance(error, json.JSONDecodeError):
         return f"a fault in line {error.lineno}, column {error.colno}"
     if isinstance(error, RecursionError):
@@ -102,16 +102,19 @@ def _fault(error: Exception) -> str:
     return str(error) if isinstance(error, _NotFiniteError) else "a number in it has too many digits"
 
 
-def _words(value: object) -> str:
-    """Return the messages in JSON; all that is not empty where no member is known to have one."""
+def _message_text(value: object) -> str:
+    """Return the text for people of an answer's JSON: the members known to hold messages (``_MESSAGES``).
+
+    Where an object has none of them, return every non-empty member as ``key: text``.
+    """
     if isinstance(value, dict):
-        # Each member's words are computed once: the time for nested objects would double with each level.
-        words = {key: _words(member) for key, member in value.items()}
+        # Each member's text is computed once: the time for nested objects would double with each level.
+        texts = {key: _message_text(member) for key, member in value.items()}
         # ``"error": true`` only says that there is one.
-        messages = [words[key] for key in _MESSAGES if value.get(key) not in (None, True) and words[key]]
-        return ": ".join(dict.fromkeys(messages)) or ", ".join(f"{key}: {text}" for key, text in words.items() if text)
+        messages = [texts[key] for key in _MESSAGES if value.get(key) not in (None, True) and texts[key]]
+        return ": ".join(dict.fromkeys(messages)) or ", ".join(f"{key}: {text}" for key, text in texts.items() if text)
     if isinstance(value, list):
-        return "; ".join(filter(None, map(_words, value)))
+        return "; ".join(filter(None, map(_message_text, value)))
     return "" if value is None else value if isinstance(value, str) else json.dumps(value)
 
 

@@ -128,7 +128,10 @@ class Header(NamedTuple):
         return database.read(table, *limits(self.number))
 
     def salt(self, data_key: DataKey | None) -> bytes:
-        """Return the salt; an encrypted one authenticates the rest of the header, and is empty without its data key."""
+        """Return the salt, empty if it is encrypted and its data key is missing.
+
+        The encryption of a salt authenticates the rest of the header.
+        """
         if data_key is not None:
             rest = {key: value for key, value in self.content.items() if key != "sealed_salt"}
             try:
@@ -155,17 +158,18 @@ class RowIndex:
     """The row ids of one stack in one table, by key, and the tally of all rows."""
 
     def __init__(self, table: str, number: int, data_key: DataKey | None, next_position: int = 0) -> None:
-        """Start without rows; ``number`` is the stack's."""
-        #: The position of the next new row; that of a deleted row is not used again.
+        """Start without rows; ``number`` is the stack's. With a ``data_key`` each row is authenticated."""
+        #: The position of the next new row; a deleted row's is not used again.
         self.next_position = next_position
         self._table = table
+        #: The lowest row id of this stack.
         self._base, _ = limits(number)
         self._data_key = data_key
-        #: By key: that of a record, or the position of a group of intents.
+        #: Key → row id. The key is a record's, an owed refresh's, or the position of a group of intents.
         self._ids: dict[Hashable, int] = {}
-        #: By row id, see ``_weigh``.
+        #: Row id → weight: the checksum of the row and, with a data key, its authentication code above that.
         self._weights: dict[int, int] = {}
-        #: The XOR of all weights.
+        #: The XOR of all weights. It is compared with the header's tally, so that a lost row is noticed.
         self._total = 0
 
     @property
@@ -211,10 +215,7 @@ class RowIndex:
             database.delete(self._table, ids)
 
     def _weigh(self, rows: Sequence[Row]) -> None:
-        """Add the weights of rows that were read or will be written to the total, in place of the former ones.
-
-        A weight is the checksum of the row and, with a data key, its authentication code above that.
-        """
+        """Add the weights of rows that were read or will be written to the total, in place of the former ones."""
         for row in rows:
             row_id, _, weight = row
             if self._data_key is not None:
@@ -402,7 +403,8 @@ class DataKeys:
     """
 
     def __init__(self, key: Key | None) -> None:
-        """Take the user's key, which is read when it is first needed."""
+        """Start without data keys."""
+        #: The user's key, which is read when it is first needed, or None.
         self.key = key
         #: Generated for stacks of which nothing is written yet, so that a stack opened twice gets the same one.
         self._new: dict[StackName, DataKey] = {}
@@ -517,7 +519,10 @@ def verify(database: RowReader, find_data_key: FindDataKey) -> dict[StackName, S
 def describe_stacks(
     location: str, states: Mapping[StackName, StackState], holder: Callable[[StackName], str]
 ) -> Iterator[str]:
-    """Yield lines about a verified store; ``holder`` returns the run of a stack, or "": open intents are in doubt."""
+    """Yield lines about a verified store.
+
+    ``holder`` returns the run that holds a stack; for "" its open intents are described as in doubt.
+    """
     yield f"{location}: every row is intact"
     for name, state in sorted(states.items()):
         owed = f", {len(state.owed)} refreshes owed" if state.owed else ""
@@ -528,6 +533,7 @@ def describe_stacks(
 
 
 def _missing_rows(database: RowReader, name: StackName) -> StateError:
+    """Return the error for a stack whose rows do not match their tally."""
     return database.damage(f"rows of {name} are missing")
 
 

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 _OPEN: Final = regex(r"\$\$\{|\$\{")
 #: The scopes whose paths can choose a key of another path.
-_KNOWN: Final = "inputs|values|facts|host|each"
+_KEY_SCOPES: Final = "inputs|values|facts|host|each"
 #: A key of a path: ``.name``, ``[0]``, ``[-1]``, or in quotes ``['a.b']``, ``["a.b"]``, where a quote is doubled.
 _STEP: Final = r"""\.[A-Za-z0-9_-]+|\[-?[0-9]+\]|\['(?:[^']|'')*'\]|\["(?:[^"]|"")*"\]"""
 _STEPS: Final = regex(rf"(?:{_STEP})+\Z")
 #: A path without braces that chooses a key: ``[inputs.k]``.
-_CHOICE: Final = rf"\[(?:{_KNOWN})\.[A-Za-z0-9_-]+(?:{_STEP})*\]"
+_CHOICE: Final = rf"\[(?:{_KEY_SCOPES})\.[A-Za-z0-9_-]+(?:{_STEP})*\]"
 _KEYS: Final = rf"(?:{_STEP}|{_CHOICE})*"
-_SCOPE: Final = regex(rf"({_KNOWN})(\.[A-Za-z0-9_-]+{_KEYS})\}}")
+_SCOPE: Final = regex(rf"({_KEY_SCOPES})(\.[A-Za-z0-9_-]+{_KEYS})\}}")
 _STACK: Final = regex(
     r"stacks\.((?:[A-Za-z0-9][A-Za-z0-9._-]*/)?[A-Za-z0-9][A-Za-z0-9._-]*)\.outputs"
     rf"(\.[A-Za-z0-9_-]+{_KEYS})\}}"
@@ -42,7 +42,7 @@ _SCOPES: Final = ("inputs", "values", "facts", "host", "each", "stacks")
 _IN_BRACKETS: Final = "[0], ['a.b'] or [inputs.k]"
 _WORD: Final = regex(r"[A-Za-z_]+")
 #: A scope and keys that are plain words in brackets, as Puppet and Python write them.
-_FIRST_KEY: Final = regex(rf"({_KNOWN})((?:\[['\"][A-Za-z0-9_-]+['\"]\])+)")
+_FIRST_KEY: Final = regex(rf"({_KEY_SCOPES})((?:\[['\"][A-Za-z0-9_-]+['\"]\])+)")
 _PLAIN_KEY: Final = regex(r"\[['\"]([A-Za-z0-9_-]+)['\"]\]")
 _LONGEST_EXCERPT: Final = 40
 _HEAD: Final = regex(r"[A-Za-z][a-z0-9_]*\[")
@@ -50,7 +50,7 @@ _TAIL: Final = regex(r"\]\.([a-z_][a-z0-9_]*)")
 _REST: Final = regex(rf"({_KEYS})\}}")
 _KEY: Final = regex(
     r"""\.([A-Za-z0-9_-]+)|\[(-?[0-9]+)\]|\['((?:[^']|'')*)'\]|\["((?:[^"]|"")*)"\]"""
-    rf"|\[((?:{_KNOWN})\.[A-Za-z0-9_-]+(?:{_STEP})*)\]"
+    rf"|\[((?:{_KEY_SCOPES})\.[A-Za-z0-9_-]+(?:{_STEP})*)\]"
 )
 _NAME: Final = regex(r"[A-Za-z0-9_-]+\Z")
 #: An index of a list; a number with more digits is none of a list's.
@@ -363,7 +363,7 @@ def may_yield(written: object, resolve: Callable[[ExpressionPath], Any], present
         elif isinstance(value, Sensitive) or type(value) in SCALAR_TYPES - {type(None)}:
             texts[-1] += text_of(value)
         else:
-            return True  # its turn says why it cannot be a text
+            return True  # ``evaluate`` reports at its turn that it cannot be part of a text
     return holds_in_order(present, *texts)
 
 
@@ -387,7 +387,10 @@ def holds_in_order(text: str, first: str, *rest: str) -> bool:
 
 
 def text_of(value: object, source: str | ExpressionPath = "") -> str:
-    """Return a value as it stands in a text. Raises ``ValueError`` naming its ``source`` where it cannot."""
+    """Return a text, number or Boolean as it stands in a text. Raises ``ValueError`` naming the ``source`` of another.
+
+    A secret is revealed: the caller marks the whole text as secret.
+    """
     if isinstance(value, Sensitive):
         value = value.reveal()
     if isinstance(value, bool):

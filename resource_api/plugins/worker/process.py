@@ -64,7 +64,7 @@ class AssetSender:
     """The assets and archives that a worker may read in one call: frames hold their digests, answers their bytes."""
 
     def __init__(self) -> None:
-        """Begin without contents."""
+        """Start without contents."""
         #: The contents that the call's frames refer to, by kind and digest: the worker may open no others.
         self._contents: dict[tuple[str, str], Content] = {}
         #: The opened contents, by the number that the worker names in its requests.
@@ -109,8 +109,11 @@ class _Reader:
 
     def __init__(self, content: Content, limits: tuple[int, int] | None) -> None:
         """Open an asset or archive that a worker reads piece by piece."""
+        #: The open file of an asset.
         self._file: BinaryIO | None = None
+        #: The members of an archive that were not read yet.
         self._members: Iterator[Member] = iter(())
+        #: The unread bytes of the asset, or of the archive's present member.
         self._chunks: Iterator[bytes] = iter(())
         if isinstance(content, Archive) and limits is not None:
             self._members = content.members(Limits(*limits))
@@ -152,14 +155,17 @@ class WorkerProcess(Process):
         #: The descriptor that requests are written to.
         self._requests = requests
         self._log = log
+        #: The unfinished line of each stream.
         self._lines = {STDOUT: LineSplitter(mask), STDERR: LineSplitter(mask)}
+        #: The frames that ``receive`` has not returned yet, and the decoder of the bytes that follow.
         self._frames: deque[Frame] = deque()
         self._decoder = Decoder()
+        #: The number of calls until now, the present one included.
         self._calls = 0
         self.begin_call()
         #: The programs that it runs, by process id: ``kill`` ends them too.
         self._programs: dict[int, process_tree.ProcessRow] = {}
-        #: Whether it has ended and its descriptors are closed: their numbers may belong to others now.
+        #: Whether it has ended and its descriptors are closed: their numbers may belong to other files now.
         self._closed = False
         super().__init__(invocation)
         self._poller = select.poll()
@@ -211,7 +217,7 @@ class WorkerProcess(Process):
                 # Children that it has forked may keep the pipes open and write on for ever.
                 chunks -= 1
                 if chunks < 0 or not received:
-                    raise self.lost()
+                    raise self.end_as_lost()
 
     def drain(self) -> None:
         """Log its output until now, also an unfinished line."""
@@ -242,7 +248,7 @@ class WorkerProcess(Process):
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._watch, signal.SIGKILL)
         self._reap()
-        self._leave()
+        self._close_after_end()
         return self._frames
 
     def kill(self) -> None:
@@ -261,9 +267,9 @@ class WorkerProcess(Process):
                 process_tree.Tree(self._row, lambda: (process_tree.table(), None), alive).kill()
         # Only now may the system reuse its process id, which is also the id of its session.
         self._reap()
-        self._leave()
+        self._close_after_end()
 
-    def lost(self) -> WorkerLost:
+    def end_as_lost(self) -> WorkerLost:
         """Log the last output of an ended worker, kill the programs that it left running, and return how it ended."""
         self.drain()
         self.kill()
@@ -303,10 +309,10 @@ class WorkerProcess(Process):
         else:
             self._programs.pop(pid, None)
 
-    def _leave(self) -> None:
+    def _close_after_end(self) -> None:
         """Close its descriptors, and note that they are closed."""
         self._closed = True
-        super()._leave()
+        super()._close_after_end()
         os.close(self._requests)
 
 
@@ -338,7 +344,7 @@ class ProgramWorker(WorkerProcess):
     def begin_close(self, *, interrupted: bool) -> None:
         """Ask it to end; the programs that it leaves running go on then, whatever its exit code."""
         # First: it may end before this process runs again.
-        self._release()
+        self._close_lifeline()
         super().begin_close(interrupted=interrupted)
 
     def _await_execution(self) -> None:
@@ -355,16 +361,16 @@ class ProgramWorker(WorkerProcess):
         # By a fork of this process: only that can have a guardian.
         return spawn.starter(reading=True)
 
-    def _release(self) -> None:
-        """Close the lifeline, once: the guardian then ends no orphans of the program."""
+    def _close_lifeline(self) -> None:
+        """Close the lifeline if it is open; from then on the guardian leaves the orphans of the program running."""
         if self._lifeline >= 0:
             os.close(self._lifeline)
         self._lifeline = -1
 
-    def _leave(self) -> None:
-        """Close its descriptors, with the lifeline."""
-        super()._leave()
-        self._release()
+    def _close_after_end(self) -> None:
+        """Close its descriptors, with the lifeline if ``begin_close`` has not closed that."""
+        super()._close_after_end()
+        self._close_lifeline()
 
 
 class PythonWorker(WorkerProcess):
@@ -415,10 +421,10 @@ class PythonWorker(WorkerProcess):
             start_new_session=True,
         )
 
-    def _leave(self) -> None:
+    def _close_after_end(self) -> None:
         """Close its descriptors; an interrupt in another thread writes before or not at all."""
         with self._interrupt_lock:
-            super()._leave()
+            super()._close_after_end()
             _close(self._runtime_ends)
 
 

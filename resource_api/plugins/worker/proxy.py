@@ -272,7 +272,7 @@ class WorkerPool:
         with self._lock:
             worker = self._idle.pop() if self._idle else None
         if worker is not None and worker.has_ended():
-            lost = worker.lost()
+            lost = worker.end_as_lost()
             self._seen_changes.pop(worker, None)
             if not worker.stopped:
                 text = f"its worker {lost.how} while it was idle{lost.more}; another is started"

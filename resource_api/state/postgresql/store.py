@@ -86,13 +86,13 @@ class PostgresqlStore(RowStore[LeasedSession]):
         """Return None: the cache of unchanged runs is for state on this machine."""
 
     def check(self) -> Sequence[str]:
-        """Verify everything that is stored; return sentences about intact parts. Raises ``StateError``."""
+        """Verify the rows of all stacks and read the history; return lines about the stacks. Raises ``StateError``."""
 
         def verify(connection: Connection) -> list[str]:
             """Return the lines about all stacks of one snapshot."""
             with snapshot(connection):
                 rows = FetchedRows.of_all(connection, self._server.url)
-                runs.history(connection, None)
+                runs.history(connection, None)  # only to see that its rows can be read
                 holders = leases.foreign_holders(connection)
             states = stack_rows.verify(rows, self._data_keys.for_check)
             return list(describe_stacks(self._server.url, states, lambda name: holders.get(name, "")))
@@ -100,13 +100,14 @@ class PostgresqlStore(RowStore[LeasedSession]):
         return self._read(verify, [f"{self._server.url}: nothing is recorded yet"])
 
     def recover(self, timeout: float) -> Sequence[str]:  # noqa: ARG002 - nothing is written
-        """Verify everything; damage is repaired by a backup of the server. Raises ``StateError`` for it."""
+        """Verify as ``check`` does. Raises ``StateError`` for damage, which a backup of the server repairs."""
         return ["nothing to recover: " + line for line in self.check()[:1]]
 
     def _read(self, read: Callable[[Connection], T], nothing: T) -> T:
         """Return the result of ``read``, or ``nothing`` where no tables exist."""
 
         def work(connection: Connection) -> T:
+            """Return the result of ``read``, or ``nothing``, from one connection."""
             return read(connection) if self._server.has_tables(schema.exists) else nothing
 
         with self._guard, self._damage_as_error():

@@ -40,17 +40,22 @@ def add_finished(database: Database, name: StackName, run: Mapping[str, object])
     database.write("run", [make_row(number, codec.to_bytes({**run, "project": name.project, "stack": name.stack}))])
 
 
-def rename_stack(database: Database, name: StackName, new: StackName | None) -> None:
-    """Give the runs of a stack to ``new``, or delete them if that is None. Call it within a transaction."""
+def rename_stack(database: Database, name: StackName, new: StackName) -> None:
+    """Give the runs of a stack to ``new``. Call it within a transaction."""
+    runs = _runs_by_row_id(database, name)
+    database.write("run", [make_row(row_id, codec.to_bytes({**run, **new._asdict()})) for row_id, run in runs.items()])
+
+
+def remove_stack(database: Database, name: StackName) -> None:
+    """Delete the runs of a stack. Call it within a transaction."""
+    database.delete("run", _runs_by_row_id(database, name))
+
+
+def _runs_by_row_id(database: Database, name: StackName) -> dict[int, Mapping[str, object]]:
+    """Return the finished runs of a stack by row id."""
     rows = database.read("run")
     runs = zip(rows, decode_rows(rows), strict=True)
-    matching = {row_id: run for (row_id, _, _), run in runs if (run["project"], run["stack"]) == name}
-    if new is None:
-        database.delete("run", matching)
-    else:
-        database.write(
-            "run", [make_row(row_id, codec.to_bytes({**run, **new._asdict()})) for row_id, run in matching.items()]
-        )
+    return {row_id: run for (row_id, _, _), run in runs if (run["project"], run["stack"]) == name}
 
 
 def read_history(database: Database, name: StackName | None = None) -> list[Mapping[str, object]]:

@@ -35,7 +35,7 @@ class OpenState(NamedTuple):
     headers: dict[StackName, Header]
 
     def refreshed(self) -> OpenState:
-        """Return it with the headers as they are now."""
+        """Return it with the present headers."""
         return self._replace(headers=stack_rows.headers(self.database))
 
 
@@ -77,7 +77,7 @@ class WriteSession:
     """The database at ``path`` while its lock is held.
 
     ``stacks``: those that were read or written in this session. ``failure``: the error after which nothing more is
-    written, or None.
+    written, or None. ``opened``: the database, or None until the first write creates it.
     """
 
     def __init__(self, path: str) -> None:
@@ -92,7 +92,7 @@ class WriteSession:
         headers = self.opened.headers if self.opened is not None else {}
         #: The lineage and serial of each stack with a commit: the next content of the marker.
         self._versions = {name: header.version for name, header in headers.items() if header.serial}
-        #: As it is written now.
+        #: The marker as it is written now.
         self._marker = read_marker(path)
         #: A forked child must not use the connection.
         self._pid = os.getpid()
@@ -101,8 +101,8 @@ class WriteSession:
         #: Whether the end of the session makes a new generation: a serial has risen, or a stack was removed.
         self._changed = False
 
-    def writable(self) -> OpenState:
-        """Return the database: created if there is none, its structure verified before the first write."""
+    def open_for_writing(self) -> OpenState:
+        """Return the database. Create it if there is none, or else verify its structure before the first write."""
         if self.opened is None:
             self._marker = Marker({}, creating=True)
             write_marker(self.path, self._marker)
@@ -116,7 +116,7 @@ class WriteSession:
     @contextmanager
     def transaction(self) -> Iterator[Database]:
         """Write all or nothing. A write that the disk refused is the last one: a failed flush cannot be retried."""
-        database = self.writable().database
+        database = self.open_for_writing().database
         try:
             with database.transaction():
                 yield database
@@ -129,7 +129,7 @@ class WriteSession:
 
         A new lineage is written to the marker at once, a new serial at the end of the run.
         """
-        self.writable()
+        self.open_for_writing()
         serial = stack.state.serial
         try:
             with self.transaction() as database:
@@ -164,20 +164,24 @@ class WriteSession:
                 self._versions[name] = former
             raise
 
-    def allow_lineage(self, name: StackName, lineage: str) -> None:
-        """Remove a stack of another lineage from the marker before it is overwritten: a kill then is no damage."""
-        former, _ = self._versions.get(name, (lineage, 0))
-        if former != lineage:
-            del self._versions[name]
+    def stop_expecting(self, name: StackName) -> None:
+        """Remove a stack from the marker, before its rows are deleted or replaced."""
+        if self._versions.pop(name, None) is not None:
             self.write_marker()
 
+    def stop_expecting_other(self, name: StackName, lineage: str) -> None:
+        """Remove a stack of another lineage from the marker, before a state of ``lineage`` replaces its rows."""
+        former, _ = self._versions.get(name, (lineage, 0))
+        if former != lineage:
+            self.stop_expecting(name)
+
     def remove(self, name: StackName) -> None:
-        """Delete the rows of a stack and its runs in one transaction; the marker expects it no longer."""
-        header = self.writable().refreshed().headers[name]
-        self.allow_lineage(name, "")
+        """Remove a stack from the marker, then delete its rows and its runs in one transaction."""
+        header = self.open_for_writing().refreshed().headers[name]
+        self.stop_expecting(name)  # first: a kill between the two must not look like a lost stack
         with self.transaction() as database:
             stack_rows.remove_rows(database, header)
-            run_archive.rename_stack(database, name, None)
+            run_archive.remove_stack(database, name)
         self._changed = True
         self._forget(name)
 

@@ -128,13 +128,14 @@ class SqliteStore(RowStore[WriteSession]):
     def overwrite(self, name: StackName, state: StackState) -> None:
         """Replace the whole state of a stack."""
         with self._writing() as session:
-            session.allow_lineage(name, state.lineage)
+            # First: a kill between the two must not look like a lost stack.
+            session.stop_expecting_other(name, state.lineage)
             super().overwrite(name, state)
 
     def rekey(self, name: StackName, key: Key | None, *, drop_generations: bool = False) -> StackState:
         """Encrypt a stack under ``key`` with a new data key; with None keep only digests of its secrets."""
         with self._writing() as session:
-            opened = session.writable().refreshed()
+            opened = session.open_for_writing().refreshed()
             check_recorded(name, opened.headers)
             header = opened.headers[name]
             stack = StackRows.read(opened.database, header, self._data_keys.for_rekey(header))
@@ -146,7 +147,7 @@ class SqliteStore(RowStore[WriteSession]):
 
     def _recorded(self, session: WriteSession, *names: StackName) -> Container[StackName]:  # noqa: ARG002 - one lock
         """Return every stack with a header."""
-        return session.writable().refreshed().headers
+        return session.open_for_writing().refreshed().headers
 
     def finish_run(self, name: StackName, run: Mapping[str, object]) -> None:
         """Record a finished run, and write the versions of all stacks to the marker."""

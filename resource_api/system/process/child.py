@@ -54,7 +54,7 @@ def signals() -> Sequence[int]:
     return sorted(map(int, signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}))
 
 
-def stdin(invocation: Invocation) -> int:
+def open_stdin(invocation: Invocation) -> int:
     """Return a new descriptor for a program's standard input: the invocation's, its input, or an empty one."""
     if invocation.stdin is not None:
         return above_standard_streams(os.dup(invocation.stdin))
@@ -69,15 +69,15 @@ def stdin(invocation: Invocation) -> int:
 
 
 def above_standard_streams(fd: int) -> int:
-    """Return ``fd``, or a duplicate above 2 if it is a standard descriptor, which a child replaces by its own.
+    """Return ``fd``, or a duplicate above 2 if it is 0, 1 or 2: the child's own streams would take its place.
 
-    It is one if this process has closed its standard streams, and another thread has just closed a file there. Then
-    ``/dev/null`` takes its number.
+    A new descriptor gets such a number where this process runs with a standard stream closed, or another thread has
+    just closed the file with that number. ``/dev/null`` stays open there, so that the next descriptor does not get it.
     """
     if fd > _LAST_STANDARD_STREAM:
         return fd
     moved, null = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _LAST_STANDARD_STREAM + 1), os.open(os.devnull, os.O_RDWR)
-    os.dup2(null, fd)  # not closed: the next descriptor of ``sh`` would take the number
+    os.dup2(null, fd)  # stays open: a descriptor that ``sh`` opens next would get the number
     if null > _LAST_STANDARD_STREAM:
         os.close(null)
     return moved
@@ -113,10 +113,10 @@ def execute(
 ) -> NoReturn:
     """Execute the program in the child, perhaps as another user; never return.
 
-    With ``streams``, its new standard streams, it first starts a session. The number of an error is written to
-    ``report``. All other descriptors of this process are closed before a change of identity, also the one that ``sh``
-    waits for. The directory is entered with the user's rights only. With ``go``, the child waits until its parent
-    writes there, and exits if the parent closes it instead.
+    With ``streams``, its new standard streams, the child first starts a session. The number of an error is written to
+    ``report``. All other descriptors of this process are closed before a change of identity, also the one on which
+    ``sh`` waits for the child. The directory is entered with the user's rights only. With ``go``, the child waits until
+    its parent writes there, and exits if the parent closes it instead.
     """
     try:
         if streams:

@@ -55,6 +55,7 @@ class Process:
         self.failure: OSError | None = None
         #: Whether ``stop`` has ended it.
         self.stopped = False
+        #: Held by ``stop``, which different threads may call.
         self._stop_lock = threading.RLock()
         self._watch = -1  # a pidfd: readable when the program has ended
         #: None if it had ended before it could be read.
@@ -68,7 +69,7 @@ class Process:
             if main and (error := _deferred.pop()) is not None:  # see ``interrupt``
                 if self in _running:
                     self.stop(0)
-                    self._leave()
+                    self._close_after_end()
                 raise error
 
     def _begin(self, invocation: Invocation) -> None:
@@ -114,7 +115,7 @@ class Process:
             if self.exit_code is None:
                 self.stop(GRACE)
         finally:
-            self._leave()
+            self._close_after_end()
 
     def chunks(self, timeout: Callable[[], float]) -> Iterator[tuple[int, bytes]]:
         """Yield chunks of ``STDOUT`` and ``STDERR`` until the program has ended, in constant memory.
@@ -189,18 +190,18 @@ class Process:
         """Wait for the end of the program, and set its exit code."""
         self.exit_code = self._child.wait()
 
-    def _leave(self) -> None:
+    def _close_after_end(self) -> None:
         """Unregister an ended program, read the error of its start, if any, and close its pipes."""
         global _ended  # noqa: PLW0603 - one registry per process, as children are
         with _LOCK:
             _running.discard(self)
             _ended += 1
-            self.failure = self._reported()
+            self.failure = self._read_start_error()
             for fd in {self._watch, self._out, self._err, self._report} - {-1}:
                 os.close(fd)
         _listener(self.pid, running=False)
 
-    def _reported(self) -> OSError | None:
+    def _read_start_error(self) -> OSError | None:
         """Return the error by which the child could not execute the program, from its report, or None."""
         os.set_blocking(self._report, False)  # another child may hold the other end until it executes its program
         with suppress(BlockingIOError):

@@ -60,7 +60,7 @@ def _start_reading(invocation: Invocation, out: int, err: int, report: int) -> C
     Raise ``OSError`` if no child can be forked.
     """
     child.prepare()
-    parent, handled, stdin = os.getpid(), child.handled_signals(), child.stdin(invocation)
+    parent, handled, stdin = os.getpid(), child.handled_signals(), child.open_stdin(invocation)
     # No handler of this process may run in the child.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, child.signals())
     try:
@@ -172,7 +172,7 @@ def _spawn(sh: Any, invocation: Invocation, out: int, err: int, report: int) -> 
     _check_descriptors()
     child.prepare()
     _open_standard_streams()
-    stdin, collects = child.stdin(invocation), gc.isenabled()
+    stdin, collects = child.open_stdin(invocation), gc.isenabled()
     go, release = map(child.above_standard_streams, os.pipe2(os.O_CLOEXEC))
     handled = (*child.handled_signals(), signal.SIGHUP)  # ``sh`` ignores that in the background
     execute = partial(child.execute, invocation, report, os.getpid(), handled, go=go)
