@@ -289,7 +289,7 @@ class Repository:
         Raise ``Untrusted`` if no allowed signer signed it, or if it does not descend from the newest applied version.
         """
         settings = (*_NO_OTHER_SIGNATURES, f"gpg.ssh.allowedSignersFile={signers}")
-        result = _git().attempt(*self._words(settings), "verify-commit", commit, log="debug")
+        result = _git().attempt(*self._options(settings), "verify-commit", commit, log="debug")
         if result.exit_code:
             lines = [line for line in result.stderr.splitlines() if line.strip()]
             msg = f"commit {commit[:12]} is not signed by any key in {signers}{f': {lines[-1]}' if lines else ''}"
@@ -320,17 +320,17 @@ class Repository:
 
     def _descends(self, commit: str, ancestor: str) -> bool:
         """Return whether a commit is ``ancestor`` or a descendant of it; False also for an unknown ancestor."""
-        words = (*self._words(), "merge-base", "--is-ancestor", ancestor, commit)
-        return _git().attempt(*words, log="debug").exit_code == 0
+        arguments = (*self._options(), "merge-base", "--is-ancestor", ancestor, commit)
+        return _git().attempt(*arguments, log="debug").exit_code == 0
 
-    def _words(self, settings: Sequence[str] = ()) -> list[str]:
+    def _options(self, settings: Sequence[str] = ()) -> list[str]:
         """Return the options of every git command: the repository, and settings that override the machine's."""
-        return ["-C", self._path, *(word for setting in (*_SETTINGS, *settings) for word in ("-c", setting))]
+        return ["-C", self._path, *(option for setting in (*_SETTINGS, *settings) for option in ("-c", setting))]
 
     def _run(self, *arguments: str) -> str:
         """Return the output of a git command. Raise ``ResourceError`` with its error message."""
         try:
-            return _git()(*self._words(), *arguments, log="debug").stdout
+            return _git()(*self._options(), *arguments, log="debug").stdout
         except CommandError as error:
             msg = f"git {arguments[0]}: {_reason(error)}"
             raise ResourceError(msg) from error

@@ -233,7 +233,7 @@ _LONGEST_PAUSE: Final = 300.0
 #: The characters that stand in URLs as they are, beside letters and digits (RFC 3986), and the sign of quoting.
 _URL_CHARACTERS: Final = "%/:?#[]@!$&'()*+,;=~"
 #: Characters of an answer in a message.
-_MAX_WORDS: Final = 300
+_LONGEST_MESSAGE: Final = 300
 
 
 class RequestError(ResourceError):
@@ -589,9 +589,9 @@ class Client:
         return response, status
 
     def _error(self, response: Response, status: int) -> RequestError:
-        """Return the error for an answer with this status, 0 for none, with the service's words without secrets."""
-        words = " ".join(self._mask(response.words).split())[:_MAX_WORDS]
-        return RequestError(f"{response.request}: {f'{status} {words}'.strip() if status else words}", status)
+        """Return the error for an answer with this status, 0 for none, with the service's message without secrets."""
+        message = " ".join(self._mask(response.words).split())[:_LONGEST_MESSAGE]
+        return RequestError(f"{response.request}: {f'{status} {message}'.strip() if status else message}", status)
 
     def _wait(self, seconds: float, url: str, response: Response) -> None:
         """Wait before the next request to ``url``. Raise ``RequestError`` for too long a wait and an interrupt."""
