@@ -79,7 +79,10 @@ class Fingerprints(NamedTuple):
     chosen: Mapping[str, str]
 
     def are_valid(self, registry: Registry) -> bool:
-        """Return whether nothing differs from their run; no provider is called. Raises ``DefinitionError``."""
+        """Return whether all but the loaded code and the chosen providers is as in the saved run.
+
+        No provider is called. Raises ``DefinitionError``.
+        """
         return (
             self.environment == _environment()
             and _are_unchanged(self.code)
@@ -107,10 +110,11 @@ class Fingerprints(NamedTuple):
 def take_fingerprints(
     catalog: Catalog, providers: ProviderPool, began: int, derived: DerivedValues | None
 ) -> Fingerprints | None:
-    """Return the fingerprints of a run that ``began`` then, in nanoseconds, or None if it must not be relied on.
+    """Return the fingerprints of a run, or None if later runs must not rely on them; ``began``: nanoseconds.
 
-    None: a provider ran in a worker, whose code is not known here, or a file was replaced during the run. ``derived``
-    values depend also on the code of earlier runs, and on where later ones would find it.
+    They must not where a provider ran in a worker, whose code this process does not know, or where a file was replaced
+    after the run began. ``derived`` values also depend on the code of earlier runs, and on the directories in which
+    later ones would look for it.
     """
     code, files = _code_stamps(began, derived.code if derived else ()), _manifest_files(catalog.manifest)
     directories = _directory_stamps(began, code) if code and derived and derived.used else []
@@ -310,10 +314,10 @@ class Conclusion(NamedTuple):
         }
 
     def names_to_read(self, declared: Collection[RecordKey]) -> Iterator[tuple[str, list[Name]]]:
-        """Yield each instance with resources that may be left out, and the names to read: theirs, to compare digests.
+        """Yield each instance with resources that may be left out, and the names of its resources to read.
 
-        Also those of the same instance that are planned in every run, so that one call reads all; only names among
-        ``declared``, the keys that these resources have now: an expression may have changed others.
+        The rows of these resources are compared by digest. The resources of the instance that are planned in every run
+        are read with them, in one call, under the names that are ``declared`` now: an expression may have renamed them.
         """
         for group in self.rows:
             if any(group.digests):
@@ -324,23 +328,17 @@ class Conclusion(NamedTuple):
 def conclude(plan: ExecutionPlan) -> Conclusion | None:
     """Return the conclusion of a plan that had nothing to do; None if all resources are planned in every run.
 
-    A resource has a key, and may be left out, if it was in sync, nothing but declaration, row and record decides about
-    it, its key stands literally in the manifest, and no output uses its values.
+    Its two graphs extend the resources to plan: after a change of a row by those that come after it (``dependents``),
+    and by those without whose declarations they could not be compiled (``references``).
     """
     catalog = plan.catalog
-    digests, keys = _step_digests(plan.steps), [""] * len(catalog.entries)
-    variable = _types_with_variable_defaults(catalog.manifest)
-    groups: dict[str, list[Entry]] = {}
-    for step in plan.steps:
-        entry = step.entry
-        groups.setdefault(entry.instance, []).append(entry)
-        fixed = entry.index in plan.in_sync and not (entry.type in variable or entry.parent)
-        if fixed and digests[entry.index] and _stands_alone(step):
-            keys[entry.index] = _manifest_key(entry)
-    for entry in _entries_in_outputs(catalog):
-        keys[entry.index] = ""
+    digests = _step_digests(plan.steps)
+    keys = _keys_to_leave_out(plan, digests)
     if not any(keys):
         return None
+    groups: dict[str, list[Entry]] = {}
+    for step in plan.steps:
+        groups.setdefault(step.entry.instance, []).append(step.entry)
     rows = [
         InstanceRows(
             instance,
@@ -359,6 +357,26 @@ def conclude(plan: ExecutionPlan) -> Conclusion | None:
         dependents=reverse(catalog.requires),
         references=dict(_named_entries(catalog)),
     )
+
+
+def _keys_to_leave_out(plan: ExecutionPlan, digests: Mapping[int, str]) -> list[str]:
+    """Return, by index, the key of each resource that a later run need not plan; "" for every other one.
+
+    Such a resource was in sync. Its type has no default with an expression, it is in no component, and its row is plain
+    data. Its declaration, row and record alone decide about it, its key stands literally in the manifest, and no output
+    uses its values.
+    """
+    catalog, in_sync = plan.catalog, plan.in_sync
+    keys = [""] * len(catalog.entries)
+    variable = _types_with_variable_defaults(catalog.manifest)
+    for step in plan.steps:
+        entry = step.entry
+        is_fixed = entry.index in in_sync and not (entry.type in variable or entry.parent)
+        if is_fixed and digests[entry.index] and _stands_alone(step):
+            keys[entry.index] = _manifest_key(entry)
+    for entry in _entries_in_outputs(catalog):
+        keys[entry.index] = ""
+    return keys
 
 
 def row_digests(rows: Iterable[Mapping[str, object]]) -> list[str]:
@@ -387,7 +405,11 @@ def _types_with_variable_defaults(manifest: Manifest) -> set[str]:
 
 
 def _stands_alone(step: Step) -> bool:
-    """Return whether declaration, row and record alone decide: no expression, secret or chosen provider, all equal."""
+    """Return whether declaration, row and record alone decide about the resource of a step that is in sync.
+
+    Its type has no secret and no configuration. Its declaration names no provider among those of the type, holds no
+    expression and is plain data; the declared values that are compared equal those of the row.
+    """
     entry, row, definition = step.entry, step.is_, step.entry.definition
     if row is None or definition.secret or definition.config.attributes:
         return False
@@ -415,11 +437,11 @@ def _has_expression(values: Values) -> bool:
 
 
 def _manifest_key(entry: Entry) -> str:
-    """Return the key of a resource in its file, or "" if it is not literal or declares more: then it is planned."""
+    """Return the key of a resource in its file, or "" for a derived declaration, one without file, or an expression."""
     declaration = entry.declaration
-    if declaration.derivation is not None:
+    if declaration.derivation is not None or declaration.document is None or _EXPRESSION in declaration.key:
         return ""
-    return declaration.key if declaration.document is not None and _EXPRESSION not in declaration.key else ""
+    return declaration.key
 
 
 def _named_entries(catalog: Catalog) -> Iterator[tuple[int, list[int]]]:
@@ -511,7 +533,10 @@ def plan(request: CacheRequest, cached: CachedConclusion, snapshot: Snapshot, pl
 
 
 def _plan_rest(request: CacheRequest, cached: CachedConclusion, snapshot: Snapshot, planner: Planner) -> ExecutionPlan:
-    """Return the plan of the rest, the resources that a conclusion leaves; read into ``snapshot``. Raises any error."""
+    """Return the plan of the rest, the resources that cannot be left out; rows are read into ``snapshot``.
+
+    Raises any error.
+    """
     providers, content = snapshot.providers, cached.content
     fingerprints, conclusion = Fingerprints(*content["fingerprints"]), Conclusion.from_json(content["conclusion"])
     _require(fingerprints.are_valid(providers.registry))
@@ -596,7 +621,7 @@ def _is_usable(plan: ExecutionPlan, conclusion: Conclusion, rest: Collection[int
 
 
 def _without_left_out(state: StackState, catalog: Catalog) -> StackState:
-    """Return the state with records that require only what ``catalog`` has, as any other would be written anew."""
+    """Return the state with records that require only entries of ``catalog``: others would be written again."""
     required = {entry.key: required_references(catalog, entry) for entry in catalog.entries}
     records = {
         key: record._replace(requires=required[key]) if key in required else record

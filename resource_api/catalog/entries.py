@@ -52,7 +52,7 @@ class EntryBuilder:
     """Builds the entries of a manifest in a table, and reports invalid declarations."""
 
     def __init__(self, table: ResourceTable, diagnostics: Diagnostics, scope: Scope, names: NameEvaluator) -> None:
-        """Build in ``table``."""
+        """Add entries to ``table``; ``scope`` and ``names`` evaluate inputs and names in declarations."""
         self._table = table
         self._diagnostics = diagnostics
         self._expander = Expander(table, diagnostics, scope, names)
@@ -177,8 +177,10 @@ class EntryBuilder:
         lifecycle, definition = entry.meta.lifecycle, entry.definition
         self._check_former_names(entry)
         if definition.spelt:
-            ignored, replacing = _meant(entry, lifecycle.ignore_changes), _meant(entry, lifecycle.replace_on_changes)
-            lifecycle = lifecycle._replace(ignore_changes=ignored, replace_on_changes=replacing)
+            lifecycle = lifecycle._replace(
+                ignore_changes=_renamed_key_paths(entry, lifecycle.ignore_changes),
+                replace_on_changes=_renamed_key_paths(entry, lifecycle.replace_on_changes),
+            )
         for number, text in enumerate(lifecycle.ignore_changes):
             if reason := self._reason_without_effect(entry, text):
                 message = f"lifecycle.ignore_changes: '{text}' can never have an effect: {reason}"
@@ -248,27 +250,29 @@ class EntryBuilder:
 
     def _check_attribute(self, entry: Entry, name: str, values: dict[str, object]) -> None:
         """Report and remove an invalid attribute; replace references to resources in a valid one."""
-        definition, value, hint = entry.definition, values[name], ""
-        attribute = definition.attributes.get(name)
-        if attribute is None:
+        definition, value = entry.definition, values[name]
+        if name not in definition.attributes:
             names = {*map(definition.spelling, definition.attributes), *METAPARAMETERS}
             self._diagnostics.unknown_attribute(entry, name, names)
             del values[name]
-            return
-        if attribute.kind == "read_only" and value is not None:
-            message, code = f"'{definition.spelling(name)}' is read_only; it is reported, never set", "read_only"
-            settable = [key for key, attribute in definition.attributes.items() if attribute.kind != "read_only"]
-            hint = suggestion(name, settable, "read_only", definition.name)
-        else:
+        elif definition.attributes[name].kind == "read_only" and value is not None:
+            self._report_read_only(entry, name)
+            del values[name]
+        elif name in definition.reference_types:
             try:
-                if name in definition.reference_types:
-                    values[name] = self._referenced_name(value, definition.reference_types[name])
+                values[name] = self._referenced_name(value, definition.reference_types[name])
             except (ValueError, DefinitionError) as error:
-                message, code = f"{definition.spelling(name)}: {error}", "reference"
-            else:
-                return
-        self._diagnostics.attribute_error(entry, name, message, code, hint)
-        del values[name]
+                message = f"{definition.spelling(name)}: {error}"
+                self._diagnostics.attribute_error(entry, name, message, "reference")
+                del values[name]
+
+    def _report_read_only(self, entry: Entry, name: str) -> None:
+        """Report a ``read_only`` attribute that has a declared value; suggest one that can be set."""
+        definition = entry.definition
+        message = f"'{definition.spelling(name)}' is read_only; it is reported, never set"
+        settable = [key for key, attribute in definition.attributes.items() if attribute.kind != "read_only"]
+        hint = suggestion(name, settable, "read_only", definition.name)
+        self._diagnostics.attribute_error(entry, name, message, "read_only", hint)
 
     def _referenced_name(self, value: object, types: frozenset[str]) -> Any:
         """Return an expression for the namevar of the resource ``Type[title]`` in a value; other values unchanged.
@@ -303,14 +307,14 @@ _NEVER_CHANGED: Final[Mapping[str, str]] = {
 
 
 def _words(datatype: DataType) -> set[str | bool | None]:
-    """Return the words of an ``Enum``, also of an optional one; of any other data type None beside them."""
+    """Return the words of an ``Enum``, also of one within ``Optional``, and None for any other data type in it."""
     words: set[str | bool | None] = set()
     for leaf in datatype.leaves:
         words |= set(leaf.words) if leaf.kind == "Enum" else {None} if leaf.kind != "Undef" else set()
     return words
 
 
-def _meant(entry: Entry, key_paths: Sequence[str]) -> Sequence[str]:
+def _renamed_key_paths(entry: Entry, key_paths: Sequence[str]) -> Sequence[str]:
     """Return key paths with the names of attributes as their type has them: ``timeout_.x`` as ``timeout.x``."""
     heads = [(attribute_of(text), text) for text in key_paths]
     return tuple(entry.definition.attribute_spelt(head) + text[len(head) :] for head, text in heads)
@@ -364,10 +368,10 @@ class Expander:
     def evaluated(
         self, declarations: Iterable[Declaration], inputs: Mapping[str, object] | None = None
     ) -> Iterator[Declaration]:
-        """Yield the declarations that the written ones make, with their names evaluated.
+        """Yield the declarations that the written ones yield, with their names evaluated.
 
-        ``inputs``: those of the component that declares them. The type of an invalid one becomes incomplete, so that
-        references to it are not reported too.
+        ``inputs``: the inputs of the component that declares them. The type of an invalid declaration becomes
+        incomplete, so that references to its resource are not reported too.
         """
         maker: for_each.DeclarationMaker | None = None
         for written in declarations:

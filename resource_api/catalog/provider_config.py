@@ -117,8 +117,8 @@ def unknown_implementation(stated: str | None, provider: ProviderFunctions) -> s
     """Return an error for an implementation that a type does not have, or an empty string."""
     if not stated or stated in provider.implementations:
         return ""
-    there = ", ".join(provider.implementations)
-    return f"unknown implementation '{stated}' of {capitalize_type(provider.definition.name)}; there are: {there}"
+    names = ", ".join(provider.implementations)
+    return f"unknown implementation '{stated}' of {capitalize_type(provider.definition.name)}; there are: {names}"
 
 
 def default_config(provider: ProviderFunctions, values: Mapping[str, object]) -> Mapping[str, Any]:
@@ -184,15 +184,20 @@ class _InstanceBuilder:
         diagnostics: Diagnostics,
         callers: Mapping[str, tuple[FilePosition, str]],
     ) -> None:
-        """Build configured instances; ``callers``: the values and rules that need one."""
+        """Report to ``diagnostics``; ``callers``: a value or rule that needs an instance, by the instance's name."""
         self._table = table
         self._evaluator = evaluator
         self._diagnostics = diagnostics
-        #: Instance → a named value that is a call of one of its functions, or a rule of ``purge``: position and name.
+        #: Instance → position and name of a named value that calls one of its functions, of a rule of ``purge``, or of
+        #: the selected provider.
         self._callers = callers
 
     def build(self, name: str, declared: ConfiguredProvider | None, users: list[Entry]) -> ProviderInstance | None:
-        """Return an instance, or None when its type is unknown or broken."""
+        """Return an instance, or None where its type is unknown or broken; ``users`` are its resources.
+
+        Errors are reported, and compiling then fails at its end; so the instance of a faulty configuration is never
+        used.
+        """
         report = partial(self._report, name, declared, users)
         try:
             provider = self._table.provider(name)
@@ -202,8 +207,9 @@ class _InstanceBuilder:
         config = declared.config if declared else {}
         attributes = provider.definition.config.attributes
         for key in config.keys() - attributes.keys():
-            nothing = f"type '{provider.definition.name}' takes no configuration"
-            report(("config", key), f"unknown configuration '{key}'{hint(key, attributes)}" if attributes else nothing)
+            takes_none = f"type '{provider.definition.name}' takes no configuration"
+            unknown = f"unknown configuration '{key}'{hint(key, attributes)}"
+            report(("config", key), unknown if attributes else takes_none)
         version, stated = (declared.type_version, declared.implementation) if declared else ("", "")
         if wrong := unknown_implementation(stated, provider):
             report(("implementation",), wrong)
@@ -212,12 +218,7 @@ class _InstanceBuilder:
         checked, problems = validate_config(provider, values, written=arguments)
         for problem in problems:
             report(("config", problem.attribute) if problem.attribute else ("config",), problem.message)
-        if declared:
-            position = declared.origin.place()
-        elif users:
-            position = self._diagnostics.manifest.place(users[0].declaration)
-        else:
-            position, _ = self._callers[name]
+        position = self._position(name, declared, users)
         return ProviderInstance(
             name, position, version, config=checked, pending=pending, implementation=stated, ephemeral=ephemeral
         )
@@ -229,10 +230,10 @@ class _InstanceBuilder:
         users: list[Entry],
         report: Callable[[tuple[str, ...], str], None],
     ) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
-        """Return the evaluated values (``UNKNOWN`` if only a state has one), the pending ones as written, and keys.
+        """Return the evaluated values, the pending ones as written, and the keys of those made from ephemeral inputs.
 
-        The keys are those of values made from ephemeral inputs. Invalid values are reported; ``users`` get references
-        to the resources that the configuration refers to, so that they come after these.
+        A pending value, which only a state has, is ``UNKNOWN`` among the evaluated ones. Invalid values are reported.
+        ``users`` get references to the resources that the configuration refers to, so that they come after these.
         """
         values: dict[str, object] = {}
         pending: dict[str, object] = {}
@@ -259,17 +260,29 @@ class _InstanceBuilder:
     def _report(
         self, name: str, declared: ConfiguredProvider | None, users: list[Entry], path: tuple[str, ...], message: str
     ) -> None:
-        """Report an error at the provider's position; for a default one, at its first resource or call."""
+        """Report an error at an instance's position; ``path`` is that of the faulty value in its declaration."""
         text = f"the configuration of its provider: {message}"
         advice = f"configure it under providers: with {split_instance(name)[0]}: {{config: {{...}}}}"
-        if declared is not None:
-            position = declared.origin.place(*path)
-            self._diagnostics.error_at(position, f"provider '{declared.name}': {message}", "provider")
-        elif users:
+        if declared is None and users:
             self._diagnostics.resource_error(users[0], None, text, "provider", advice)
+            return
+        position = self._position(name, declared, users, path)
+        if declared is not None:
+            self._diagnostics.error_at(position, f"provider '{declared.name}': {message}", "provider")
         else:
-            position, subject = self._callers[name]
-            self._diagnostics.error_at(position, f"{subject}: {text}; {advice}", "provider")
+            _, caller = self._callers[name]
+            self._diagnostics.error_at(position, f"{caller}: {text}; {advice}", "provider")
+
+    def _position(
+        self, name: str, declared: ConfiguredProvider | None, users: list[Entry], path: tuple[str, ...] = ()
+    ) -> FilePosition:
+        """Return the position of ``path`` in an instance's declaration, or else of its first resource or caller."""
+        if declared is not None:
+            return declared.origin.place(*path)
+        if users:
+            return self._diagnostics.manifest.place(users[0].declaration)
+        position, _ = self._callers[name]
+        return position
 
 
 def validate_config(

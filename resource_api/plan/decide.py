@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from resource_api.catalog.compile import Catalog
-    from resource_api.model.provider_functions import PlannerQueries, ProviderFunctions
+    from resource_api.model.provider_functions import Planned, PlannerQueries, ProviderFunctions
     from resource_api.model.type_definition import TypeDefinition
     from resource_api.plan.diff import DecisionInputs, Resource
     from resource_api.prior.match import Prior
@@ -47,8 +47,8 @@ _FORGOTTEN: Final = {
     OrphanKind.INTERRUPTED: "its replacement was interrupted, and nothing is left of it",
 }
 
-#: Features of types that are decided one by one: their providers say whether something is to be done.
-_ASKED_ONE_BY_ONE: Final = frozenset({"imperative", "plan"})
+#: Features of types whose resources are not decided in bulk: their providers decide whether there is something to do.
+_DECIDED_SINGLY: Final = frozenset({"imperative", "plan"})
 
 
 def decide(
@@ -124,7 +124,7 @@ def _forget(reason: str) -> Decision:
 
 
 def is_imported(entry: Entry, record: Record | None) -> bool:
-    """Return whether a resource will be imported: it is declared so and not recorded yet."""
+    """Return whether a resource will be imported: it declares ``lifecycle.import`` and is not recorded yet."""
     return entry.meta.lifecycle.import_ is not None and record is None
 
 
@@ -156,10 +156,10 @@ def create_decision(ensure: str, reasons: Sequence[str] = ()) -> Decision:
 
 
 def _creation_reasons(record: Record | None) -> Sequence[str]:
-    """Return the reasons, beyond its absence, to create a resource: an earlier run left it so."""
+    """Return the reasons, beyond its absence, to create a resource: the state in which an earlier run left it."""
     if record is not None and record.status == "pending":
         return ("its replacement was interrupted, and the old one is gone",)
-    return left_by_earlier_run(record)
+    return repair_reasons(record)
 
 
 def _decide_deletion(entry: Entry, is_: Resource, should: Resource, inputs: DecisionInputs) -> Decision:
@@ -177,8 +177,8 @@ def _decide_deletion(entry: Entry, is_: Resource, should: Resource, inputs: Deci
 def effective_should(entry: Entry, is_: Resource | None, should: Resource, as_is: Collection[str] = ()) -> Resource:
     """Return ``should`` for a resource that exists and stays: attributes in ``ignore_changes`` have the present value.
 
-    So have the attributes that its provider keeps ``as_is``, and all of an ``external`` resource, which is only read.
-    A provider that plans gets the present values of ignored attributes even where they are not declared.
+    Attributes that its provider keeps ``as_is`` have it too, and so do all of an ``external`` resource, which is only
+    read. A provider that plans gets the present values of ignored attributes even where they are not declared.
     """
     lifecycle = entry.meta.lifecycle
     ignored: Collection[str] = should if lifecycle.external else lifecycle.ignore_changes
@@ -202,36 +202,53 @@ def _decide_existing(
     """Decide about a resource that exists and should: leave, update, import or replace it."""
     lifecycle = entry.meta.lifecycle
     expected = effective_should(entry, is_, should) if lifecycle.ignore_changes else should
-    differences = compare(entry, is_, expected, functions, inputs)
-    planned = predict(entry, is_, expected, functions)
-    if inputs.excluded:
-        excluded = inputs.excluded
-        differences = [diff._replace(excluded=diff.attribute in excluded) for diff in differences]
-    as_is = kept_attributes(planned, is_, expected) if planned.state else frozenset()
-    if planned.state or planned.changes:
-        differences = planned_differences(entry, is_, expected, differences, planned)
+    differences, planned, unaffected = _differences(entry, is_, expected, functions, inputs)
+    same = Decision(Action.SAME, unaffected=unaffected) if unaffected else SAME
     partial = inputs.record is not None and inputs.record.status == "partial"
+    # In most runs nearly all resources end here: nothing differs, and nothing else is a reason to act.
     if not (differences or inputs.replacement or inputs.lost_sources or partial or lifecycle.import_ is not None):
-        return Decision(Action.SAME, unaffected=as_is) if as_is else SAME
+        return same
     differences = [difference for difference in differences if difference.attribute not in lifecycle.ignore_changes]
+    imported = is_imported(entry, inputs.record)
     replacement = decide_replacement(entry, is_, expected, functions, inputs, differences=differences, planned=planned)
     if replacement is not None:
-        if is_imported(entry, inputs.record):
+        if imported:
             replacement = replacement._replace(reasons=(*replacement.reasons, "imported first"))
-        final = replacement.error or replacement.conditional
-        return replacement if final else _with_prediction(entry, replacement, should, functions)
-    predicted = {**stable_values(entry.definition, is_), **predicted_values(planned, expected)}
-    reasons, tolerated = possible_failure(entry, differences, planned), tolerated_rules(entry, planned, is_, expected)
-    if is_imported(entry, inputs.record):
-        return Decision(Action.IMPORT, differences, reasons, predicted=predicted, unaffected=as_is, tolerated=tolerated)
-    if not (differences or partial):
-        return Decision(Action.SAME, unaffected=as_is) if as_is else SAME
-    reasons = (*left_by_earlier_run(inputs.record), *reasons)
-    return Decision(Action.UPDATE, differences, reasons, predicted=predicted, unaffected=as_is, tolerated=tolerated)
+        # The new resource's values are predicted only where it is certain that one is created.
+        uncertain = replacement.error or replacement.conditional
+        return replacement if uncertain else _with_prediction(entry, replacement, should, functions)
+    if not (imported or differences or partial):
+        return same
+    return Decision(
+        Action.IMPORT if imported else Action.UPDATE,
+        differences,
+        (*repair_reasons(inputs.record), *possible_failure(entry, differences, planned)),
+        predicted={**stable_values(entry.definition, is_), **predicted_values(planned, expected)},
+        unaffected=unaffected,
+        tolerated=tolerated_rules(entry, planned, is_, expected),
+    )
 
 
-def left_by_earlier_run(record: Record | None) -> Sequence[str]:
-    """Return the reason to act on a resource that an earlier run changed only in part or did not see created."""
+def _differences(
+    entry: Entry, is_: Resource, expected: Resource, functions: ProviderFunctions, inputs: DecisionInputs
+) -> tuple[Sequence[Difference], Planned, Collection[str]]:
+    """Return the differences from the ``expected`` values, the provider's plan, and the attributes it leaves unchanged.
+
+    Raise ``ComparisonError``.
+    """
+    differences = compare(entry, is_, expected, functions, inputs)
+    planned = predict(entry, is_, expected, functions)
+    if excluded := inputs.excluded:
+        # Of these attributes only the new value is unknown: that it differs is certain.
+        differences = [diff._replace(excluded=diff.attribute in excluded) for diff in differences]
+    unaffected = kept_attributes(planned, is_, expected) if planned.state else frozenset()
+    if planned.state or planned.changes:
+        differences = planned_differences(entry, is_, expected, differences, planned)
+    return differences, planned, unaffected
+
+
+def repair_reasons(record: Record | None) -> Sequence[str]:
+    """Return the reason to act on a resource that an earlier run changed in part or created without confirmation."""
     return (f"left {record.status}",) if record is not None and record.status in {"partial", "unconfirmed"} else ()
 
 
@@ -299,7 +316,7 @@ def _plain_by_type(
                 elif entry.definition.ensurable:
                     missing.append((entry, row))
     for definition, pairs in groups.items():
-        if not definition.write_only and _ASKED_ONE_BY_ONE.isdisjoint(definition.features):
+        if not definition.write_only and _DECIDED_SINGLY.isdisjoint(definition.features):
             yield pairs
 
 

@@ -31,8 +31,8 @@ from resource_api.plan.decide import (
     decide,
     decide_in_bulk,
     effective_should,
-    left_by_earlier_run,
     reason_to_forget,
+    repair_reasons,
 )
 from resource_api.plan.diff import DecisionInputs, find_drift, is_corrective
 from resource_api.plan.operation_order import PRUNE_STAGE, PURGE_STAGE
@@ -383,7 +383,7 @@ class _Planner:
         due = self.queries.due(entry, should)
         if due.failure:
             return self._undecided_step(entry, should, due.failure, noop=noop, may_help=self.acting)
-        repairs = left_by_earlier_run(self.prior.records.get(entry.index))
+        repairs = repair_reasons(self.prior.records.get(entry.index))
         if not (due.run or repairs):
             return self._make(entry, due.row, should, SAME, noop)
         reasons = (due.reason, *repairs) if due.reason else repairs

@@ -79,6 +79,7 @@ class ModulePath:
         self.ways = ways or {}
         #: Without those of installed distributions.
         self.directories: Sequence[str] = list(directories)
+        #: The directories of installed distributions; None before they are searched for.
         self._distributions: list[str] | None = None if distributions else []
 
     @classmethod
@@ -93,7 +94,7 @@ class ModulePath:
         ways = {
             real: f"{os.getcwd()}/{text}" if text[:1] != "/" else text
             for text, real in real_paths.items()
-            if _links(text, real)
+            if _goes_through_links(text, real)
         }
         return cls([*real_paths.values(), *([BUNDLED] if bundled else ())], ways=ways)
 
@@ -120,7 +121,10 @@ class ModulePath:
         return _providers(self.directories, name) or (_providers(self._all(), name) if installed else {})
 
     def directories_of(self, name: str) -> list[str]:
-        """Return the directories up to the last with a type or a provider of it: enough for another process."""
+        """Return the directories up to the last one with the file of a type or of its providers.
+
+        They are the module path of another process that uses this type.
+        """
         files = {self.find("types", name), *self.providers(name).values()}
         directories, last = [], 0
         for directory in self._all():
@@ -145,7 +149,7 @@ class ModulePath:
     def unread(self, name: str) -> tuple[str, str]:
         """Return a file that looks like a type or component but is not read, and its right name; empty texts for none.
 
-        Such are ``types/NAME.yaml``, ``type/NAME.py``, a name in other letters, and one with '-'.
+        Examples are ``types/NAME.yaml``, ``type/NAME.py``, a name with capital letters, and one with '-'.
         """
         name = name.lower().replace("-", "_")
         for directory in self.directories:
@@ -174,7 +178,7 @@ class ModulePath:
         yield from self._distributions
 
 
-def _links(path: str, real: str) -> bool:
+def _goes_through_links(path: str, real: str) -> bool:
     """Return whether the path of a directory, or of a file in it, goes through symbolic links."""
     absolute = os.path.abspath(path)
     return absolute != real and absolute.rpartition("/")[0] != real.rstrip("/")
@@ -193,14 +197,17 @@ def _files(directories: Iterable[str], kind: str, name: str) -> Iterator[str]:
 def _providers(directories: Iterable[str], name: str) -> dict[str, str]:
     """Return the files of a type's providers by name, the first of each name.
 
-    A directory that has a type file beside its providers, behind another such directory, has another version of the
-    type: its providers are left out.
+    The first directory with both providers and the type's file determines the version of the type. Providers in a later
+    directory that has a type file too belong to another version and are left out.
     """
     paths: dict[str, str] = {}
     directories_used: list[str] = []
     for directory in directories:
         files = _providers_in(directory, name)
-        if files and not (any(_files(directories_used, "types", name)) and any(_files([directory], "types", name))):
+        if not files:
+            continue
+        is_other_version = any(_files(directories_used, "types", name)) and any(_files([directory], "types", name))
+        if not is_other_version:
             directories_used.append(directory)
             for stem, path in files.items():
                 paths.setdefault(stem, path)

@@ -184,9 +184,9 @@ def _facts(attribute: Attribute, noun: str) -> Item:
 
 
 def datatype_words(attribute: Attribute, *, expressions: bool = False) -> Item:
-    """Return a data type in words, without ``Optional``: a restricted text is the words of its type.
+    """Return a data type in words, without ``Optional``; one that has no words is shown as it is.
 
-    With ``expressions`` the data type follows, regular expressions included. A type without words is shown as it is.
+    With ``expressions`` the words are followed by the data type, regular expressions included.
     """
     whole = attribute.datatype
     datatype = whole.parts[0] if whole.kind == "Optional" and whole.parts else whole
@@ -195,7 +195,7 @@ def datatype_words(attribute: Attribute, *, expressions: bool = False) -> Item:
     more = [", ", _Code(whole.text)] if expressions else []
     if words := _alternatives(datatype, attribute.must_be):
         return [_Words(words), *more]
-    # The words tell the patterns.
+    # The words describe the patterns.
     text = datatype.text
     for pattern in sorted(_patterns(datatype), key=len, reverse=True):
         text = text.replace(pattern, "String")
@@ -224,7 +224,7 @@ def _patterns(datatype: DataType) -> set[str]:
 
 
 def _default(attribute: Attribute) -> str:
-    """Return the default as manifests write it, of a secret no part."""
+    """Return the default as manifests write it, or ``<sensitive>`` in place of a secret."""
     return "<sensitive>" if attribute.datatype.sensitive else show(attribute.default)
 
 
@@ -247,7 +247,7 @@ def _sections(
         yield _results(definition)
         yield from origins
         return
-    yield from _abilities(definition, explained=explained)
+    yield from _feature_sections(definition, explained=explained)
     yield from origins
     if definition.timeout is not None:
         limits = definition.timeout if isinstance(definition.timeout, dict) else {"each change": definition.timeout}
@@ -268,9 +268,12 @@ def _sections(
         yield "Kinds", [[f"{kind}: {KINDS[kind]}"] for kind in kinds]
 
 
-def _abilities(definition: TypeDefinition, *, explained: bool) -> Iterator[tuple[str, Sequence[Item]]]:
-    """Yield the features and the versions; unless ``explained``, features by name and no first schema version."""
-    items = [[words] for words in features(definition)] if explained else _feature_names(definition)
+def _feature_sections(definition: TypeDefinition, *, explained: bool) -> Iterator[tuple[str, Sequence[Item]]]:
+    """Yield the sections of the features and of the versions.
+
+    Unless ``explained``, features have no meanings, and a section with nothing but schema version 1 is left out.
+    """
+    items = [[words] for words in features(definition)] if explained else _short_capabilities(definition)
     if items and definition.attributes:
         yield "Features", items
     version = [] if definition.version is None else [[definition.version]]
@@ -293,8 +296,11 @@ def features(definition: TypeDefinition) -> list[str]:
     return [_ENSURABLE[definition.ensurable], *(f"{FEATURES[name]} ({name})" for name in names)]
 
 
-def _feature_names(definition: TypeDefinition) -> list[Item]:
-    """Return whether resources of a type are configured only, and the names of its features on one line."""
+def _short_capabilities(definition: TypeDefinition) -> list[Item]:
+    """Return the capabilities of resources of a type: the names of the features, without meanings, in one item.
+
+    Where resources are configured only, an item in words, which is no name of a feature, comes first.
+    """
     items: list[Item] = [] if definition.ensurable else [[_ENSURABLE[False]]]
     names = [piece for name in FEATURES if name in definition.features for piece in (", ", _Code(name))]
     return [*items, names[1:]] if names else items  # without the first comma

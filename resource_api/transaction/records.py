@@ -51,10 +51,14 @@ class Records:
         several: Mapping[str, Implementations] = EMPTY,
         private: PrivateData | None = None,
     ) -> None:
-        """Make records for ``plan``; ``several`` are the instances of types with several providers."""
+        """Make records for ``plan``; ``private`` is the data that providers stored in this run.
+
+        ``several``: the provider instances whose types have several providers.
+        """
         self._private = private or PrivateData()
         self._plan = plan
         self._several = several
+        #: By key, the changes that an interrupted run had begun.
         self._intents = plan.prior.state.intents
         #: By key, the operations whose resources existed before us and are recorded for the first time.
         self.adopted: dict[RecordKey, OperationRun] = {}
@@ -120,21 +124,23 @@ class Records:
         return implementations.implementation(entry.name) or (before and before.implementation)
 
     def _is_owned(self, run: OperationRun, before: Record | None) -> bool:
-        """Return whether the resource is ours: declared or recorded so, or created or run by this run or a cut one.
+        """Return whether the resource is ours: only what is ours is deleted when it is no longer declared.
 
-        A resource that another change of this run created, such as a package's file, is ours too if its creation was
-        planned, and so is one that came with a resource of ours. A resource that is declared external is not ours.
+        A declared ``owned`` or ``external`` decides. Otherwise a resource is ours if it is recorded so; if its creation
+        was planned and it did not exist before this run, whichever change then created it, such as a package's file; if
+        this run created, replaced, imported or ran it, or an interrupted run intended to; or if it is not recorded yet
+        and came with a resource of ours.
         """
         lifecycle = run.step.entry.meta.lifecycle
         if lifecycle.owned is not None or lifecycle.external:
             return bool(lifecycle.owned) and not lifecycle.external
         recorded = before is not None and before.owned
-        # Read before this run changed anything, it did not exist.
+        # A step that is not deferred was planned from a row that was read before this run changed anything.
         was_absent = run.step.action is Action.CREATE and not run.step.deferred
         if recorded or was_absent or run.action in OWNING_ACTIONS or _was_run(run):
             return True
-        cut = self._intents.get(run.step.entry.key)
-        return (cut is not None and cut.makes) or (before is None and self._was_brought_by_ours(run))
+        interrupted = self._intents.get(run.step.entry.key)
+        return (interrupted is not None and interrupted.makes) or (before is None and self._was_brought_by_ours(run))
 
     def _was_brought_by_ours(self, run: OperationRun) -> bool:
         """Return whether a declared resource that is recorded as ours has brought this one, as its type tells."""
@@ -174,7 +180,7 @@ class Records:
             return record
         # A change of read_only values alone is not recorded.
         managed = step.definition.managed
-        is_same = record.is_ == before.is_ or _only(record.is_, managed) == _only(before.is_, managed)
+        is_same = record.is_ == before.is_ or _values_of(managed, record.is_) == _values_of(managed, before.is_)
         return None if is_same else record
 
 
@@ -226,8 +232,8 @@ def _holds_more_secrets(record: Record, before: Record) -> bool:
     )
 
 
-def _only(resource: Mapping[str, object] | None, attributes: Sequence[str]) -> dict[str, Any] | None:
-    """Return the values of some attributes of a resource; None for a missing one, as for a missing resource."""
+def _values_of(attributes: Sequence[str], resource: Mapping[str, object] | None) -> dict[str, Any] | None:
+    """Return the values of ``attributes``, None for an absent value; None if there is no resource."""
     return None if resource is None else {name: resource.get(name) for name in attributes}
 
 
