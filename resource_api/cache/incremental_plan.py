@@ -79,7 +79,7 @@ class Fingerprints(NamedTuple):
     chosen: Mapping[str, str]
 
     def are_valid(self, registry: Registry) -> bool:
-        """Return whether all but the loaded code and the chosen providers is as in the saved run.
+        """Return whether environment, files of code, directories, types and manifest are as in the saved run.
 
         No provider is called. Raises ``DefinitionError``.
         """

@@ -363,7 +363,9 @@ class Expander:
         component.document, component.outputs = document, builder.outputs
         self._check_outputs(component, loaded.definition)
         declarations = (declared._replace(parent=parent) for declared in builder.resources)
-        return [self._inherit(component, declared) for declared in self.evaluated(declarations, component.inputs)]
+        return [
+            self._with_inherited(component, declared) for declared in self.evaluated(declarations, component.inputs)
+        ]
 
     def evaluated(
         self, declarations: Iterable[Declaration], inputs: Mapping[str, object] | None = None
@@ -462,13 +464,14 @@ class Expander:
         for name in definition.outputs.keys() - component.outputs.keys():
             message = f"declares an output '{name}' and does not set it"
             self._diagnostics.component_error(component, name, message, "output")
-            # Its uses are not reported too.
+            # Unknown, so that its uses are not reported too.
             component.outputs = {**component.outputs, name: UNKNOWN}
 
-    def _inherit(self, component: ComponentInstance, declared: Declaration) -> Declaration:
-        """Return a declaration with its component's element and metaparameters; its own win, except that noop stays.
+    def _with_inherited(self, component: ComponentInstance, declared: Declaration) -> Declaration:
+        """Return a declaration with the element and the metaparameters that it inherits from its component.
 
-        Relationships are not inherited: they hold for all resources of a component at once.
+        Its own metaparameters override these, except a component's ``noop: true``; tags are joined. Relationships are
+        not inherited: they hold for all resources of a component at once.
         """
         if declared.element is None and component.declaration.element is not None:
             declared = declared._replace(derivation=component.declaration.derivation)
@@ -484,15 +487,15 @@ class Expander:
             meta.setdefault("provider", outer["provider"])
         if tags := [*_listed(outer.get("tag")), *_listed(inner.get("tag"))]:
             meta["tag"] = tags
-        outer_lifecycle, inner_lifecycle = outer.get("lifecycle") or {}, inner.get("lifecycle") or {}
-        if lifecycle := {k: outer_lifecycle[k] for k in _INHERITED if k in outer_lifecycle} | inner_lifecycle:
-            if triggers := [*_listed(outer_lifecycle.get(_TRIGGERS)), *_listed(inner_lifecycle.get(_TRIGGERS))]:
-                lifecycle[_TRIGGERS] = triggers
+        if lifecycle := _with_inherited_lifecycle(outer.get("lifecycle") or {}, inner.get("lifecycle") or {}):
             meta["lifecycle"] = lifecycle
         return declared._replace(meta=meta)
 
     def _is_provider_for(self, name: str, type_name: str) -> bool:
-        """Whether a configured provider is for resources of a type; nested components pass it on."""
+        """Whether a configured provider suits a type: its own, or a component, whose resources inherit it in turn.
+
+        An unknown provider does too, so that the declaration that inherits it reports the error.
+        """
         configured = self._manifest.providers.get(name)
         if configured is None or configured.type == type_name:
             return True
@@ -503,8 +506,16 @@ class Expander:
             return False
 
 
+def _with_inherited_lifecycle(outer: Mapping[str, Any], inner: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the ``inner`` lifecycle with the keys that it inherits from a component's; triggers are joined."""
+    lifecycle = {**{key: outer[key] for key in _INHERITED if key in outer}, **inner}
+    if triggers := [*_listed(outer.get(_TRIGGERS)), *_listed(inner.get(_TRIGGERS))]:
+        lifecycle[_TRIGGERS] = triggers
+    return lifecycle
+
+
 def _is_pending(value: object) -> bool:
-    """Whether a value is not completely known."""
+    """Whether a value or a part of it is an expression or not yet known."""
     return type(value) not in SCALAR_TYPES and any(
         isinstance(leaf, Expression) or leaf is UNKNOWN for _, leaf in leaves(value)
     )

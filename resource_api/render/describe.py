@@ -76,11 +76,11 @@ _ANY_TITLE: Final = r"[\s\S]+\Z"
 #: A link to another page of the documentation, which a terminal shows as its words.
 _LINK: Final = re.compile(r"\[([^\]]+)\]\(\.\.?/[^)\s]+\)")
 #: The widest column of names; longer names stand on a line of their own.
-_WIDEST: Final = 20
+_MAX_NAME_COLUMN: Final = 20
 #: The columns that text is wrapped at, unless the terminal is narrower.
 COLUMNS: Final = 80
 #: The fewest columns that text is wrapped at.
-_NARROWEST: Final = 40
+_MIN_COLUMNS: Final = 40
 
 
 class _Code(str):
@@ -380,10 +380,10 @@ def text(
     expressions: bool = False,
 ) -> str:
     """Return documentation for a terminal of ``width`` columns, without a last line break."""
-    width = max(width, _NARROWEST)
-    lines = [definition.name, "", *_flowed(definition.docs, width, _MARGIN)]
+    width = max(width, _MIN_COLUMNS)
+    lines = [definition.name, "", *_wrapped_paragraphs(definition.docs, width, _MARGIN)]
     lines += [_heading(definition).upper(), ""] if definition.attributes else []
-    column = min(max(map(len, definition.attributes), default=0), _WIDEST) + 2
+    column = min(max(map(len, definition.attributes), default=0), _MAX_NAME_COLUMN) + 2
     noun = "property" if isinstance(definition, TypeDefinition) else "input"
     for name, attribute in ordered(definition):
         words = "".join(datatype_words(attribute, expressions=expressions))
@@ -408,13 +408,13 @@ def _attribute_lines(
     if first == margin:
         yield head
     yield from wrapped(attribute_facts(attribute, noun), width, margin, first)
-    yield from _flowed(attribute.docs, width, margin)[:-1]  # without the empty line
+    yield from _wrapped_paragraphs(attribute.docs, width, margin)[:-1]  # without the empty line
     yield from wrapped(words, width, margin)
     yield ""
 
 
 def wrapped(line: str, width: int, margin: str, first: str | None = None) -> list[str]:
-    """Wrap one line at spaces; a word that is longer than the line stays whole, and a link to a page is its words."""
+    """Return a line wrapped at spaces; words longer than ``width`` stay whole, and a link to a page is its words."""
     return textwrap.wrap(
         _LINK.sub(r"\1", escape(line)),
         width,
@@ -425,8 +425,8 @@ def wrapped(line: str, width: int, margin: str, first: str | None = None) -> lis
     )
 
 
-def _flowed(docs: str, width: int, margin: str) -> list[str]:
-    """Wrap the paragraphs of documentation, with empty lines after them; examples and lists keep their lines."""
+def _wrapped_paragraphs(docs: str, width: int, margin: str) -> list[str]:
+    """Return the wrapped paragraphs of documentation, with an empty line after each; examples and lists keep lines."""
     lines: list[str] = []
     for block in _blocks(docs):
         verbatim = any(line[:1] in {" ", "\t", "-"} for line in block)
@@ -450,21 +450,21 @@ def markdown(
 
     Unless ``explained``, features are named, and kinds are left out: another page explains them once.
     """
-    parts = [f"# {definition.name}", *_marked(definition.docs)]
+    parts = [f"# {definition.name}", *_markdown_blocks(definition.docs)]
     parts += [f"## {_heading(definition)}"] if definition.attributes else []
     for name, attribute in ordered(definition):
         words = datatype_words(attribute, expressions=expressions)
         facts = _facts(attribute, "")
         separator = ("; " if attribute.must_be else ", ") if any(facts) else ""
-        parts += [f"### {name}", _fenced([*words, separator, *facts])]
-        parts += _marked(attribute.docs)
+        parts += [f"### {name}", _markdown_item([*words, separator, *facts])]
+        parts += _markdown_blocks(attribute.docs)
     sections = _sections(definition, providers, origin, expressions=expressions, explained=explained)
     for heading, items in sections:
-        parts += [f"## {heading}", "\n".join(f"- {_fenced(item)}" for item in items)]
+        parts += [f"## {heading}", "\n".join(f"- {_markdown_item(item)}" for item in items)]
     return "\n\n".join(parts)
 
 
-def _fenced(item: Item) -> str:
+def _markdown_item(item: Item) -> str:
     """Return an item as Markdown: code in backticks (more, if it has some itself), words escaped, examples fenced."""
     written = ""
     for piece in item:
@@ -480,7 +480,7 @@ def _fenced(item: Item) -> str:
     return written
 
 
-def _marked(docs: str) -> Iterator[str]:
+def _markdown_blocks(docs: str) -> Iterator[str]:
     """Yield documentation's blocks as Markdown, examples fenced; an angle bracket outside code is text, not HTML."""
     for block in _blocks(docs):
         if any(line[:1] in {" ", "\t"} for line in block) and not block[0].startswith("-"):
