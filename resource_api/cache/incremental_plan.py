@@ -407,8 +407,8 @@ def _types_with_variable_defaults(manifest: Manifest) -> set[str]:
 def _stands_alone(step: Step) -> bool:
     """Return whether declaration, row and record alone decide about the resource of a step that is in sync.
 
-    Its type has no secret and no configuration. Its declaration names no provider among those of the type, holds no
-    expression and is plain data; the declared values that are compared equal those of the row.
+    It exists, and its type has no secret and no configuration. Its declaration states no implementation and holds no
+    expression. The declared values are plain data, and those that are compared equal the row's.
     """
     entry, row, definition = step.entry, step.is_, step.entry.definition
     if row is None or definition.secret or definition.config.attributes:
