@@ -152,7 +152,10 @@ class Channel:
         headers += [("content-type", "application/grpc"), ("te", "trailers")]
         if timeout is not None:
             headers.append(("grpc-timeout", grpc_timeout(timeout)))
-        self._http.send_headers(call.stream, headers)
+        try:
+            self._http.send_headers(call.stream, headers)
+        except ProtocolError as error:  # an earlier call has seen the end of the connection
+            raise CallError(UNAVAILABLE, str(error)) from None
         call.unsent = b"\0" + struct.pack(">I", len(message)) + message
         while not call.ended:
             self._send(call)

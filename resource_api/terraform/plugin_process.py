@@ -177,12 +177,18 @@ class PluginProcess:
 
     @contextmanager
     def _errors(self, method: str) -> Iterator[None]:
-        """Raise ``PluginError`` with the method's name for a failed call, and the last output of an ended program."""
+        """Raise ``PluginError`` with the method's name for a failed call, and the last output of an ended program.
+
+        The next call of this thread opens a new connection where the program has ended this one.
+        """
         name = METHODS[method].names[self.version - 5]
         try:
             yield
         except CallError as error:
-            msg = f"{name}: {error}{self._printed() if error.code == UNAVAILABLE else ''}"
+            printed = ""
+            if error.code == UNAVAILABLE:
+                printed, self._local.channel = self._printed(), None
+            msg = f"{name}: {error}{printed}"
             raise PluginError(msg, error.code) from None
         except (ValueError, OSError) as error:
             msg = f"{name}: {error}"

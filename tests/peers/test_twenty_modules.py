@@ -209,6 +209,9 @@ def test_a_secret_of_each_is_in_no_output_and_no_state(site: Site) -> None:
         for case in CASES
         if case.module in content
     }
+    # A program that ends without reading its input fails, if it ends before the input is written.
+    for name in ("command", "shell"):
+        tasks[name].arguments["cmd"] = "sh -c 'cat > TOP/read'"
     site.write(tasks, inputs=inputs)
     texts = [site.run(*words)[1] for words in (("plan",), ("plan", "--json"), ("apply", "-d"))]
     assert f"{len(tasks)} run" in texts[-1]
