@@ -145,6 +145,8 @@ class WorkerProcess(Process):
     #: The descriptor of its answers, and those of its other streams: descriptor → number of the stream.
     _answers: int
     _streams: Mapping[int, int]
+    #: Whether it has ended and its descriptors are closed: their numbers may belong to other files now.
+    _closed = False
 
     def __init__(self, invocation: Invocation, requests: int, log: Callable[[int, str], None], mask: Mask) -> None:
         """Start the process, which reads frames from the other end of ``requests``.
@@ -165,8 +167,6 @@ class WorkerProcess(Process):
         self.begin_call()
         #: The programs that it runs, by process id: ``kill`` ends them too.
         self._programs: dict[int, process_tree.ProcessRow] = {}
-        #: Whether it has ended and its descriptors are closed: their numbers may belong to other files now.
-        self._closed = False
         super().__init__(invocation)
         self._poller = select.poll()
 
@@ -331,7 +331,8 @@ class ProgramWorker(WorkerProcess):
         try:
             super().__init__(invocation, requests, log, mask)
         except BaseException:
-            _close((requests, self._lifeline))
+            if not self._closed:  # as after an interrupt
+                _close((requests, self._lifeline))
             raise
         finally:
             _close((source, lifeline))
@@ -395,7 +396,8 @@ class PythonWorker(WorkerProcess):
         try:
             super().__init__(Invocation(sys.executable, arguments, os.environ, os.curdir), requests[1], log, mask)
         except BaseException:
-            _close((*self._runtime_ends, requests[1]))
+            if not self._closed:  # as after an interrupt
+                _close((*self._runtime_ends, requests[1]))
             raise
         finally:
             _close(self._worker_ends)
