@@ -101,8 +101,8 @@ def _in_other_spellings(effects: Sequence[SideEffect], names: AbstractSet[str]) 
     for effect in effects:
         spellings = (effect.name, *effect.aliases)
         if declared := names & set(spellings):
-            asked = [effect._replace(name=name, aliases=(), asked=True) for name in spellings if name not in names]
-            yield from ((name, other) for name in sorted(declared) for other in asked)
+            aliases = [effect._replace(name=name, aliases=(), asked=True) for name in spellings if name not in names]
+            yield from ((name, alias) for name in sorted(declared) for alias in aliases)
 
 
 def virtual(name: str, providers: Sequence[str]) -> str:

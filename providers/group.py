@@ -93,11 +93,11 @@ def _memberships(changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffec
     """Yield the users that join or leave the groups of ``changes``, with all other groups that they will be in."""
     for name, (is_, should) in changes.items():
         if should["ensure"] == "present" and should.get("members") is not None:
-            joining, before = set(should["members"]), set((is_ or {}).get("members", ()))
-            groups = grp.getgrall() if joining != before else ()
-            for member in sorted(joining ^ before):
-                others = {group.gr_name for group in groups if member in group.gr_mem} - {name}
-                state = {"groups": sorted(others | ({name} if member in joining else set()))}
+            members, former_members = set(should["members"]), set((is_ or {}).get("members", ()))
+            groups = grp.getgrall() if members != former_members else ()
+            for member in sorted(members ^ former_members):
+                memberships = {group.gr_name for group in groups if member in group.gr_mem} - {name}
+                state = {"groups": sorted(memberships | ({name} if member in members else set()))}
                 yield name, SideEffect(member, "update", "user", state, asked=True)
 
 

@@ -129,7 +129,7 @@ class Provider(BaseProvider):
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
         """Yield the resources that go with a user: its own group, its memberships, and its home directory.
 
-        Groups that it joins or leaves as declared must not be declared otherwise.
+        Groups that it joins or leaves must not be declared otherwise.
         """
         yield from _memberships(changes)
         deleted = {name: (is_, should) for name, (is_, should) in changes.items() if should["ensure"] == "absent"}
@@ -353,11 +353,11 @@ def _changed(is_: Mapping[str, Any], should: Mapping[str, Any]) -> dict[str, Any
 def _memberships(changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
     """Yield the groups that users join or leave, with all members that these will have."""
     for name, (is_, should) in changes.items():
-        before = set((is_ or {}).get("groups", ()))
+        former_groups = set((is_ or {}).get("groups", ()))
         if should["ensure"] == "present" and (groups := _changed(is_ or {}, should).get("groups")) is not None:
-            for group in sorted(before.symmetric_difference(groups)):
-                others = {member for entry in _group(group) for member in entry.gr_mem} - {name}
-                state = {"members": sorted(others | ({name} if group in groups else set()))}
+            for group in sorted(former_groups.symmetric_difference(groups)):
+                members = {member for entry in _group(group) for member in entry.gr_mem} - {name}
+                state = {"members": sorted(members | ({name} if group in groups else set()))}
                 yield name, SideEffect(group, "update", "group", state, asked=True)
 
 

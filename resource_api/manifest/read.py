@@ -291,7 +291,7 @@ class _Loader:
         return assemble(self.documents, self.problems)._replace(skipped_includes=tuple(skipped))
 
     def resolve(self, judge: Callable[[Sequence[Document], Any], str]) -> list[SkippedInclude]:
-        """Read the files whose conditions hold, and what these include; return those that ``judge`` leaves out.
+        """Read the files whose conditions hold, and their includes; return those that ``judge`` leaves out.
 
         A condition that cannot be judged is reported.
         """

@@ -258,7 +258,7 @@ class StateStoreCompliance(_StoreLaws):
             assert password != digest_secret("other", salt)
 
     def test_a_conclusion_is_valid_until_something_is_written(self) -> None:
-        """A store may return None at any time, or what was concluded of a stack that is unchanged since."""
+        """A store may return None at any time, or the conclusion about a stack that is unchanged since."""
         keys = [record("/b").key, record("/a").key]
         with self.opened() as reopen:
             store = reopen()

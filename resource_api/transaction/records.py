@@ -124,7 +124,7 @@ class Records:
         return implementations.implementation(entry.name) or (before and before.implementation)
 
     def _is_owned(self, run: OperationRun, before: Record | None) -> bool:
-        """Return whether the resource is ours: only what is ours is deleted when it is no longer declared.
+        """Return whether the resource is ours: no other one is deleted when it is no longer declared.
 
         A declared ``owned`` or ``external`` decides. Otherwise a resource is ours if it is recorded so; if its creation
         was planned and it did not exist before this run, whichever change then created it, such as a package's file; if

@@ -376,7 +376,7 @@ def _would_restore(step: Step, state: Values) -> bool:
 
 
 def _with_same_change(declared: object, before: object, after: object) -> object:
-    """Return the value that a side effect, which was seen to turn ``before`` into ``after``, leaves of a declared one.
+    """Return the value of a declared attribute after a side effect that turned ``before`` into ``after``.
 
     A list loses and gains the same members: it may be set as declared before the side effect happens. Otherwise the
     value is ``after``.
