@@ -236,13 +236,14 @@ class Step(NamedTuple):
     def changes(self) -> Sequence[Difference]:
         """The differences that the step removes; for a creation or replacement, other declared ones too."""
         differences = {difference.attribute: difference for difference in self.decision.differences}
-        if self.action in CREATING:
-            present = (self.action is Action.REPLACE and self.masked_is) or {}
+        action, should = self.action, self.should
+        if action in CREATING:
+            present = (action is Action.REPLACE and self.masked_is) or {}
             for name in self.definition.managed:
-                if name in self.should and name not in differences:
+                if name in should and name not in differences:
                     is_ = present.get(name)
-                    if self.action is Action.CREATE or is_ != self.should[name]:
-                        differences[name] = Difference(name, is_, self.should[name])
+                    if action is Action.CREATE or is_ != should[name]:
+                        differences[name] = Difference(name, is_, should[name])
         return tuple(differences.values())
 
     @property

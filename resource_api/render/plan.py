@@ -185,13 +185,13 @@ def _step_document(plan: ExecutionPlan, step: Step, cause: str | None, read_afte
 
     ``cause``: the failing resource because of which it is skipped. ``read_after``: that after which it is read again.
     """
-    definition, entry = step.definition, step.entry
+    definition, entry, action = step.definition, step.entry, step.action
     changes = [conceal_difference(definition, change) for change in (*step.changes, *step.predictions)]
-    names = definition.parameters if uses_parameters(step.action, definition.features) else ()
+    names = definition.parameters if uses_parameters(action, definition.features) else ()
     attributes = definition.attributes
     return StepDocument(
-        reference=str(step.reference),
-        action=step.action,
+        reference=entry.reference_text,
+        action=action,
         error=step.decision.error,
         reasons=step.decision.reasons,
         deferred=step.deferred,
@@ -265,7 +265,7 @@ def _details(step: StepDocument, style: Style) -> Iterator[str]:
         yield f"{_MARGIN}(decided at its turn: {escape(step.deferred)})"
         return
     parts = [part for change in step.changes for part in _parts(change)]
-    width = max(map(len, (*step.parameters, *(part.attribute for part in parts))), default=0)
+    width = max(map(len, [*step.parameters, *[part.attribute for part in parts]]), default=0)
     yield from _attributes(parts, style, width)
     for name, value in step.parameters.items():
         yield f"{_MARGIN}{escape(name):>{width}}: {style.value(value)}"
@@ -312,30 +312,29 @@ def refreshed_lines(
 
 
 def _attributes(differences: Sequence[Difference], style: Style, width: int = 0) -> Iterator[str]:
-    """Yield the lines of attributes, names padded to ``width``; together with one screen of changed texts."""
-    width, remaining = max((width, *(len(difference.attribute) for difference in differences))), SCREEN
+    """Yield the lines of attributes, names padded to ``width`` (0: the longest); with one screen of changed texts."""
+    width, remaining = width or max([len(difference.attribute) for difference in differences], default=0), SCREEN
     for difference in differences:
-        rendered = list(_attribute(difference, width, style, remaining))
+        rendered = _attribute(difference, width, style, remaining)
         remaining = max(0, remaining - (len(rendered) - 1))
         yield from rendered
 
 
-def _attribute(difference: Difference, width: int, style: Style, most: int) -> Iterator[str]:
-    """Yield the lines of one attribute; names end in the same column, to keep ``name: is → should`` together."""
+def _attribute(difference: Difference, width: int, style: Style, most: int) -> Sequence[str]:
+    """Return the lines of one attribute; names end in the same column, to keep ``name: is → should`` together."""
     name, is_, should, message, *_ = difference
     start, end = f"{_MARGIN}{escape(name):>{width}}", f" ({escape(message)})" if message else ""
     if isinstance(is_, Sensitive) or isinstance(should, Sensitive):
-        yield f"{start}: <sensitive>"
-    elif difference.only_explained:
-        yield f"{start}: {escape(message)}"
-    elif isinstance(should, Content):
+        return [f"{start}: <sensitive>"]
+    if difference.only_explained:
+        return [f"{start}: {escape(message)}"]
+    if isinstance(should, Content):
         before = style.value(is_) if is_ is None or isinstance(is_, Content) else "other content"
-        yield f"{start}: {escape(message) or f'{before} → {style.value(should)}'}"
-    elif is_text_change(difference):
-        yield f"{start} changed {count_lines(difference)}{end}"
-        yield from (f"      {line}" for line in text_diff(difference, style, most=most))
-    else:
-        yield f"{start}: {style.pair(is_, should)}{end}"
+        return [f"{start}: {escape(message) or f'{before} → {style.value(should)}'}"]
+    if is_text_change(difference):
+        unified_diff = (f"      {line}" for line in text_diff(difference, style, most=most))
+        return [f"{start} changed {count_lines(difference)}{end}", *unified_diff]
+    return [f"{start}: {style.pair(is_, should)}{end}"]
 
 
 def _drift(drift: Drift, style: Style) -> Iterator[str]:
