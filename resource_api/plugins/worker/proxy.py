@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 STATUSES: Final = ("created", "updated", "deleted", "unchanged", "failed")
 #: Seconds that a call may go on after its deadline, once it was cancelled.
 GRACE: Final = 5.0
+#: Seconds that a worker has to load its provider: to answer ``hello``.
+READY_TIMEOUT: Final = 60.0
 #: Seconds that a worker has to end by itself.
 CLOSE_TIMEOUT: Final = 2.0
 
@@ -316,7 +318,14 @@ class WorkerPool:
 
     def _await_ready(self, worker: WorkerProcess) -> Frame:
         """Return the answer to ``hello``, after the log lines and secrets that come first. Raise ``WorkerLost``."""
-        while (frame := worker.receive()).kind in _REPORTS_OUTSIDE_CALLS:
+        deadline = time.monotonic() + READY_TIMEOUT
+
+        def check() -> None:
+            if time.monotonic() > deadline:
+                how = f"did not answer within {READY_TIMEOUT:g} s"
+                raise WorkerLost(how)
+
+        while (frame := worker.receive(check)).kind in _REPORTS_OUTSIDE_CALLS:
             try:
                 apply_report(self._run, self.no_call, frame)
             except (ValueError, LookupError, TypeError) as error:
