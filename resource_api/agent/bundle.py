@@ -1,7 +1,8 @@
 """Bundles: a manifest and its modules as one archive with a generation and the digest of each file.
 
 The archive of given files is reproducible: uncompressed, sorted, without owners and times, files only. Any other bytes
-are refused, by comparison with the archive of the same files. Signatures are in ``signing``.
+are refused, by comparison with the archive of the same files. The signature of a bundle is in a file
+beside it, ``X.bundle.sig``.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from contextlib import suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.agent.root_only_files import IGNORED, Untrusted
+from resource_api.agent.trust import IGNORED, LARGEST_SIGNATURE, SIGNATURE_SUFFIX, Untrusted
 from resource_api.model.values.assets import MAX_DEPTH, Limits, member_name
 from resource_api.model.values.errors import ResourceError, UsageError
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import show
 from resource_api.system.document_schema import find_violations
-from resource_api.system.filesystem import archive_members, files
+from resource_api.system.filesystem import archive_members, files, reading
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -92,6 +93,19 @@ def collect(directory: str, module_path: Sequence[str] = (), left_out: Collectio
         raise UsageError(msg)
     modules = [prefix for prefix in tops if prefix and any(name.startswith(prefix) for name in collected)]
     return Bundle("", 0, [prefix.rstrip("/") for prefix in modules], collected)
+
+
+def read_signed(path: str) -> tuple[bytes, bytes]:
+    """Return the content of a bundle's file and its signature. Raise ``Untrusted`` without a signature, ``OSError``."""
+    raw = reading.read(path, LARGEST_FILE)
+    try:
+        return raw, reading.read(path + SIGNATURE_SUFFIX, LARGEST_SIGNATURE)
+    except FileNotFoundError as error:
+        msg = f"it is not signed: there is no {path}{SIGNATURE_SUFFIX}"
+        raise Untrusted(msg) from error
+    except OSError as error:
+        msg = f"its signature cannot be read: {error.strerror}"
+        raise Untrusted(msg) from error
 
 
 def read(raw: bytes) -> Bundle:

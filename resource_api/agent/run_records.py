@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from resource_api.agent import loop
-from resource_api.agent.root_only_files import make_directory
-from resource_api.agent.verified_version import SourceVersion, run_fields
+from resource_api.agent.sources import SourceVersion, run_fields
+from resource_api.agent.trust import make_directory
 from resource_api.model.values.errors import ResourceAPIError, StateLocked
 from resource_api.runtime import agent_status
 from resource_api.state.lock import Lock, boot_id
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from resource_api.agent.loop import KilledRun
-    from resource_api.agent.verified_version import Agent
+    from resource_api.agent.sources import Agent
 
 
 @contextmanager

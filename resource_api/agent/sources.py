@@ -1,8 +1,8 @@
-"""Sources of an agent's manifest: a directory, a branch of a git repository, or a signed bundle; and their versions.
+"""Sources of an agent's manifest: a directory, a git branch or a signed bundle; the newest verified version of each.
 
-``update`` accepts a verified version that is newer than all versions before, or raises: ``Untrusted`` for one that must
-not be applied, ``ResourceError`` for an unreachable source. The newest version of each source is recorded before it is
-applied, so that an older one is refused even if the files are lost.
+A verified version is accepted if it is newer than all versions before. The newest version of each source is recorded
+before it is applied, so that an older one is refused even if the files are lost. An error, ``Untrusted`` for a version
+that must not be applied, ``ResourceError`` for an unreachable source, leaves the version before it.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from resource_api.agent import bundle, signing
-from resource_api.agent.root_only_files import Untrusted, make_directory
+from resource_api.agent import bundle, trust
+from resource_api.agent.trust import Untrusted, make_directory
 from resource_api.model.values.assets import Limits
-from resource_api.model.values.errors import CommandError, ResourceError, StateError, UsageError
+from resource_api.model.values.errors import CommandError, ResourceAPIError, ResourceError, StateError, UsageError
 from resource_api.model.values.start_up import NamedTuple, regex
 from resource_api.provider.command import Command
 from resource_api.system.filesystem import archive_members, download, files, private_files, reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
 
 #: Largest duration of a transfer in seconds.
 _TRANSFER: Final = 900.0
@@ -90,7 +91,99 @@ def check(source: Source, signers: str | None) -> None:
         raise UsageError(msg)
 
 
-def update(source: Source, versions: Versions, directory: str, signers: str) -> None:
+class Agent(NamedTuple):
+    """The settings of an agent. ``period`` in seconds; ``trusted``: directories whose owner is not checked."""
+
+    directory: str
+    source: Source
+    manifest: str
+    mode: str
+    period: float
+    signers: str | None
+    trusted: Sequence[str]
+
+
+class SourceVersion(NamedTuple):
+    """The version to apply: its directory, None for no version, and its directories for the module path.
+
+    ``fields``: its fields in reports. ``error``: the reason if it is not the current version of the source.
+    """
+
+    directory: str | None
+    modules: Sequence[str]
+    fields: Mapping[str, object]
+    error: ResourceAPIError | None = None
+
+
+def verified_version(agent: Agent) -> SourceVersion:
+    """Return the version to apply: the source's current one if it is verified, else the newest one that was before.
+
+    Errors are part of the result, which has no version if there is none.
+    """
+    try:
+        if agent.source.kind == "directory":
+            trust.check_tree(agent.source.location, agent.trusted)
+            return SourceVersion(agent.source.location, (), run_fields(agent, "directory"))
+        versions = Versions(agent.directory, agent.source.key)
+    except ResourceAPIError as problem:
+        return _no_version(agent, problem)
+    error = _accept_current(agent, versions)
+    newest = versions.newest
+    if newest is None or not versions.has_files(newest):
+        return _no_version(agent, error)
+    try:
+        directory = versions.link(newest)
+    except OSError as problem:
+        return _no_version(agent, ResourceError(f"{problem.filename}: {problem.strerror}"))
+    fields = run_fields(agent, _trust(error), error)
+    fields |= {"generation": newest.generation, "version": newest.id, "signer": newest.signer}
+    return SourceVersion(directory, [f"{directory}/{module}" for module in newest.modules], fields, error)
+
+
+def _accept_current(agent: Agent, versions: Versions) -> ResourceAPIError | None:
+    """Accept the current version into ``versions``; return None, or the error: ``Untrusted`` or ``ResourceError``."""
+    source = agent.source
+    kind: type[ResourceAPIError] = ResourceError
+    try:
+        signers = trust.check_signers(str(agent.signers), agent.trusted)
+        _update(source, versions, agent.directory, signers)
+    except ResourceAPIError as error:
+        kind, text = Untrusted if isinstance(error, Untrusted) else ResourceError, str(error)
+    except OSError as error:
+        text = f"{error.filename or source.text}: {error.strerror}"
+    else:
+        return None
+    text = text.removeprefix(os.path.basename(source.location) + ": ")  # of a problem of the bundle's file
+    return kind(text if text.startswith((source.text, source.location)) else f"{source.text}: {text}")
+
+
+def _no_version(agent: Agent, error: ResourceAPIError | None) -> SourceVersion:
+    """Return the result without anything to apply, because of ``error``, or as the verified files are lost."""
+    return SourceVersion(None, (), run_fields(agent, _trust(error), error), error)
+
+
+def run_fields(agent: Agent, trust: str, error: Exception | None = None) -> dict[str, object]:
+    """Return the fields of every record of an agent's run, before a version of the source is known."""
+    return {
+        "source": agent.source.text,
+        "manifest": agent.manifest,
+        "mode": agent.mode,
+        "trust": trust,
+        "problem": str(error) if error is not None else "",
+        "generation": 0,
+        "version": "",
+        "signer": "",
+    }
+
+
+def _trust(error: Exception | None) -> str:
+    """Return the trust in the current version of a source, whose verification has ended with ``error`` or None."""
+    if error is None:
+        return "verified"
+    return "untrusted" if isinstance(error, Untrusted) else "unreachable"
+
+
+def _update(source: Source, versions: Versions, directory: str, signers: str) -> None:
     """Verify the current version of a git source or bundle and accept it as the newest.
 
     Raise ``Untrusted``, ``ResourceError``, ``OSError``.
@@ -102,8 +195,8 @@ def update(source: Source, versions: Versions, directory: str, signers: str) -> 
         version = repository.verify(commit, signers, versions.newest)
         versions.accept(version, lambda tree: repository.write(version.id, tree))
         return
-    raw, signature = _fetch(source.location) if source.kind == "url" else signing.read_signed(source.location)
-    signer = signing.verify(raw, signature, signers)
+    raw, signature = _fetch(source.location) if source.kind == "url" else bundle.read_signed(source.location)
+    signer = trust.verify(raw, signature, signers)
     contents = bundle.read(raw)
     digest = sha256(raw).hexdigest()
     version = Version(digest, contents.generation, signer, contents.name, tuple(contents.modules))
@@ -116,14 +209,16 @@ def _fetch(url: str) -> tuple[bytes, bytes]:
     with download.fetch(url, largest=bundle.LARGEST_FILE, timeout=_TRANSFER) as file:
         raw = file.read()
     try:
-        with download.fetch(url + signing.SUFFIX, largest=signing.LARGEST_SIGNATURE, timeout=_TRANSFER) as file:
+        with download.fetch(url + trust.SIGNATURE_SUFFIX, largest=trust.LARGEST_SIGNATURE, timeout=_TRANSFER) as file:
             return raw, file.read()
     except download.Missing as error:
-        msg = f"it is not signed: there is no {url}{signing.SUFFIX}"
+        msg = f"it is not signed: there is no {url}{trust.SIGNATURE_SUFFIX}"
         raise Untrusted(msg) from error
 
 
 _FORMAT: Final = 1
+
+
 _LARGEST: Final = 1 << 20
 
 
@@ -237,22 +332,34 @@ def _check_newer(version: Version, newest: Version | None) -> None:
 
 #: No questions, no background processes, and no programs or protocols by the repository.
 _ENVIRONMENT: Final = {"GIT_TERMINAL_PROMPT": "0", "GIT_SSH_COMMAND": "ssh -oBatchMode=yes"}
+
+
 _SETTINGS: Final = (
     *("gc.auto=0", "maintenance.auto=false", "core.hooksPath=/dev/null", "transfer.fsckObjects=true"),
     *("protocol.allow=never", "protocol.https.allow=always", "protocol.ssh.allow=always", "protocol.file.allow=always"),
     *("credential.interactive=false", "tar.umask=0022"),
 )
+
+
 #: Replacements for programs that would verify with the caller's keys.
 _NO_OTHER_SIGNATURES: Final = (
     "gpg.program=/bin/false",
     "gpg.openpgp.program=/bin/false",
     "gpg.x509.program=/bin/false",
 )
+
+
 #: The signature header of a commit; continuation lines begin with a space.
 _SIGNATURE: Final = regex(r"^gpgsig(?:-sha256)? ((?:.*\n)(?: .*\n)*)", re.MULTILINE)
+
+
 _FETCHED: Final = "refs/agent/fetched"
+
+
 #: Variable for the certificate authorities of Python and OpenSSL → git's variable.
 _AUTHORITIES: Final = {"SSL_CERT_FILE": "GIT_SSL_CAINFO", "SSL_CERT_DIR": "GIT_SSL_CAPATH"}
+
+
 #: git's message after the reason from ssh.
 _REMOTE: Final = "fatal: Could not read from remote repository"
 
@@ -297,7 +404,7 @@ class Repository:
         # Good "git" signature for ann@example.org with ED25519 key SHA256:...
         signer = result.stderr.partition(" signature for ")[2].partition(" with ")[0]
         # git checks a key's validity at the date of the commit, which its author chooses.
-        if signer not in signing.signers_valid_now(self._signature(commit), signers):
+        if signer not in trust.signers_valid_now(self._signature(commit), signers):
             msg = f"commit {commit[:12]} is signed by {signer}, whose key is not valid any more or not yet"
             raise Untrusted(msg)
         if newest is not None and not self._descends(commit, newest.id):

@@ -7,7 +7,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from resource_api.convert import file_modules, system_modules
+from resource_api.convert import modules
 from resource_api.convert.ansible_yaml import Vault
 from resource_api.convert.expressions import (
     Expressions,
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from resource_api.convert.playbook import Location, Play, Task
     from resource_api.convert.variables import Names
 
-_MODULES: Final = {**file_modules.MODULES, **system_modules.MODULES}
 #: Tasks that need no resource, with the reasons.
 _NEEDLESS: Final = {
     "meta": "a refresh happens at the turn of its resource",
@@ -152,7 +151,7 @@ class PlayConversion:
         elements = _literal_elements(task, loop)
         try:
             converted = self._for_each(task, loop, is_handler=is_handler)
-            if elements is None or task.short not in _MODULES or not converted.has_module:
+            if elements is None or task.short not in modules.MODULES or not converted.has_module:
                 return converted
         except Unconvertible:
             if elements is None:
@@ -241,11 +240,11 @@ class PlayConversion:
         reason = self._decisions.by_module.get(task.number, "")
         if not reason and needs_result:
             reason = "a later task uses its result"
-        if not reason and task.short not in _MODULES:
+        if not reason and task.short not in modules.MODULES:
             reason = _NO_TYPE
         if not reason:
             try:
-                _MODULES[task.short](module)
+                modules.MODULES[task.short](module)
                 module.check_all_used()
             except Unconvertible as error:
                 reason = str(error)
@@ -285,10 +284,10 @@ class PlayConversion:
 
     def _register(self, name: str, declarations: Sequence[ConvertedResource]) -> None:
         """Keep the declarations of a task under the name of its result; only one `ansible_module` has its values."""
-        modules = [
+        results = [
             row.reference for row in declarations if row.type == "ansible_module" and "for_each" not in row.attributes
         ]
-        module = modules[0] if len(modules) == 1 else ""
+        module = results[0] if len(results) == 1 else ""
         self._names.register(name, Result(module, tuple(declarations)))
 
     def _set_facts(self, task: Task) -> Converted:
@@ -375,7 +374,7 @@ def _declare_handler(module: ModuleTask) -> None:
         running = {"ensure": "running"} if state == "restarted" else {}
         module.declare("service", name, {**running, "refresh": state.removesuffix("ed")})
     elif task.short in _COMMANDS:
-        system_modules.command(module)
+        modules.command(module)
         module.check_all_used()
         for declaration in module.declarations:
             declaration.attributes["refreshonly"] = True
@@ -510,7 +509,7 @@ def _as_check(module: ModuleTask) -> Result:
         return Result(path=written(module.need("path")))
     if any(name in module.arguments for name in ("chdir", "stdin", "creates", "removes")) or module.task.conditions:
         no_counterpart("a check with options or a condition")
-    attributes = system_modules.command_attributes(module)
+    attributes = modules.command_attributes(module)
     command = written(attributes["command"])
     is_shell = attributes.get("shell") and isinstance(command, str)
     return Result(command=["/bin/sh", "-c", command] if is_shell else command)

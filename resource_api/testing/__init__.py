@@ -19,9 +19,9 @@ pytest.register_assert_rewrite(*(f"resource_api.testing.{name}" for name in _LAW
 
 from resource_api.testing.carrier_compliance import CarrierCompliance  # noqa: E402 - see above
 from resource_api.testing.examples import Neighbour  # noqa: E402 - see above
-from resource_api.testing.method_context import MethodContext, context  # noqa: E402 - see above
+from resource_api.testing.fixtures import rehearse_manifest as rehearse  # noqa: E402 - see above
+from resource_api.testing.harness import MethodContext, context  # noqa: E402 - see above
 from resource_api.testing.provider_compliance import ProviderCompliance  # noqa: E402 - see above
-from resource_api.testing.rehearsal import rehearse  # noqa: E402 - see above
 from resource_api.testing.state_compliance import SharedStateCompliance, StateCompliance  # noqa: E402 - see above
 
 __all__ = [

@@ -22,8 +22,7 @@ from resource_api.model.values.text import show
 from resource_api.model.values.values import is_secret
 from resource_api.render import yaml_manifest
 from resource_api.testing.examples import example_problem, generated_resources, respelled_resources
-from resource_api.testing.harness import PROGRAMMING_ERRORS, Harness, differences, failures
-from resource_api.testing.system_calls import recorded
+from resource_api.testing.harness import PROGRAMMING_ERRORS, Harness, differences, failures, recorded
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,12 +1,19 @@
-"""The test harness of one type: calls through the runtime, direct calls of the provider, and the clean-up.
+"""The test harness of one type: calls through the runtime, direct calls of the provider, their records, the clean-up.
 
-Everything that a law changes is tracked before the change and restored by ``restore``.
+Everything that a law changes is tracked before the change and restored by ``restore``. The context of a direct call
+records exceptions and reports; authors have it too, as ``resource_api.testing.context``. ``recorded`` collects the
+files, connections and programs that a block of code opens or starts, from Python's audit events (PEP 578), so code in C
+and mere status calls (``stat``) are not seen.
 """
-
 # ruff: noqa: S101 - a law is an assertion
 
 from __future__ import annotations
 
+import errno
+import os
+import socket
+import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,7 +32,7 @@ from resource_api.model.values.text import show
 from resource_api.model.values.values import literal, reveal, same_value
 from resource_api.plugins.definitions import ExecutableProvider
 from resource_api.plugins.provider_pool import ProviderPool
-from resource_api.provider.context import Context, RunContext
+from resource_api.provider.context import Context, LoggingContext, RunContext
 from resource_api.provider.outcomes import Subject
 from resource_api.runtime import plan_checks
 from resource_api.runtime.runtime import Runtime
@@ -33,18 +40,18 @@ from resource_api.snapshot.reading import Snapshot
 from resource_api.system import process_guard
 from resource_api.system.log import ForwardedLog, line
 from resource_api.testing.examples import similar_resources
-from resource_api.testing.method_context import RecordingContext
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
     from pathlib import Path
+    from types import TracebackType
 
     from resource_api.model.change import Change
     from resource_api.model.entry import Entry
     from resource_api.model.provider_functions import Due, ProviderFunctions
     from resource_api.model.report import RunReport
     from resource_api.model.step import Step
-    from resource_api.model.type_definition import Name, Resource
+    from resource_api.model.type_definition import Name, Resource, TypeDefinition
     from resource_api.plan.planner import ExecutionPlan
     from resource_api.plugins.registry import Registry
     from resource_api.testing.examples import Examples
@@ -60,6 +67,12 @@ SHOWN_FAILURES: Final = 3
 LISTING_OF_A_SERVICE: Final = 101
 #: Seconds between two listings of a service that lists changes late.
 LISTING_PAUSE: Final = 0.2
+#: Events that read something outside this process.
+_READS: Final = {"open", "os.listdir", "os.scandir", "socket.connect", "socket.getaddrinfo", "sqlite3.connect"}
+#: Events that start a program; with its arguments, and with its environment where Python reports it.
+_STARTS: Final = {"subprocess.Popen", "os.posix_spawn", "os.exec", "os.system", "os.fork"}
+#: Files of the interpreter, and code: they are read when something is imported.
+_CODE: Final = (".py", ".pyc", ".so", ".pth")
 
 
 class Harness:
@@ -446,3 +459,140 @@ def without(row: Mapping[str, object], names: Collection[str]) -> Resource:
 def differences(row: Mapping[str, object], expected: Mapping[str, object]) -> list[str]:
     """Return the attributes whose values differ, sorted."""
     return sorted(name for name in {*row, *expected} if not same_value(row.get(name), expected.get(name)))
+
+
+class RecordingContext(Context):
+    """A context that records the exceptions of its sections in ``raised``."""
+
+    def __init__(self, *arguments: Any, **keywords: Any) -> None:
+        """Take the arguments of ``Context``."""
+        super().__init__(*arguments, **keywords)
+        self.raised: list[BaseException] = []
+
+    def _open(
+        self, titles: object, message: str, status: str, change: tuple[object, object] | None = None
+    ) -> LoggingContext:
+        return _RecordingSection(self, self.outcomes.names(titles), message, status, change).opened()
+
+
+class _RecordingSection(LoggingContext):
+    """A section that adds its exception to ``raised`` of its context, before that handles it."""
+
+    def __init__(self, context: RecordingContext, *arguments: Any) -> None:
+        super().__init__(context, *arguments)
+        self._raised = context.raised
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if error is not None and error not in self._raised:
+            self._raised.append(error)
+        return super().__exit__(kind, error, trace)
+
+
+class MethodContext(RecordingContext):
+    """A context that records log and reports. ``lines``: the log as the user would see it, secrets masked.
+
+    ``statuses``: the reported status by name: ``created``, ``updated``, ``deleted``, ``unchanged`` or ``failed``.
+    ``raised``: the exceptions that its logging contexts swallowed.
+    """
+
+    def __init__(self, *arguments: object, lines: list[str], **keywords: object) -> None:
+        """Take the arguments of ``Context``, and the list that gets the lines of its log."""
+        super().__init__(*arguments, **keywords)
+        self.lines = lines
+
+    @property
+    def statuses(self) -> Mapping[Name, str]:
+        """The statuses that were reported so far, by name."""
+        return {name: outcome.status for name, outcome in self.outcomes.items() if outcome.status}
+
+
+def context(
+    definition: TypeDefinition,
+    names: Iterable[Name] = (),
+    *,
+    noop: bool = False,
+    reading: bool = False,
+    provider: object = None,
+) -> MethodContext:
+    """Return a context for one call with ``names``, the keys of ``changes``.
+
+    ``reading``: as for ``get`` and ``due``, which report nothing but failures. ``provider``: the instance that is
+    called, if it runs programs: their lines then go to this context too.
+    """
+    lines: list[str] = []
+    subjects = {name: Subject(show(name)) for name in names}
+    run = RunContext(ForwardedLog("debug", lambda event: lines.append(line(event))))
+    method_context = MethodContext(definition, run, lines=lines, subjects=subjects, noop=noop, reading=reading)
+    if provider is not None:
+        method_context.make_default(provider)
+    return method_context
+
+
+class _Recording(threading.local):
+    """The events of the block in this thread; None: no block. ``refuse``: whether reads fail."""
+
+    events: list[tuple[str, str]] | None = None
+    refuse = False
+
+
+_recording: Final = _Recording()
+
+
+#: Whether the audit hook is installed. A hook cannot be removed, so one is added when first needed and shared.
+_hook_installed: Final[list[bool]] = []
+
+
+@contextmanager
+def recorded(*, refuse: bool = False) -> Iterator[list[tuple[str, str]]]:
+    """Yield a list that gets each event of this thread, with its arguments as text.
+
+    ``refuse``: everything that reads or starts a program raises ``OSError`` (``EIO``) instead.
+    """
+    if not _hook_installed:
+        _hook_installed.append(True)
+        sys.addaudithook(_audit)
+    before = _recording.events, _recording.refuse
+    events: list[tuple[str, str]] = []
+    _recording.events, _recording.refuse = events, refuse
+    try:
+        yield events
+    finally:
+        _recording.events, _recording.refuse = before
+
+
+def _audit(event: str, arguments: tuple[object, ...]) -> None:
+    """Record an access to the system, and refuse it where a test says so; a hook of Python's audit events."""
+    events = _recording.events
+    if events is None or (event not in _READS and event not in _STARTS) or _is_uninteresting(event, arguments):
+        return
+    _recording.events = None  # forming the text opens nothing of interest
+    try:
+        events.append((event, " ".join(filter(None, map(_text, arguments)))))
+    finally:
+        _recording.events = events
+    if _recording.refuse:
+        raise OSError(errno.EIO, os.strerror(errno.EIO), f"{event} {_text(arguments[0]) if arguments else ''}".strip())
+
+
+def _is_uninteresting(event: str, arguments: tuple[object, ...]) -> bool:
+    """Whether an event belongs to the interpreter: code that is imported, or a descriptor that is open already."""
+    first = arguments[0] if arguments else ""
+    path = os.fsdecode(first) if isinstance(first, (str, bytes, os.PathLike)) else ""
+    return (
+        (event == "open" and isinstance(first, int))
+        or path.endswith(_CODE)
+        or path.startswith((sys.prefix, sys.base_prefix))
+    )
+
+
+def _text(value: object) -> str:
+    """Return an argument of an audit event as text."""
+    if isinstance(value, (list, tuple)):
+        return " ".join(map(_text, value))
+    if isinstance(value, socket.socket):
+        return ""  # its address is another argument
+    if hasattr(value, "items"):
+        return " ".join(f"{_text(key)}={_text(item)}" for key, item in value.items())
+    return os.fsdecode(value) if isinstance(value, (bytes, os.PathLike)) else str(value)

@@ -26,9 +26,8 @@ from resource_api.plugins.registry import Registry
 from resource_api.render import json as documents
 from resource_api.testing.examples import OBSTACLES, Examples, Neighbour, secret_texts, similar_resources
 from resource_api.testing.get_laws import FoundationLaws, GetLaws, skip_after_failure
-from resource_api.testing.harness import Harness, failures, shorten, without
+from resource_api.testing.harness import Harness, failures, recorded, shorten, without
 from resource_api.testing.set_laws import ImperativeLaws, NameLaws, SetLaws
-from resource_api.testing.system_calls import recorded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from resource_api.agent import loop, run_records, sources, systemd_units, verified_version
-from resource_api.agent.root_only_files import make_directory
+from resource_api.agent import loop, run_records, sources, systemd_units
+from resource_api.agent.trust import make_directory
 from resource_api.cli import options, reporting
 from resource_api.cli.commands import run_on_hosts
 from resource_api.cli.help import CommandGroup
@@ -23,7 +23,7 @@ from resource_api.system.facts import machine_id
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from resource_api.agent.verified_version import Agent, SourceVersion
+    from resource_api.agent.sources import Agent, SourceVersion
     from resource_api.cli.reporting import Target
     from resource_api.cli.session import Session
     from resource_api.model.options import Settings
@@ -151,7 +151,7 @@ def _agent(settings: Settings) -> Agent:
         sources.check(source, settings["signers"])
     except UsageError as error:
         raise click.UsageError(str(error)) from error
-    return verified_version.Agent(
+    return sources.Agent(
         directory=_directory(settings),
         source=source,
         manifest=manifest,
@@ -266,7 +266,7 @@ def _once(session: Session, agent: Agent, source_fields: dict[str, Any], setting
             session.log.write("notice", "", f"nothing is done: the agent is paused: {pause['reason']}")
             return 0
         began = time.time()
-        version = verified_version.find(agent)
+        version = sources.verified_version(agent)
         source_fields.update(agent=version.fields, generation=version.fields["generation"])
         if version.directory is None and version.error is not None:
             failed = {"summary": {}, "problems": [{"severity": "error", "message": str(version.error)}]}

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from resource_api.agent import bundle as bundles
-from resource_api.agent import signing
-from resource_api.agent.root_only_files import Untrusted
+from resource_api.agent import trust
+from resource_api.agent.trust import Untrusted
 from resource_api.cli import options
 from resource_api.cli.session import with_session
 from resource_api.model.values.errors import ResourceError, UsageError
@@ -82,7 +82,7 @@ def make(session: Session, directory: str, out: str, **settings: Any) -> None:
     Directories of --module-path are packed too. Links are refused; .git, .hg, .svn and __pycache__ are left out.
     """
     path = os.path.realpath(out)
-    collected = bundles.collect(directory, settings["module_path"], {path, path + signing.SUFFIX})
+    collected = bundles.collect(directory, settings["module_path"], {path, path + trust.SIGNATURE_SUFFIX})
     name = settings["name"] or os.path.basename(os.path.realpath(directory))
     if not STACK_NAME.match(name):
         msg = f"'{name}' can be no name of a bundle; give one with --name"
@@ -124,9 +124,9 @@ def sign(session: Session, path: str, signing_key: str, **_settings: object) -> 
     raw = reading.read(os.path.realpath(path), bundles.LARGEST_FILE)
     with _path_in_errors(path):
         bundle = bundles.read(raw)
-    files.write_output(os.path.realpath(path) + signing.SUFFIX, signing.sign(raw, signing_key), 0o644)
+    files.write_output(os.path.realpath(path) + trust.SIGNATURE_SUFFIX, trust.sign(raw, signing_key), 0o644)
     session.console.show(
-        lambda: _document(path, bundle), lambda: f"{path}{signing.SUFFIX}: signs {_line(path, bundle)}"
+        lambda: _document(path, bundle), lambda: f"{path}{trust.SIGNATURE_SUFFIX}: signs {_line(path, bundle)}"
     )
 
 
@@ -141,10 +141,10 @@ def sign(session: Session, path: str, signing_key: str, **_settings: object) -> 
 )
 def verify(session: Session, path: str, signers: str, **settings: Any) -> None:
     """Check that one of the signers has signed BUNDLE, and that its files are those that it lists."""
-    allowed = signing.check_signers(signers, settings["trust_path"])
+    allowed = trust.check_signers(signers, settings["trust_path"])
     with _path_in_errors(path):
-        raw, signature = signing.read_signed(os.path.realpath(path))
-        signer = signing.verify(raw, signature, allowed)
+        raw, signature = bundles.read_signed(os.path.realpath(path))
+        signer = trust.verify(raw, signature, allowed)
         bundle = bundles.read(raw)
     session.console.show(
         lambda: {**_document(path, bundle), "signer": signer}, lambda: f"{_line(path, bundle)}, by {signer}"

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from resource_api.agent import bundle
 from resource_api.agent.bundle import Bundle, BundleFile
-from resource_api.agent.root_only_files import Untrusted
+from resource_api.agent.trust import Untrusted
 from resource_api.model.values.errors import UsageError
 
 if TYPE_CHECKING:

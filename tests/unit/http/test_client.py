@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from resource_api import Attribute, ResourceError, Sensitive, TypeDefinition, http
-from resource_api.testing.method_context import context
+from resource_api.testing.harness import context
 from tests.http_api import Reply, api
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from resource_api.agent import root_only_files
+from resource_api.agent import trust
 from resource_api.fleet import asyncssh_transport
 from resource_api.fleet.host import execute
 from resource_api.model.values import errors
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 #: The modules that define errors of the tree.
 MODULES: Final = (
     errors,
-    root_only_files,
+    trust,
     asyncssh_transport,
     execute,
     process,

@@ -1,6 +1,7 @@
-"""Sign and verify with OpenSSH: ``ssh-keygen -Y``, and its list of allowed signers (ssh-keygen(1)).
+"""The trust of an agent in its files: signatures of OpenSSH, or else directories that no other user can change.
 
-The signature of a bundle is in a file beside it, ``X.bundle.sig``.
+Signatures are made and verified by ``ssh-keygen -Y``, with its list of allowed signers (ssh-keygen(1)). An unsigned
+file can be changed by root, the caller and sudo's user alone.
 """
 
 from __future__ import annotations
@@ -9,19 +10,21 @@ import os
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from resource_api.agent.bundle import LARGEST_FILE
-from resource_api.agent.root_only_files import Untrusted, check_file
-from resource_api.model.values.errors import CommandError, ResourceError, UsageError
+from resource_api.model.values.errors import CommandError, ResourceAPIError, ResourceError, StateError, UsageError
 from resource_api.provider.command import Command
-from resource_api.system.filesystem import reading
+from resource_api.system.filesystem import directories
+from resource_api.system.filesystem.code_trust import CodeTrust
 from resource_api.system.filesystem.directories import in_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+#: Directories outside manifests: repositories of version control systems, and compiled Python.
+IGNORED: Final = frozenset((".git", ".hg", ".svn", "__pycache__"))
 #: The purpose of a signature: signatures for another purpose, such as a git commit, are refused.
 NAMESPACE: Final = "resource-api"
-SUFFIX: Final = ".sig"
+#: The end of the name of a file's signature, which is beside it.
+SIGNATURE_SUFFIX: Final = ".sig"
 #: Largest signature in bytes, and number of principals of one key.
 LARGEST_SIGNATURE: Final = 64 << 10
 _MAX_PRINCIPALS: Final = 16
@@ -29,6 +32,50 @@ _MAX_PRINCIPALS: Final = 16
 _ASK: Final = ("SSH_AUTH_SOCK", "SSH_ASKPASS", "SSH_ASKPASS_REQUIRE", "DISPLAY", "WAYLAND_DISPLAY")
 
 _keygen: Final = Command("ssh-keygen", read_only=True)
+
+
+class Untrusted(ResourceAPIError):  # noqa: N818 - the state of a source
+    """A source cannot be verified, or is older than the applied version; nothing of it is applied."""
+
+    exit_code = 65
+
+
+def check_file(path: str, exempt: Iterable[str] = ()) -> None:
+    """Raise ``Untrusted`` if other users can change a file outside the exempt directories; ``OSError``."""
+    if reason := CodeTrust(exempt).check_file(os.path.abspath(path)):
+        msg = f"{path}: is not used, because others could have changed it: {reason}"
+        raise Untrusted(msg)
+
+
+def check_tree(directory: str, exempt: Iterable[str]) -> None:
+    """Raise ``Untrusted`` if other users can change a file in a directory, ``ResourceError`` if it is unreadable.
+
+    Links to directories are not followed: code behind them is checked when it is loaded.
+    """
+    trust = CodeTrust(exempt)
+    try:
+        for parent, inner, names in os.walk(directory, onerror=_fail):
+            inner[:] = sorted(set(inner) - IGNORED)
+            for name in (".", *sorted(names)):
+                if reason := trust.check_file(os.path.abspath(f"{parent}/{name}")):
+                    msg = f"{directory}: is not used, because others could have changed it: {reason}"
+                    raise Untrusted(msg)
+    except OSError as error:
+        msg = f"{error.filename or directory}: {error.strerror}"
+        raise ResourceError(msg) from error
+
+
+def make_directory(directory: str) -> None:
+    """Create the directory of an agent and its parents.
+
+    Raise ``Untrusted`` if other users can write to it, ``StateError`` if it cannot be created.
+    """
+    try:
+        directories.make_directory(directory)
+        check_file(directory)
+    except OSError as error:
+        msg = f"{error.filename or directory}: cannot be made: {error.strerror}"
+        raise StateError(msg) from error
 
 
 def sign(raw: bytes, key: str) -> bytes:
@@ -65,19 +112,6 @@ def signers_valid_now(signature: bytes, signers: str) -> list[str]:
         return _principals(path, signers)[0]
 
 
-def read_signed(path: str) -> tuple[bytes, bytes]:
-    """Return the content of a file and its signature. Raise ``Untrusted`` without a signature, ``OSError``."""
-    raw = reading.read(path, LARGEST_FILE)
-    try:
-        return raw, reading.read(path + SUFFIX, LARGEST_SIGNATURE)
-    except FileNotFoundError as error:
-        msg = f"it is not signed: there is no {path}{SUFFIX}"
-        raise Untrusted(msg) from error
-    except OSError as error:
-        msg = f"its signature cannot be read: {error.strerror}"
-        raise Untrusted(msg) from error
-
-
 def check_signers(path: str, exempt: Iterable[str]) -> str:
     """Return the absolute path of a list of allowed signers.
 
@@ -90,6 +124,11 @@ def check_signers(path: str, exempt: Iterable[str]) -> str:
         msg = f"--signers {path}: {error.strerror}"
         raise UsageError(msg) from error
     return absolute
+
+
+def _fail(error: OSError) -> None:
+    """Raise the error of a directory that ``os.walk`` cannot read and would otherwise skip."""
+    raise error
 
 
 def _principals(signature: str, signers: str) -> tuple[list[str], str]:
