@@ -6,7 +6,7 @@ import random
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from resource_api.render.overview import HostOverview
+from resource_api.render.run_text import HostOverview
 
 if TYPE_CHECKING:
     from collections.abc import Callable

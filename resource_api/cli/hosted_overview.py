@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final, cast
 
 from resource_api.fleet import host_names
 from resource_api.model.values.version import __version__
-from resource_api.render import overview as text
+from resource_api.render import run_text
 from resource_api.render.fleet import error, hosts_of
 from resource_api.render.html import overview as overview_page
-from resource_api.render.overview import HostOverview
+from resource_api.render.run_text import HostOverview
 from resource_api.render.table import table
 from resource_api.system import document_schema
 
@@ -48,15 +48,15 @@ class Overviews:
             output.print(page(hosts, self._seconds))
         else:
             output.print(table(list(_folded(hosts)), output.columns))
-            output.print(f"{hosts_of(len(hosts))}: {text.counts_text(text.counts(hosts))}")
+            output.print(f"{hosts_of(len(hosts))}: {run_text.counts_text(run_text.status_counts(hosts))}")
         for host in hosts:
-            if host.status in text.UNKNOWN:
+            if host.status in run_text.UNKNOWN:
                 output.error_text(error(f"{host.name}: {host.error}"))
 
     def _host(self, report: HostReport) -> HostOverview:
         """Return a host with its overview, or with the reason that it has none."""
         if not report.succeeded:
-            status = report.status if report.status in text.STATUSES else "failed"
+            status = report.status if report.status in run_text.STATUSES else "failed"
             return HostOverview(report.name, status, report.error or report.status)
         if (overview := self._documents.get(report.name)) is None:
             return HostOverview(report.name, "failed", _WRONG_ANSWER)
@@ -77,6 +77,6 @@ def _folded(hosts: Iterable[HostOverview]) -> Iterable[dict[str, object]]:
     """Return the rows of the table; hosts with equal rows are one."""
     names: dict[tuple[tuple[str, object], ...], list[str]] = {}
     for host in hosts:
-        _, *cells = text.row(host).items()  # the first is the name
+        _, *cells = run_text.overview_row(host).items()  # the first is the name
         names.setdefault(tuple(cells), []).append(host.name)
     return ({"host": ",".join(host_names.fold(equal)), **dict(cells)} for cells, equal in names.items())

@@ -6,5 +6,5 @@ from resource_api.model.values.start_up import late_modules
 
 if not TYPE_CHECKING:  # features that most runs do not need
     __getattr__ = late_modules(
-        __name__, "changes", "describe", "fleet", "html", "json", "overview", "plan", "run_document", "table"
+        __name__, "changes", "describe", "fleet", "html", "json", "plan", "run_document", "table"
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from resource_api.model.values.errors import Problem
 from resource_api.model.values.text import escape, escape_lines, rough_duration
-from resource_api.render import overview, run_text, text
+from resource_api.render import run_text, text
 from resource_api.render.plan import left_out_lines
 from resource_api.system.log import render_line
 
@@ -170,7 +170,11 @@ def result_lines(command: str, result: object) -> Iterable[str]:
         return outputs(result) if isinstance(result, dict) else _value_lines(result)
     if command == "report" and isinstance(result, dict):
         is_overview = result.get("kind") == "overview"
-        return overview.lines(cast("OverviewJson", result)) if is_overview else run_text.run(cast("RunJson", result))
+        return (
+            run_text.overview_lines(cast("OverviewJson", result))
+            if is_overview
+            else run_text.run(cast("RunJson", result))
+        )
     if command in {"history", "state"} and isinstance(result, list):
         result = text.with_projects(result) if all(isinstance(item, dict) for item in result) else result
         return [_recorded(item) for item in result]

@@ -1,6 +1,7 @@
-"""Render recorded runs as text: one run, a small chart of the last ones, and the differences between two.
+"""Render recorded runs as text: one, a small chart of the last ones, the differences of two, the overview of a period.
 
-A run has its failures first, then skipped steps, changes, and the calls that took longest.
+A run has its failures first, then skipped steps, changes, and the calls that took longest. The overview of one machine
+is in lines, those of many are the rows of a table.
 """
 
 from __future__ import annotations
@@ -10,15 +11,24 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.model.action import Action
 from resource_api.model.change import Difference, is_text_change
 from resource_api.model.report import SUMMARY_FIELDS
-from resource_api.model.values.text import escape, show_attribute
+from resource_api.model.values.start_up import NamedTuple
+from resource_api.model.values.text import escape, rough_duration, show_attribute
 from resource_api.render import text
 from resource_api.render.changes import Style, count_lines, text_diff
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from resource_api.model.json_documents import CallJson, ChangeJson, RunJson, RunStepJson, SlowCallJson
-
+    from resource_api.model.json_documents import (
+        CallJson,
+        ChangeJson,
+        FailingResourceJson,
+        FinishedRunJson,
+        OverviewJson,
+        RunJson,
+        RunStepJson,
+        SlowCallJson,
+    )
 
 #: The statuses of steps in the order of their sections.
 SECTIONS: Final = {"failed": "Failed", "skipped": "Skipped", "success": "Changed", "noop": "Would change"}
@@ -27,6 +37,21 @@ NOT_KEPT: Final = "Nothing more is kept of this run: it changed and failed nothi
 _PLAIN: Final = Style()
 #: Calls that are named of the critical path, the longest ones.
 _CALLS: Final = 10
+#: The statuses of machines, the worst first, and their words.
+STATUSES: Final[Mapping[str, str]] = {
+    "unreachable": "unreachable",
+    "refused": "refused",
+    "failed": "without an answer",
+    "failing": "failing",
+    "silent": "without a run",
+    "drifted": "drifted",
+    "changed": "changed",
+    "unchanged": "unchanged",
+}
+#: The statuses of machines of which nothing is known.
+UNKNOWN: Final = frozenset({"unreachable", "refused", "failed"})
+#: The statuses of machines that need attention.
+BAD: Final = frozenset({*UNKNOWN, "failing"})
 
 
 def run(document: RunJson, style: Style = _PLAIN) -> Iterator[str]:
@@ -113,10 +138,18 @@ def duration(seconds: float) -> str:
 
 
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
+
+
 #: Columns of a bar; a terminal that is narrower than ``_WIDE`` gets none, and shorter ids.
 _BAR: Final = 6
+
+
 _WIDE: Final = 96
+
+
 _SHORT_ID: Final = 8
+
+
 #: The parts of a step that two runs are compared by.
 _COMPARED: Final = ("action", "status", "error")
 
@@ -212,3 +245,90 @@ def difference_lines(document: Mapping[str, Any]) -> Iterator[str]:
                 yield from (f"    {sign} {line}" for line in lines)
     if not (document["only_in_a"] or document["only_in_b"] or document["different"]):
         yield "The same resources had the same changes and outcomes."
+
+
+class HostOverview(NamedTuple):
+    """A machine with its status: that of its overview, or the reason why there is none."""
+
+    name: str
+    status: str
+    error: str = ""
+    overview: OverviewJson | None = None
+
+
+def status_counts(hosts: Iterable[HostOverview]) -> dict[str, int]:
+    """Return the numbers of machines by status, the worst first, without statuses of none."""
+    statuses = [host.status for host in hosts]
+    return {status: statuses.count(status) for status in STATUSES if status in statuses}
+
+
+def counts_text(numbers: Mapping[str, int]) -> str:
+    """Return ``2 unreachable, 3 failing, 295 unchanged``."""
+    return ", ".join(f"{number:,} {STATUSES[status]}" for status, number in numbers.items())
+
+
+def ago(overview: OverviewJson, moment: float) -> str:
+    """Return ``5 min ago`` for a time of the machine by its own clock."""
+    return f"{rough_duration(max(0.0, overview['until'] - moment))} ago"
+
+
+def overview_row(host: HostOverview) -> dict[str, object]:
+    """Return the row of a machine in a table; without an overview its status alone."""
+    if (overview := host.overview) is None:
+        return {"host": host.name, "status": host.status}
+    last = overview["last"]
+    return {
+        "host": host.name,
+        "status": host.status,
+        "last run": ago(overview, last["ended"]) if last else "never",
+        "runs": overview["runs"],
+        "changes": overview["changes"],
+        "drifted": overview["drifted"],
+        "failing": len(overview["failing"]),
+    }
+
+
+def overview_lines(overview: OverviewJson) -> Iterator[str]:
+    """Yield the lines of the overview of one machine."""
+    numbers = f"{overview['failed_runs']} failed, {overview['changes']} changes, {overview['drifted']} drifted"
+    since = text.time_of(overview["since"])
+    yield f"{STATUSES[overview['status']]}: {overview['runs']} runs since {since} UTC, {numbers}"
+    if (last := overview["last"]) is not None:
+        yield f"Last run: {run_summary(last)}, {ago(overview, last['ended'])}"
+    if (change := overview["last_change"]) is not None:
+        yield f"Last change: {run_summary(change)}, {ago(overview, change['ended'])}"
+        yield from (f"  {escape(item['action'])} {escape(item['reference'])}" for item in change["resources"])
+    if overview["failing"]:
+        yield "Failing:"
+        yield from (
+            f"  {_failure(failing)}, for {rough_duration(overview['until'] - failing['since'])}"
+            for failing in overview["failing"]
+        )
+    if overview["drift"]:
+        yield "Drifted:"
+        for drift in overview["drift"]:
+            names = escape(", ".join(drift["attributes"]))
+            yield f"  {escape(drift['reference'])} before {runs_text(drift['runs'])}: {names}"
+    if overview["slow"]:
+        yield "Slow:"
+        yield from (f"  {duration(call['seconds']):>8}  {call_text(call)}" for call in overview["slow"])
+
+
+def run_summary(run: FinishedRunJson) -> str:
+    """Return ``apply of web, 3 changes, exit code 1``."""
+    code = f", exit code {run['exit_code']}" if run["exit_code"] else ""
+    changes = f", {run['changes']} change{'' if run['changes'] == 1 else 's'}" if run["changes"] else ""
+    stack = f", stack {escape(run['stack'])}" if run["stack"] != "default" else ""
+    return f"{escape(run['command'])} of {escape(run['project'])}{stack}{changes}{code}"
+
+
+def _failure(failing: FailingResourceJson) -> str:
+    """Return ``File[/a]: disk full (site.yaml:4)``; without a reference the error alone."""
+    position = f" ({escape(failing['file'])}:{failing['line']})" if failing["file"] else ""
+    subject = f"{escape(failing['reference'])}: " if failing["reference"] else ""
+    return f"{subject}{escape(failing['error'])}{position}"
+
+
+def runs_text(number: int) -> str:
+    """Return ``1 run`` or ``2 runs``."""
+    return f"{number:,} run{'' if number == 1 else 's'}"

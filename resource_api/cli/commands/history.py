@@ -14,7 +14,7 @@ from resource_api.cli import hosted_overview, options
 from resource_api.cli.commands import run_on_hosts, show_document
 from resource_api.cli.session import with_session
 from resource_api.model.values.errors import UsageError
-from resource_api.render import overview, run_text, text
+from resource_api.render import run_text, text
 from resource_api.render.html import pages
 from resource_api.runtime import commands
 from resource_api.runtime.recorded_stack import Runs
@@ -178,7 +178,7 @@ def _report_since(session: Session, run: str | None, form: str, seconds: float) 
 
     def lines(document: OverviewJson) -> str | Iterable[str]:
         if form != "html":
-            return overview.lines(document)
+            return run_text.overview_lines(document)
         return hosted_overview.page([hosted_overview.of_this_machine(document)], seconds)
 
     return show_document(session, "report", partial(_run_document, session, form), lines, since=seconds)

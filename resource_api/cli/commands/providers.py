@@ -44,19 +44,19 @@ def list_(session: Session, manifest: str, **_settings: object) -> None:
     )
 
 
-def _programs_module() -> ModuleType:
-    """Return the module that finds programs. Raise ``UsageError`` where the extra ``terraform`` is not installed."""
+def _terraform() -> ModuleType:
+    """Return the module about Terraform. Raise ``UsageError`` where the extra ``terraform`` is not installed."""
     try:
-        from resource_api.runtime import provider_programs
+        from resource_api.runtime import terraform
     except ImportError as error:
         msg = f"programs of Terraform providers cannot be used here: {error}; pip install 'resource-api[terraform]'"
         raise UsageError(msg) from error
-    return provider_programs
+    return terraform
 
 
 def _programs(session: Session, manifest: str) -> Sequence[ProviderProgram]:
     """Return the programs of a manifest's Terraform providers. Raise ``UsageError``, ``ManifestError``."""
-    programs = _programs_module().programs(session.runtime, session.source(manifest), session.inputs.values)
+    programs = _terraform().programs(session.runtime, session.source(manifest), session.inputs.values)
     return cast("Sequence[ProviderProgram]", programs)
 
 
@@ -76,7 +76,7 @@ def lock(session: Session, manifest: str, **_settings: object) -> None:
 
     From then on only these files are executed for a provider with 'source'.
     """
-    path, locked = _programs_module().lock(session.runtime, session.source(manifest), session.inputs.values)
+    path, locked = _terraform().lock(session.runtime, session.source(manifest), session.inputs.values)
     rows = [{"source": str(address), **provider._asdict()} for address, provider in locked.items()]
     remark = "" if locked else "; only a provider with 'source' is locked, and the manifest declares none"
     session.console.show(
@@ -102,4 +102,4 @@ def schema(session: Session, manifest: str, name: str, **_settings: object) -> N
         raise UsageError(msg)
     program = programs[name]
     title = name if program.address is None else str(program.address)
-    session.output.print(json.dumps(_programs_module().schema(program, title), indent=2))
+    session.output.print(json.dumps(_terraform().schema(program, title), indent=2))

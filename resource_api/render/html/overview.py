@@ -23,18 +23,19 @@ from resource_api.render.html.elements import (
     table,
     write,
 )
-from resource_api.render.overview import (
+from resource_api.render.run_text import (
     BAD,
     STATUSES,
     UNKNOWN,
     HostOverview,
     ago,
-    counts,
+    call_text,
     counts_text,
-    run_text,
+    duration,
+    run_summary,
     runs_text,
+    status_counts,
 )
-from resource_api.render.run_text import call_text, duration
 from resource_api.render.text import time_of
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def page(hosts: Sequence[HostOverview], fold: Fold, moment: float, since: float,
         ("resource-api", version),
     ]
     title = f"{hosts_of(len(hosts))} in the last {rough_duration(since)}"
-    return write(Page(title, counts_text(counts(hosts)), facts, sections))
+    return write(Page(title, counts_text(status_counts(hosts)), facts, sections))
 
 
 class _View:
@@ -238,7 +239,7 @@ def _cells(hosts: Sequence[HostOverview], ids: Mapping[str, str]) -> str:
     )
     legend = "".join(
         f'<span class="kind"><span class="cell {status}">{_SIGNS[status]}</span>{number:,} {STATUSES[status]}</span>'
-        for status, number in counts(hosts).items()
+        for status, number in status_counts(hosts).items()
     )
     return f'<div class="cells">{cells}</div><p class="legend cells">{legend}</p>'
 
@@ -286,10 +287,12 @@ def _details(overview: OverviewJson) -> str:
     failed = f", {overview['failed_runs']:,} failed" if overview["failed_runs"] else ""
     parts.append(_fact("runs", f"{overview['runs']:,}{failed}, {overview['changes']:,} changes"))
     if (last := overview["last"]) is not None:
-        parts.append(_fact("last run", f"{time_of(last['ended'])} UTC: {run_text(last)}, {duration(last['seconds'])}"))
+        parts.append(
+            _fact("last run", f"{time_of(last['ended'])} UTC: {run_summary(last)}, {duration(last['seconds'])}")
+        )
     if (change := overview["last_change"]) is not None:
         time_text = f"{time_of(change['ended'])} UTC"
-        parts.append(_fact("last change", f"{time_text}: {run_text(change)}", _change_lines(change)))
+        parts.append(_fact("last change", f"{time_text}: {run_summary(change)}", _change_lines(change)))
     if drift := [f"{item['reference']}: {', '.join(item['attributes'])}" for item in overview["drift"]]:
         parts.append(_fact("drifted", f"{overview['drifted']:,}", drift))
     if slow := [f"{duration(call['seconds'])} {call_text(call)}" for call in overview["slow"]]:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from resource_api.fleet import host_names
-from resource_api.render import overview as text_form
+from resource_api.render import run_text
 from resource_api.render.html import overview as html
-from resource_api.render.overview import HostOverview
+from resource_api.render.run_text import HostOverview
 from resource_api.system import document_schema
 from tests.pages import NOW, overviews
 from tests.unit.render.test_html import HOSTILE, Elements
@@ -46,7 +46,7 @@ def test_the_texts_of_a_host_are_text(text: str) -> None:
     assert [tag for tag, _ in hostile.found] == [tag for tag, _ in harmless.found]
     assert [attributes.keys() for _, attributes in hostile.found] == [names.keys() for _, names in harmless.found]
     assert hostile.scripts == harmless.scripts
-    assert all(line.isprintable() for line in text_form.lines(overview(text)))
+    assert all(line.isprintable() for line in run_text.overview_lines(overview(text)))
 
 
 def _host(text: str) -> HostOverview:

@@ -1,31 +1,87 @@
-"""Take the resources of a Terraform state over: declare them in a manifest, record them, check that nothing differs."""
+"""Terraform beside runs: the programs of a manifest's providers, their lock file and schemas; the import of a state.
+
+Needs the extra ``terraform``; imported by the commands ``providers`` and ``import --from-terraform`` alone.
+"""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from resource_api.manifest import yaml_reader
 from resource_api.manifest.read import read_file
 from resource_api.model.values.errors import DefinitionError, ManifestError, ResourceAPIError, UsageError
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.values import is_secret
+from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.runtime.import_resources import ForeignRecord, ImportOutcome, import_resources, log_import
 from resource_api.system.filesystem import files
-from resource_api.terraform import cty, state_file
-from resource_api.terraform.schema import SchemaField, declared_values, fields_of_resource
+from resource_api.terraform import cty, lock_file, state_file
+from resource_api.terraform.family import Family
+from resource_api.terraform.lock_file import LockedProvider
+from resource_api.terraform.programs import find_all
+from resource_api.terraform.schema import SchemaField, declared_values, fields_of_resource, schema_document
 from resource_api.terraform.types import attribute_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from resource_api.model.declaration import ConfiguredProvider, Manifest
+    from resource_api.runtime.environment import RunEnvironment
+    from resource_api.runtime.manifest_compiler import Source
     from resource_api.runtime.runtime import Runtime
-    from resource_api.terraform.family import Family
+    from resource_api.terraform.executable import ProviderProgram
+    from resource_api.terraform.packages import ProviderAddress
     from resource_api.terraform.state_file import StateFile, StateResource
 
+#: The mode of a new lock file.
+_MODE: Final = 0o644
 #: The ends of the names of manifests that can be written.
-_YAML = (".yaml", ".yml")
+_YAML: Final = (".yaml", ".yml")
+
+
+def programs(environment: RunEnvironment, source: Source, inputs: Mapping[str, object]) -> Sequence[ProviderProgram]:
+    """Return the programs of a manifest's providers. Raise ``ManifestError`` for one not found."""
+    return find_all(_manifest(environment, source, inputs), environment.registry.trust.open, os.environ)
+
+
+def _manifest(environment: RunEnvironment, source: Source, inputs: Mapping[str, object]) -> Manifest:
+    """Return a manifest with its includes; no program of its providers is searched."""
+    with ProviderPool(environment.registry, environment.run) as providers:
+        return environment.compiler.read_declarations(source, inputs, providers)
+
+
+def lock(
+    environment: RunEnvironment, source: Source, inputs: Mapping[str, object]
+) -> tuple[str, Mapping[ProviderAddress, LockedProvider]]:
+    """Write the lock file of a manifest; return its path and its providers.
+
+    Hashes for other platforms are kept where the version stays the same.
+    """
+    manifest, open_trusted = _manifest(environment, source, inputs), environment.registry.trust.open
+    path = os.path.join(os.path.abspath(os.path.dirname(manifest.file)), lock_file.NAME)
+    try:
+        before = lock_file.read(path) or {}
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    providers: dict[ProviderAddress, LockedProvider] = {}
+    for program in find_all(manifest, open_trusted, os.environ, locked=False):
+        if program.address is not None:
+            former = before.get(program.address, LockedProvider(""))
+            hashes = {lock_file.package_hash(program.directory)}
+            hashes |= set(former.hashes if former.version == program.version else ())
+            providers[program.address] = LockedProvider(program.version, sorted(hashes))
+    files.write_output(path, lock_file.text(providers).encode(), _MODE)
+    return path, providers
+
+
+def schema(program: ProviderProgram, title: str) -> dict[str, object]:
+    """Return the schemas of a program, which is started, as a document under a title. Raise ``DefinitionError``."""
+    family = Family(program.name, program.path, lambda _level, _text: None)
+    try:
+        return schema_document(title, family.schema)
+    finally:
+        family.close()
 
 
 class _Read(NamedTuple):
