@@ -382,15 +382,18 @@ class Scope:
         return {key: self._make_contents(value, file) if key in contents else value for key, value in arguments.items()}
 
     def _output(self, path: ExpressionPath, lookup: _Lookup) -> Any:
-        """Return the value of a component's output. Raise ``ValueError`` for an unknown one."""
-        assert isinstance(path.root, tuple)
+        """Return the value of the output of the component that ``path`` begins with. Raise ``ValueError`` for none."""
+        assert isinstance(path.root, tuple)  # the component's reference: type and title
         name, outputs = path.keys[0], self.components[path.root].outputs
         if name not in outputs:
             raise _unknown_name(path, "output", outputs)
         return self._evaluate(f"{path.root}.{name}", outputs[name], path, lookup)
 
     def _evaluate(self, name: str, value: object, path: ExpressionPath, lookup: _Lookup) -> Any:
-        """Return the value at a path into a name, evaluated once in an expansion. Raise ``ValueError`` for a cycle."""
+        """Return the value at a path into a named value, which is evaluated once in an expansion.
+
+        ``name`` is the one that the message for a cycle has. Raise ``ValueError`` for a cycle.
+        """
         inside = (*lookup.inside, name)
         if name in lookup.inside:
             msg = f"{path}: values refer to each other in a circle: {' → '.join(inside)}"

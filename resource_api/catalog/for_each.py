@@ -147,7 +147,10 @@ class DeclarationMaker:
             return ()
 
     def _valid_elements(self, declared: Declaration, written: object) -> list[Element] | None:
-        """Return the elements of a collection, or None for an invalid one, which is reported unless it is already."""
+        """Return the elements of a collection, or None for an invalid one, which is reported unless it is already.
+
+        Its type is then incomplete: references to resources of the type are not reported as unknown.
+        """
         try:
             value = expression.evaluate(written, self._resolve)
             if self._scope.uses_invalid(written):

@@ -415,7 +415,10 @@ class _Reader:
         return names[0], task[names[0]]
 
     def _arguments(self, module: str, value: object, options: object) -> dict[str, Any]:
-        """Return the arguments of a module: a mapping, or those of its free form."""
+        """Return the arguments of a module: a mapping, or those of its free form (``copy: src=a dest=b``).
+
+        ``options``: the ``args`` of the task. A free form that is ``!unsafe`` is not divided.
+        """
         if isinstance(value, dict):
             arguments = dict(value)
         elif isinstance(value, str) and not isinstance(value, ansible_yaml.Raw):

@@ -509,7 +509,10 @@ def distrust_reason(key: HostKey, fingerprints: Collection[str]) -> str:
 
 
 def record_host_keys(file: Path, keys: Iterable[HostKey]) -> None:
-    """Append keys to a file with one write; it is created with its directory if missing. Raise ``OSError``."""
+    """Append keys to a file with one write; it is created with its directory if missing. Raise ``OSError``.
+
+    Links in the user's path are followed once, before the file is opened: nobody can exchange a directory meanwhile.
+    """
     lines = dict.fromkeys(f"{key.endpoint.pattern} {key.line}\n" for key in keys)
     path = canonical_path(os.path.abspath(file))
     with Directories() as directories:
@@ -521,5 +524,8 @@ def record_host_keys(file: Path, keys: Iterable[HostKey]) -> None:
         size = opened.seek(0, os.SEEK_END)
         opened.seek(max(0, size - 1))
         begin = "" if opened.read(1) in {b"", b"\n"} else "\n"
-        opened.write((begin + "".join(lines)).encode("ascii"))
+        content = (begin + "".join(lines)).encode()
+        if opened.write(content) < len(content):
+            opened.truncate(size)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file))
         os.fsync(opened.fileno())

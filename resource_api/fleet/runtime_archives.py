@@ -150,12 +150,16 @@ def _members(file: BinaryIO) -> Iterator[Member]:
 
 
 def _inspect(path: str, file: BinaryIO) -> tuple[str, str, HostPlatform]:
-    """Return Python's version, the parent directory of ``bin`` in the archive, and the platform."""
+    """Return Python's version, the parent directory of ``bin`` in the archive, and the platform.
+
+    Raise ``UsageError`` for an archive that is damaged, has no Python, or an older one than hosts need.
+    """
     top, python, header, needed = None, "", b"", 0
     try:
         for member in _members(file):
             if match := _PYTHON.fullmatch(member.name):
                 top = match["top"]
+            # A C library names the versions that it provides, not one that it needs.
             if member.kind != "file" or _LIBC.fullmatch(member.name):
                 continue
             content = b"".join(member.parts)

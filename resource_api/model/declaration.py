@@ -293,7 +293,10 @@ class Manifest(NamedTuple):
 
     @property
     def recorded_as(self) -> str:
-        """The name under which state records a manifest, independent of the directory: its path, or else its file."""
+        """The name under which state records the manifest, the same from each working directory.
+
+        It is the absolute path; one that is no file, such as a program's mapping, has the name of its source.
+        """
         return self.path or self.file
 
     @property

@@ -51,7 +51,10 @@ class SelectedProvider(NamedTuple):
 
     @property
     def section(self) -> dict[str, Any]:
-        """The section ``providers`` of a manifest that has this provider; the values are not escaped."""
+        """The section ``providers`` of the manifest in which a command declares the resource that it changes.
+
+        The values are as they are: a text with ``${`` has to be escaped where the section is evaluated.
+        """
         body = {"type": split_instance(self.instance)[0], "version": self.version or None, "config": dict(self.config)}
         return {self.name: {**body, "implementation": self.implementation or None}}
 

@@ -124,7 +124,10 @@ class StateStore(Protocol):
         ...
 
     def load_conclusion(self, label: str) -> CachedConclusion | None:
-        """Return the conclusion saved under ``label`` if its stack is unchanged, else None."""
+        """Return the conclusion saved under ``label`` if its stack is unchanged, else None.
+
+        A conclusion lists the resources that the next run of the same manifest need not plan (``cache``).
+        """
         ...
 
 

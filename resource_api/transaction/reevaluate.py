@@ -412,7 +412,10 @@ class Reevaluation:
         return not (index in self._runs and self._runs[index].finished) and self._is_removed(index)
 
     def _is_removed(self, index: int) -> bool:
-        """Return whether a resource is or was deleted to be replaced, unless its group forbids that."""
+        """Return whether a resource is or will be deleted for its replacement: triggers and residents then follow it.
+
+        A conditional replacement, whose reason was not certain in the plan, is decided by the present values.
+        """
         step = self._step(index) if index in self._results.operations_of else None
         if step is None or step.action is not Action.REPLACE or step.create_first or step.decision.error:
             return False

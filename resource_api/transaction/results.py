@@ -247,7 +247,11 @@ class Results:
         *,
         cause: str = "",
     ) -> None:
-        """Add the only report of a step; a refresh and its failure are reported beside the change."""
+        """Add the only report of a step; a refresh and its failure are reported beside the change.
+
+        A step may have two operations, as a replacement does: where the first one failed, the second is skipped without
+        a report. ``half_done`` marks a step that failed after one of them had changed the resource.
+        """
         index = run.step.entry.index
         if index in self._reported and (status == "skipped" or action is not Action.REFRESH):
             return

@@ -14,7 +14,7 @@ import asyncssh
 import pytest
 
 from resource_api.fleet import transport
-from resource_api.fleet.asyncssh_transport import AsyncsshTransport
+from resource_api.fleet.asyncssh_transport import AsyncsshTransport, Endpoint, HostKey, record_host_keys
 from resource_api.fleet.connections import Host
 from resource_api.fleet.transport import HostUnreachable
 
@@ -356,3 +356,18 @@ def test_connections_are_as_many_as_descriptors_allow() -> None:
         assert transport.descriptor_limit(before[1]) < before[1]
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_host_keys_are_recorded_whole_or_not_at_all(tmp_path: Path) -> None:
+    """On a full disk a part of a line would be written, and the next line would follow it."""
+    file = tmp_path / "known_hosts"
+    file.write_text("other ssh-ed25519 AAAA\n")
+    key = HostKey(Endpoint("h", "h", 22, "", ()), "ssh-ed25519", "SHA256:x", "ssh-ed25519 " + "A" * 68, "unknown")
+    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (40, most))
+    try:
+        with pytest.raises(OSError, match="No space left on device"):
+            record_host_keys(file, [key])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+    assert file.read_text() == "other ssh-ed25519 AAAA\n"

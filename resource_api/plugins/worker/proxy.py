@@ -245,9 +245,9 @@ class WorkerPool:
         return result(last)
 
     def interrupt(self) -> None:
-        """Report to each worker that the run is interrupted."""
+        """Report to each living worker that the run is interrupted; those that start later are told when they close."""
         self.interrupted = True
-        for worker in list(self._seen_changes):
+        for worker in list(self._seen_changes):  # idle or in a call; a copy, as other threads start workers
             worker.interrupt()
 
     def begin_close(self) -> None:

@@ -373,7 +373,11 @@ def _bar(
     end: float,
     ids: Mapping[str, str],
 ) -> str:
-    """Return a bar of the timeline for calls of one worker that are too short to be drawn apart."""
+    """Return a bar of the timeline for calls of one worker that are too short to be drawn apart.
+
+    ``group``: their positions in ``calls``. ``kinds``: position → CSS class ``failed`` or ``path``. ``end``: seconds of
+    the whole timeline. ``ids``: reference → id of its element in the page, to which the bar links.
+    """
     first, last = calls[group[0]], calls[group[-1]]
     seconds = last["started"] + last["seconds"] - first["started"]
     # "failed" comes before "path", and that before neither.
@@ -383,7 +387,7 @@ def _bar(
     x, width, y = _position(first["started"], end), max(_width(seconds, end), _NARROW), (first["worker"] - 1) * _ROW
     geometry = f'x="{x:.3f}%" y="{y}" width="{width:.3f}%" height="{_BAR}"'
     drawn = f'<rect class="bar {kind}" {geometry}><title>{title}</title></rect>'
-    target = ids.get(first["first"])
+    target = ids.get(first["first"])  # the first resource of the call
     return f'<a href="#{target}" aria-label="{title}">{drawn}</a>' if target else drawn
 
 

@@ -180,7 +180,7 @@ def _wrapped_by(kind: str, wrapped: Mapping[str, Any]) -> str:
 
 
 def generate_key() -> bytes:
-    """Return a new random key."""
+    """Return a new random key for AES-256: of a key file, or of the data of one stack."""
     return os.urandom(KEY_BYTES)
 
 

@@ -130,6 +130,7 @@ class Tree:
         self._scan = scan
         #: Number → start of each process that ever was a member, and the sessions of all of them.
         self._starts = {member.pid: member.start for member in (root, *members)}
+        # A session has the number of the process that began it, which any member may do.
         self._sessions = set(self._starts)
         #: The children that this process had before, which are no orphans of the tree.
         self._before = {child.pid for child in table().values() if child.parent == os.getpid()}
