@@ -7,7 +7,7 @@ more than their row decides.
 
 A conclusion holds keys, names and digests, no values. It is valid as long as the manifest's files, all loaded code, the
 types and the stack in the state are as they were. ``incremental_plan`` decides which resources are left out, saves the
-conclusion and plans the rest, ``state.sqlite.cache`` stores the entries.
+conclusion and plans the rest, ``state.sqlite.store`` stores the entries.
 
 Every run works without this package and prints the same, only slower; nothing outside of ``runtime`` imports it. See
 docs/internals/cache.md.

@@ -1,12 +1,17 @@
-"""Open the store at a URL, or at the default location of state, which only this module decides."""
+"""Open the store at a URL, or at the default location of state, which only this module decides.
+
+A password in the URL of a PostgreSQL store is refused, and never shown.
+"""
 
 from __future__ import annotations
 
 import os
 from shlex import quote
 from typing import TYPE_CHECKING, Final
+from urllib.parse import parse_qsl, urlsplit
 
 from resource_api.model.values.errors import UsageError
+from resource_api.model.values.start_up import regex
 from resource_api.state.store import MEMORY, MemoryStore, Store
 from resource_api.system.filesystem.directories import state_directory
 
@@ -17,6 +22,11 @@ if TYPE_CHECKING:
 
 #: Names that SQLite itself does not take for a file.
 _NO_PATHS: Final = (":", "file:")
+#: The keys of a URL's query that hold a password.
+_PASSWORDS: Final = frozenset({"password", "sslpassword"})
+#: A host, or an address in brackets, with a port or without.
+_PORT: Final = regex(r"(\[[^\]]*\]|[^:\[\]]*)(:\d*)?")
+_FORM: Final = "postgresql://USER@HOST:PORT/DATABASE, or postgresql://?service=NAME"
 
 
 def open_store(url: str | None = None, key: Key | None = None) -> Store:
@@ -58,15 +68,43 @@ def _invalid_url(url: str | None, scheme: str, colon: str) -> UsageError:
 
 def _postgresql(url: str, key: Key | None) -> Store:
     """Return the store in a PostgreSQL database. Raises ``UsageError``."""
+    _check_postgresql_url(url)
     try:
-        from resource_api.state.postgresql.url import checked_url
-
-        url = checked_url(url)
         from resource_api.state.postgresql.store import PostgresqlStore
     except ImportError as error:
         msg = "state on PostgreSQL needs the library psycopg: pip install 'resource-api[postgres]'"
         raise UsageError(msg) from error
-    return PostgresqlStore(url, key)
+    try:
+        return PostgresqlStore(url, key)
+    except ValueError:
+        raise _invalid_postgresql_url() from None  # its cause quotes the URL
+
+
+def _check_postgresql_url(url: str) -> None:
+    """Raise ``UsageError`` for a URL that libpq cannot read or that has a password; no part of it is quoted."""
+    try:
+        parts = urlsplit(url)
+        query = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
+    except ValueError as error:
+        raise _invalid_postgresql_url() from error
+    user, _, hosts = parts.netloc.rpartition("@")
+    if ":" in user or any(key in _PASSWORDS for key, _ in query):
+        msg = (
+            "--state postgresql:...: a password has no place in a URL, where other users can read it; write it into the"
+            " file of PGPASSFILE (default ~/.pgpass): HOST:PORT:DATABASE:USER:PASSWORD"
+        )
+        raise UsageError(msg)
+    ports = (_PORT.fullmatch(host) for host in hosts.split(","))
+    if parts.fragment or "@" in parts.path + parts.query or not all(ports):  # parts of a password that is not quoted
+        raise _invalid_postgresql_url()
+
+
+def _invalid_postgresql_url() -> UsageError:
+    """Return the error for a URL that libpq cannot read; a password may stand anywhere in it."""
+    msg = (
+        f"--state postgresql:...: this is no valid URL; write {_FORM}, with %40 for '@' and %2F for '/' in a part of it"
+    )
+    return UsageError(msg)
 
 
 def default_path(environment: Mapping[str, str]) -> str:

@@ -48,7 +48,6 @@ NEVER: Final = frozenset(
         ("resource_api/__main__.py", "resource_api.cli.main"),
         ("resource_api/runtime/manifest_compiler.py", "resource_api.terraform.family"),
         ("resource_api/state/open_store.py", "resource_api.state.postgresql.store"),
-        ("resource_api/state/open_store.py", "resource_api.state.postgresql.url"),
     }
 )
 LIMIT: Final = 800 * 1024

@@ -159,9 +159,9 @@ def test_every_module_that_makes_directories_or_files_uses_the_walker() -> None:
         "cli/editor.py",  # in a new directory that only the caller can enter, and which `interactive` removes
         "fleet/boot.py",  # in a cache that only its owner can open, and which is checked first
         "state/lock.py",
-        "state/sqlite/cache.py",  # beside the state, whose directory was checked; so are the others
         "system/filesystem/private_files.py",
-        "state/sqlite/run_archive.py",
+        "state/sqlite/run_archive.py",  # beside the state, whose directory was checked; so is the other
+        "state/sqlite/store.py",
         "system/filesystem/account_files.py",
         "system/filesystem/backups.py",
         "system/filesystem/directories.py",  # a file in memory

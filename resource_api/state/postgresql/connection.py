@@ -19,7 +19,6 @@ import psycopg
 from psycopg import conninfo, errors, pq
 
 from resource_api.model.values.errors import StateError
-from resource_api.state.postgresql.url import invalid_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -48,13 +47,14 @@ class ServerConnection:
     """One connection to the server at a URL, opened with its first use, for one thread at a time."""
 
     def __init__(self, url: str) -> None:
-        """Open nothing yet. Raise ``UsageError`` for a URL that libpq cannot read."""
+        """Open nothing yet. Raise ``ValueError`` for a URL that libpq cannot read."""
         logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # every error is raised
         self.url = url
         try:
             parameters: dict[str, Any] = conninfo.conninfo_to_dict(url)
         except psycopg.Error:
-            raise invalid_url() from None  # its message quotes the URL
+            msg = "libpq cannot read the URL"
+            raise ValueError(msg) from None  # its message quotes the URL
         for name, (variable, value) in _DEFAULTS.items():
             if "service" not in parameters and variable not in os.environ:
                 parameters.setdefault(name, value)

@@ -1,25 +1,71 @@
-"""The rows of a stack in the tables of a PostgreSQL store: read from a snapshot, and written by one statement.
+"""The tables of a PostgreSQL store, in the schema ``resource_api``: their format, rows of stacks, finished runs.
 
-The statement renews the lease of the stack and does nothing at all where that was lost. It is atomic, durable when it
-returns, and needs one journey to the server, whatever it writes.
+``stack`` has a row for each stack: its lease, and its header with a checksum, as the rows of ``resource``, ``owed`` and
+``intent`` have one. They are read from a snapshot, and written by one statement, which renews the lease of the stack
+and does nothing at all where that was lost. It is atomic, durable when it returns, and needs one journey to the server,
+whatever it writes.
+
+``run`` has a row for each finished run, the newest of each stack, with its report: a JSON value, which the server can
+search; it is no part of the state, and no decision depends on it.
 """
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_left
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, Self
 
+from psycopg import errors
+
 from resource_api.model.values.errors import StateError
-from resource_api.state.postgresql.schema import SCHEMA
+from resource_api.model.values.values import map_leaves
 from resource_api.state.stack_rows import SPAN, TABLES, are_intact
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from resource_api.state.postgresql.connection import Connection
     from resource_api.state.store import Row, StackName
 
+#: The version of the format; a newer one is refused.
+VERSION: Final = 1
+SCHEMA: Final = "resource_api"
+#: The key of a lock that is held while the tables are created.
+_CREATION: Final = 0x72617069
+
+_TABLES: Final = (
+    f"CREATE TABLE {SCHEMA}.format (version integer NOT NULL)",
+    f"INSERT INTO {SCHEMA}.format VALUES ({VERSION})",
+    f"""CREATE TABLE {SCHEMA}.stack (
+        number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        project text NOT NULL,
+        stack text NOT NULL,
+        lineage text NOT NULL DEFAULT '',
+        serial bigint NOT NULL DEFAULT 0,
+        fence bigint NOT NULL DEFAULT 0,
+        write bigint NOT NULL DEFAULT 0,
+        holder jsonb,
+        expires timestamptz,
+        body bytea,
+        checksum bigint,
+        UNIQUE (project, stack))""",
+    *(
+        f"CREATE TABLE {SCHEMA}.{table} (id bigint PRIMARY KEY, body bytea NOT NULL, checksum bigint NOT NULL)"
+        for table in TABLES
+    ),
+    f"""CREATE TABLE {SCHEMA}.run (
+        number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        project text NOT NULL,
+        stack text NOT NULL,
+        run text,
+        entry jsonb NOT NULL,
+        report jsonb)""",
+    f"CREATE INDEX ON {SCHEMA}.run (project, stack, number)",
+    f"CREATE INDEX ON {SCHEMA}.run (run)",
+)
+
+#: The statements that read the rows of a stack, and of all.
 _OF_STACK: Final = f"""
 WITH header AS (
     SELECT number, body, checksum FROM {SCHEMA}.stack WHERE project = %s AND stack = %s AND body IS NOT NULL)
@@ -32,6 +78,87 @@ UNION ALL SELECT '{table}', id, {table}.body, {table}.checksum FROM header, {SCH
 _ALL: Final = f"SELECT 'stack', number, body, checksum FROM {SCHEMA}.stack WHERE body IS NOT NULL" + "".join(
     f" UNION ALL SELECT '{table}', * FROM {SCHEMA}.{table}" for table in TABLES
 )
+_INSERT: Final = """, w_{table} AS (
+    INSERT INTO {schema}.{table} SELECT rows.* FROM mine,
+        unnest(%({table}_i)s::bigint[], %({table}_b)b::bytea[], %({table}_c)s::bigint[]) AS rows
+    ON CONFLICT (id) DO UPDATE SET body = excluded.body, checksum = excluded.checksum)"""
+
+#: The number of runs in the history of a stack, and of reports.
+_HISTORY: Final = 500
+_REPORTS: Final = 100
+#: The size of the largest report that is kept, in bytes.
+LARGEST_REPORT: Final = 64 * 1024 * 1024
+
+#: Parts of a statement with a part ``mine``, the stack. A part does not see the rows that another one writes.
+ADD_RUN: Final = f""", added AS (
+    INSERT INTO {SCHEMA}.run (project, stack, run, entry)
+    SELECT project, stack, %(run)s, %(entry)s::jsonb FROM mine
+), removed AS (
+    DELETE FROM {SCHEMA}.run USING mine
+    WHERE run.project = mine.project AND run.stack = mine.stack AND run.number <= (
+        SELECT number FROM {SCHEMA}.run AS old WHERE old.project = mine.project AND old.stack = mine.stack
+        ORDER BY number DESC OFFSET {_HISTORY - 1} LIMIT 1))"""
+SAVE_REPORT: Final = f""", saved AS (
+    UPDATE {SCHEMA}.run SET report = %(report)s::jsonb FROM mine
+    WHERE run.project = mine.project AND run.stack = mine.stack AND run.run = %(run)s
+), emptied AS (
+    UPDATE {SCHEMA}.run SET report = NULL FROM mine
+    WHERE run.project = mine.project AND run.stack = mine.stack AND report IS NOT NULL AND run.number <= (
+        SELECT number FROM {SCHEMA}.run AS old
+        WHERE old.project = mine.project AND old.stack = mine.stack AND report IS NOT NULL
+        ORDER BY number DESC OFFSET {_REPORTS - 1} LIMIT 1))"""
+RENAME_RUNS: Final = f"UPDATE {SCHEMA}.run SET project = %s, stack = %s WHERE project = %s AND stack = %s"
+REMOVE_RUNS: Final = f"DELETE FROM {SCHEMA}.run WHERE project = %s AND stack = %s"
+
+
+def exists(connection: Connection, url: str) -> bool:
+    """Return whether the tables exist, in a format that this version reads; an empty schema has none.
+
+    Raise ``StateError`` for a schema of another program, and for another format.
+    """
+    row = connection.execute(
+        "SELECT to_regclass(%s) IS NOT NULL, (SELECT count(*) FROM pg_class WHERE relnamespace = to_regnamespace(%s))",
+        (f"{SCHEMA}.format", SCHEMA),
+    ).fetchone()
+    has_format, relations = row or (False, 0)
+    if not relations:
+        return False
+    versions: list[tuple[object]] = []
+    if has_format:
+        try:
+            versions = connection.execute(f"SELECT version FROM {SCHEMA}.format").fetchall()
+        except errors.UndefinedColumn:
+            versions = []
+    _check_format([version for (version,) in versions], url)
+    return True
+
+
+def _check_format(versions: list[object], url: str) -> None:
+    """Raise ``StateError`` unless the database has one format that this version reads."""
+    if len(versions) != 1 or not isinstance(versions[0], int):
+        msg = f"{url}: the schema {SCHEMA} is not one of resource-api; name another database"
+    elif versions[0] > VERSION:
+        msg = f"{url}: written by a newer resource-api: format {versions[0]}, this one reads up to {VERSION}"
+    elif versions[0] < 1:
+        msg = f"{url}: state is damaged: there is no format {versions[0]}"
+    else:
+        return
+    raise StateError(msg)
+
+
+def create(connection: Connection, url: str) -> None:
+    """Create the tables unless they exist, all or none. Raise ``StateError``."""
+    if connection.info.parameter_status("server_encoding") != "UTF8":
+        encoding = connection.info.parameter_status("server_encoding")
+        msg = f"{url}: the database has the encoding {encoding}; state needs one with ENCODING 'UTF8'"
+        raise StateError(msg)
+    with connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_CREATION,))
+        if exists(connection, url):
+            return
+        has_schema = connection.execute("SELECT to_regnamespace(%s) IS NOT NULL", (SCHEMA,)).fetchone()
+        for statement in ((f"CREATE SCHEMA {SCHEMA}",) if has_schema == (False,) else ()) + _TABLES:
+            connection.execute(statement)
 
 
 class FetchedRows:
@@ -128,7 +255,37 @@ class CollectedRows:
         return "".join(parts), values
 
 
-_INSERT: Final = """, w_{table} AS (
-    INSERT INTO {schema}.{table} SELECT rows.* FROM mine,
-        unnest(%({table}_i)s::bigint[], %({table}_b)b::bytea[], %({table}_c)s::bigint[]) AS rows
-    ON CONFLICT (id) DO UPDATE SET body = excluded.body, checksum = excluded.checksum)"""
+def to_json(value: object) -> str:
+    """Return the text of a JSON value that the server stores: it has no place for NUL and half of a surrogate pair."""
+    text = json.dumps(value, separators=(",", ":"))
+    if "\\u0000" in text or "\\ud" in text:
+        text = json.dumps(map_leaves(value, _storable, _storable), separators=(",", ":"))
+    return text
+
+
+def _storable(part: object) -> object:
+    """Return a key or a scalar without the characters that the server cannot store."""
+    if isinstance(part, str):
+        return part.replace("\0", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return part
+
+
+def history(connection: Connection, name: StackName | None) -> list[Mapping[str, object]]:
+    """Return the finished runs of a stack, or of all, in the order in which they ended."""
+    condition, values = ("", ()) if name is None else ("WHERE project = %s AND stack = %s", name)
+    query = f"SELECT project, stack, entry FROM {SCHEMA}.run {condition} ORDER BY number"
+    rows = connection.execute(query, values).fetchall()
+    return [{**entry, "project": project, "stack": stack} for project, stack, entry in rows]
+
+
+def report(connection: Connection, run: str) -> bytes | None:
+    """Return the report of a run as JSON, or None."""
+    query = f"SELECT report FROM {SCHEMA}.run WHERE run = %s AND report IS NOT NULL ORDER BY number DESC LIMIT 1"
+    row = connection.execute(query, (run,)).fetchone()
+    return None if row is None else json.dumps(row[0]).encode()
+
+
+def reported(connection: Connection) -> list[str]:
+    """Return the ids of the runs with a report, the oldest first."""
+    rows = connection.execute(f"SELECT run FROM {SCHEMA}.run WHERE report IS NOT NULL ORDER BY number").fetchall()
+    return [run for (run,) in rows]

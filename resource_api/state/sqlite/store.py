@@ -3,27 +3,44 @@
 Under the lock there is one connection, and each stack in use is kept in memory beside it: the cost of a commit depends
 only on its size. Without the lock, every read opens its own read-only connection. The format of rows is in
 ``stack_rows``, the repair of damage in ``recovery``.
+
+Beside the database are the files of the no-change cache: conclusions of runs from the state of a stack, valid until
+that state changes. An entry is bound to the header of its stack, which holds the tallies of all rows, and to the
+database file as the last session left it: after another commit, an interrupted run, or any other change of the file, it
+is ignored. Entries of encrypted stacks are not kept. They are readable by their owner only; a file that another user
+could have written is ignored. None of them is durable, and no failure is an error: a run then makes a whole plan.
 """
 
 from __future__ import annotations
 
+import json
+import os
 from contextlib import closing, contextmanager, nullcontext, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from resource_api.model import codec
 from resource_api.model.values.errors import StateDamaged, StateError
+from resource_api.model.values.start_up import NamedTuple, blake2b
 from resource_api.state.lock import Lock
 from resource_api.state.row_store import RowStore
-from resource_api.state.sqlite import cache, recovery, run_archive
 from resource_api.state.sqlite import database as databases
+from resource_api.state.sqlite import recovery, run_archive
 from resource_api.state.sqlite.session import OpenState, WriteSession, open_state
-from resource_api.state.stack_rows import StackRows, describe_stacks, verify
+from resource_api.state.stack_rows import Header, StackRows, decode_rows, describe_stacks, unpack, unpack_owed, verify
 from resource_api.state.store import CachedConclusion, StackName, check_recorded
+from resource_api.system.filesystem import private_files
+from resource_api.system.filesystem.directories import make_directory
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.model.record import RecordKey, StackState
     from resource_api.state.encryption.keys import Key
+
+#: The file with the identity of the database file at the end of the last session.
+_IDENTITY: Final = "left"
+#: The number of entries that are kept, the newest ones: each run may use another label.
+_ENTRIES: Final = 16
 
 
 class SqliteStore(RowStore[WriteSession]):
@@ -60,14 +77,14 @@ class SqliteStore(RowStore[WriteSession]):
         if self._data_keys.key is not None:
             return None
         with self._guard, self._reading() as opened:
-            entry = cache.load(opened, label) if opened else None
+            entry = _load_conclusion(opened, label) if opened else None
         if entry is None:
             return None
 
         def load_records(positions: Iterable[int]) -> StackState | None:
             """Return the state with a part of the records, or None if it has changed since ``entry`` was read."""
             with self._guard, self._reading() as opened:
-                return cache.load_records(opened, entry, positions) if opened else None
+                return _load_records(opened, entry, positions) if opened else None
 
         return CachedConclusion(entry.content, load_records)
 
@@ -174,7 +191,7 @@ class SqliteStore(RowStore[WriteSession]):
         with self._writing() as session:
             # Of encrypted state nothing is kept outside the database; without a database nothing was recorded.
             if session.opened is not None and self._data_keys.key is None:
-                cache.save(session.opened, label, self._stack(session, name), keys, content)
+                _save_conclusion(session.opened, label, self._stack(session, name), keys, content)
 
     def recover(self, timeout: float) -> Sequence[str]:
         """Replace a damaged database by its newest intact generation; return each action and loss."""
@@ -207,7 +224,7 @@ class SqliteStore(RowStore[WriteSession]):
         with self._guard:
             session, self._session = self._session, None
             if session is not None and session.close():
-                cache.validate(self.path)
+                _validate_conclusions(self.path)
 
     def _open_stack(self, session: WriteSession, name: StackName) -> StackRows:
         """Return a stack for its first use in a session: as it is written, or a new one."""
@@ -218,3 +235,124 @@ class SqliteStore(RowStore[WriteSession]):
         numbers = {h.number for h in headers.values()} | {s.number for s in session.stacks.values()}
         number = max(numbers, default=0) + 1
         return StackRows(number, self._new_state(name), self._data_keys.for_new_stack(name))
+
+
+class _SavedConclusion(NamedTuple):
+    """A cache entry: its stack, the digest of the stack's header, the row ids of all records, and the content."""
+
+    name: StackName
+    digest: str
+    ids: Sequence[int]
+    content: object
+
+
+def _save_conclusion(
+    opened: OpenState, label: str, stack: StackRows, keys: Sequence[RecordKey], content: object
+) -> None:
+    """Save ``content``, plain data, under ``label``; it becomes valid when the session ends.
+
+    Nothing is saved unless ``keys`` are the keys of all records, or while an intent is open.
+    """
+    header = opened.refreshed().headers.get(stack.name)
+    ids = stack.ids(keys)
+    path = opened.database.path
+    if header is None or ids is None or not header.cacheable:
+        return
+    with suppress(OSError):
+        make_directory(_cache_directory(path))
+        if private_files.is_private_directory(_cache_directory(path)):
+            _write_file(path, _file_name(label), _SavedConclusion(stack.name, _digest_header(header), ids, content))
+            _remove_oldest(path)
+
+
+def _load_conclusion(opened: OpenState, label: str) -> _SavedConclusion | None:
+    """Return the entry of ``label``, or None if its stack or the database file changed."""
+    path = opened.database.path
+    identity = _read_file(path, _IDENTITY)
+    if identity is None or identity != _identity(path):
+        return None
+    values = _read_file(path, _file_name(label))
+    if not isinstance(values, list) or len(values) != len(_SavedConclusion._fields):
+        return None
+    try:
+        name, *columns = values
+        entry = _SavedConclusion(StackName(*name), *columns)
+        header = opened.headers.get(entry.name)
+    except TypeError:
+        return None
+    return entry if header is not None and header.cacheable and _digest_header(header) == entry.digest else None
+
+
+def _load_records(opened: OpenState, entry: _SavedConclusion, positions: Iterable[int]) -> StackState | None:
+    """Return the state with only the records at these positions among the saved keys, or None if it changed."""
+    header = opened.headers.get(entry.name)
+    if header is None or _digest_header(header) != entry.digest:
+        return None
+    ids = [entry.ids[position] for position in positions]
+    rows = [row for row_id in ids for row in opened.database.read("resource", row_id, row_id + 1)]
+    records = {record.key: record for record in map(unpack, decode_rows(rows))}
+    if len(records) != len(ids):
+        return None
+    owed = unpack_owed(decode_rows(header.read(opened.database, "owed")))
+    return header.state()._replace(records=records, owed=owed)
+
+
+def _validate_conclusions(path: str) -> None:
+    """Make the saved entries valid for the database file as it is now; its last connection must be closed."""
+    with suppress(OSError):
+        if private_files.is_private_directory(_cache_directory(path)):
+            _write_file(path, _IDENTITY, _identity(path))
+
+
+def _digest_header(header: Header) -> str:
+    """Return a digest of a stack's header: it differs after every commit, because the header has the serial."""
+    return blake2b(codec.to_bytes(dict(header.content)), digest_size=16).hexdigest()
+
+
+def _identity(path: str) -> list[int]:
+    """Return attributes of the database file that differ after any write to it."""
+    status = os.stat(path)
+    return [status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
+
+
+def _cache_directory(path: str) -> str:
+    """Return the directory of the entries of the database at ``path``."""
+    return f"{path}.converged"
+
+
+def _file_name(label: str) -> str:
+    """Return the name of an entry's file, a digest: a label may be no file name."""
+    return blake2b(label.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def _remove_oldest(path: str) -> None:
+    """Remove all but the newest entries."""
+    with os.scandir(_cache_directory(path)) as files:
+        entries = [file for file in files if file.name != _IDENTITY]
+        entries.sort(key=lambda file: file.stat(follow_symlinks=False).st_mtime_ns)
+    for file in entries[:-_ENTRIES]:
+        os.unlink(file.path)
+
+
+def _read_file(path: str, name: str) -> object:
+    """Return the content of a file, or None if it is missing, damaged, or could be another user's."""
+    with suppress(OSError, ValueError, RecursionError):
+        if not private_files.is_private_directory(_cache_directory(path)):
+            return None
+        digest, _, body = (private_files.read(f"{_cache_directory(path)}/{name}") or b"").partition(b"\n")
+        if digest == _digest(body):
+            return json.loads(body.decode("utf-8", "surrogatepass"))
+    return None
+
+
+def _write_file(path: str, name: str, content: object) -> None:
+    """Write JSON data after its digest, atomically. Raise ``OSError``."""
+    body = json.dumps(content, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    new = f"{_cache_directory(path)}/{name}.new"
+    with os.fdopen(private_files.create(new), "wb") as file:
+        file.write(_digest(body) + b"\n" + body)
+    os.rename(new, new.removesuffix(".new"))
+
+
+def _digest(body: bytes) -> bytes:
+    return blake2b(body, digest_size=16).hexdigest().encode()

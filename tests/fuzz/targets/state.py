@@ -21,9 +21,8 @@ from resource_api.runtime.environment import read_saved_plan
 from resource_api.state import export
 from resource_api.state.encryption.keys import key_from_url
 from resource_api.state.encryption.secret_encryption import DataKey
-from resource_api.state.sqlite.cache import _digest
 from resource_api.state.sqlite.recovery import read_marker
-from resource_api.state.sqlite.store import SqliteStore
+from resource_api.state.sqlite.store import SqliteStore, _digest
 from resource_api.state.store import StackName
 from tests.fuzz import things
 from tests.fuzz.target import target
