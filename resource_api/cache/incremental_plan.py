@@ -38,7 +38,7 @@ from resource_api.prior.match import stated_implementations
 from resource_api.state.stack_rows import hashable_name
 from resource_api.state.store import CachedConclusion, StackName, StateStore
 from resource_api.transaction.operation_run import OperationRun
-from resource_api.transaction.records import Records
+from resource_api.transaction.recorder import Records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

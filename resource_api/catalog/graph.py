@@ -1,17 +1,44 @@
-"""The graph of relationships: the order of execution, cycles and descendants.
+"""The graph of relationships: its edges, the order of execution, cycles and descendants; checks of ``on_failure``.
 
-The order is the manifest's, corrected by relationships; an automatic relationship gives way to explicit ones that
-contradict it. Nodes are numbers. Pure and iterative: the length of a chain is not limited by the stack.
+Edges come from metaparameters, values and types. The order is the manifest's, corrected by relationships; an automatic
+relationship gives way to explicit ones that contradict it. A resource with ``on_failure`` comes after those whose
+failure it needs (contract §10.8), and nothing can require it, because it is mostly not carried out. Nodes are numbers.
+Pure and iterative: the length of a chain is not limited by the stack.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
 
+from resource_api.catalog.resource_table import has_unsuitable_identity, matching_entries
+from resource_api.model.attribute import RELATIONSHIPS
+from resource_api.model.entry import NO_META, ComponentInstance
+from resource_api.model.values import reference
+from resource_api.model.values.errors import reason, suggestion
+from resource_api.model.values.reference import Reference
 from resource_api.model.values.start_up import NamedTuple
+from resource_api.model.values.values import UNKNOWN, Sensitive, is_unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+    from resource_api.catalog.diagnostics import Diagnostics
+    from resource_api.catalog.expression_scope import Scope
+    from resource_api.catalog.resource_table import ResourceTable
+    from resource_api.model.entry import Entry
+    from resource_api.model.type_definition import TypeDefinition
+
+#: The most relationships by references with wildcards: each takes a microsecond and 200 bytes.
+_MOST_BY_WILDCARDS: Final = 2_000_000
+_NO_TYPE: Final = "no resource of that type is declared"
+#: Metaparameter → whether its target comes first, and whether it refreshes.
+_RELATIONSHIPS: Final = {
+    "require": (True, False),
+    "before": (False, False),
+    "subscribe": (True, True),
+    "notify": (False, True),
+}
 
 
 class Edge(NamedTuple):
@@ -34,6 +61,27 @@ class Order(NamedTuple):
     edges: Sequence[Edge]
     cycles: Sequence[Sequence[int]] = ()
     yielded: Sequence[Edge] = ()
+
+
+def descendants(start: Iterable[int], after: Mapping[int, Iterable[int]]) -> set[int]:
+    """Return ``start`` and everything after it, directly or indirectly."""
+    reached = set(start)
+    waiting = list(reached)
+    while waiting:
+        for index in after.get(waiting.pop(), ()):
+            if index not in reached:
+                reached.add(index)
+                waiting.append(index)
+    return reached
+
+
+def reverse(requires: Mapping[int, Iterable[int]]) -> dict[int, list[int]]:
+    """Return the reverse of a relation: index → the indices that require it."""
+    after: dict[int, list[int]] = {}
+    for index, before in requires.items():
+        for first in before:
+            after.setdefault(first, []).append(index)
+    return after
 
 
 def order(count: int, edges: Iterable[Edge]) -> Order:
@@ -112,22 +160,318 @@ def _contradicted(cycle: Sequence[int], between: Mapping[tuple[int, int], Sequen
     return [edge for edge in inside if edge.automatic and (edge.first, edge.then) not in explicit] if explicit else []
 
 
-def descendants(start: Iterable[int], after: Mapping[int, Iterable[int]]) -> set[int]:
-    """Return ``start`` and everything after it, directly or indirectly."""
-    reached = set(start)
-    waiting = list(reached)
-    while waiting:
-        for index in after.get(waiting.pop(), ()):
-            if index not in reached:
-                reached.add(index)
-                waiting.append(index)
-    return reached
+def check_cycles(entries: Sequence[Entry], order: Order, diagnostics: Diagnostics) -> None:
+    """Report each cycle at its first resource."""
+    for cycle in order.cycles:
+        names = [str(entries[number].reference) for number in (*cycle, cycle[0])]
+        diagnostics.resource_error(entries[cycle[0]], None, f"dependency cycle: {' => '.join(names)}", "cycle")
 
 
-def reverse(requires: Mapping[int, Iterable[int]]) -> dict[int, list[int]]:
-    """Return the reverse of a relation: index → the indices that require it."""
-    after: dict[int, list[int]] = {}
-    for index, before in requires.items():
-        for first in before:
-            after.setdefault(first, []).append(index)
-    return after
+class EdgeBuilder:
+    """Builds the edges among the entries of a table, and reports invalid references."""
+
+    def __init__(self, table: ResourceTable, diagnostics: Diagnostics) -> None:
+        """Build the relationships between the entries of ``table``."""
+        self._table = table
+        self._diagnostics = diagnostics
+        self._error = diagnostics.resource_error
+        self._types = {entry.definition.name for entry in table.entries}
+        #: The relationships that are dropped, because nothing that is declared, or not left out, is their target.
+        self.notes: list[str] = []
+        #: The resources with ``on_failure``, also those whose targets are left out or without resources.
+        self.failure_handlers: list[Entry] = []
+        #: Reference with wildcards → the resources that it names.
+        self._matched: dict[Reference, list[Entry]] = {}
+        #: The number of relationships that wildcards have made.
+        self._by_wildcards = 0
+        #: Reference as text → its resources. Many resources have relationships to the same few.
+        self._resolved: dict[str, Sequence[Entry]] = {}
+        #: The same for automatic relationships: (type, titles) → resources.
+        self._titled: dict[tuple[str, tuple[str, ...]], Sequence[Entry]] = {}
+        #: Type → its automatic relationships to types in the catalog.
+        self._automatic_of: dict[TypeDefinition, Sequence[tuple[str, str, object]]] = {}
+
+    def edges(self, references: Mapping[Entry, Sequence[Entry]]) -> Iterator[Edge]:
+        """Yield every edge, by the entries' indices; ``references``: entry → the entries that its values use."""
+        for entry, targets in references.items():
+            yield from (Edge(target.index, entry.index) for target in targets)
+        for entry in self._table.entries:
+            if entry.declaration.meta:
+                yield from self._explicit(entry, [entry])
+        for component in dict.fromkeys(self._table.components.values()):
+            yield from self._explicit(component, component.members)
+        for entry in self._table.entries:
+            if relationships := self._automatic_relationships(entry.definition):
+                yield from self._automatic(entry, relationships)
+
+    def _explicit(self, declared: Entry | ComponentInstance, subjects: Sequence[Entry]) -> Iterator[Edge]:
+        """Yield the edges of metaparameters; ``subjects``: the resource itself, or all resources of a component."""
+        meta = declared.declaration.meta
+        for word, (first, refresh) in _RELATIONSHIPS.items():
+            if (value := meta.get(word)) is None:
+                continue
+            for text in (value,) if type(value) is str else value:
+                for target in self._resolved.get(text) or self._resolve(declared, word, text):
+                    for subject in subjects:
+                        before, after = (target, subject) if first else (subject, target)
+                        yield Edge(before.index, after.index, refresh)
+        if declared.meta is not NO_META:
+            yield from self._lifecycle(declared, subjects)
+            if not declared.meta.on_failure:
+                return
+            self.failure_handlers += [subject for subject in subjects if subject.meta.on_failure]
+            for text in self._own(declared, declared.meta.on_failure, lambda outer: outer.meta.on_failure):
+                for target in self._resolve(declared, "on_failure", text):
+                    handlers = (subject for subject in subjects if text in subject.meta.on_failure)
+                    yield from (Edge(target.index, subject.index, on_failure=True) for subject in handlers)
+
+    def _lifecycle(self, declared: Entry | ComponentInstance, subjects: Sequence[Entry]) -> Iterator[Edge]:
+        """Yield the edges of ``replace_triggered_by`` and ``deleted_with``: their targets come first."""
+        triggers = declared.meta.lifecycle.replace_triggered_by
+        for text in self._own(declared, triggers, lambda outer: outer.meta.lifecycle.replace_triggered_by):
+            for target in self._resolve(declared, "lifecycle", text):
+                yield from (Edge(target.index, subject.index) for subject in subjects)
+        host = self._host(declared)
+        if host is not None:
+            yield from (Edge(host.index, subject.index, automatic=True) for subject in subjects if subject is not host)
+
+    def _own(
+        self,
+        declared: Entry | ComponentInstance,
+        references: Sequence[str],
+        inherited_from: Callable[[ComponentInstance], Sequence[str]],
+    ) -> Sequence[str]:
+        """Return references without inherited ones: the enclosing component yields those edges."""
+        outer = self._component_around(declared) if references else None
+        inherited = inherited_from(outer) if outer is not None else ()
+        return [text for text in references if text not in inherited] if inherited else references
+
+    def _component_around(self, declared: Entry | ComponentInstance) -> ComponentInstance | None:
+        return self._table.components.get(reference.parse(declared.parent)) if declared.parent else None
+
+    def _host(self, declared: Entry | ComponentInstance) -> Entry | None:
+        """Return the resource of ``deleted_with``; None without it, or inherited, or for an invalid one, reported."""
+        text, outer = declared.meta.lifecycle.deleted_with, self._component_around(declared)
+        if not text or (outer is not None and outer.meta.lifecycle.deleted_with == text):
+            return None
+        try:
+            name = reference.parse(text)
+        except ValueError as error:
+            self._error(declared, "lifecycle", f"lifecycle.deleted_with: {error}", "reference")
+            return None
+        if name in self._table.components:
+            message = f"lifecycle.deleted_with: {name} is a component; name one of its resources"
+            self._error(declared, "lifecycle", message, "reference")
+        return self._table.find(name)
+
+    def _resolve(self, declared: Entry | ComponentInstance, word: str, text: str) -> Sequence[Entry]:
+        """Return the resources of a reference in a metaparameter; report an invalid one, note one that is left out."""
+        try:
+            name = reference.parse(text)
+        except ValueError as error:
+            hint = _list_hint(text) or self._by_title(text, declared)
+            self._error(declared, word, f"{word}: {error}", "reference", hint)
+            return ()
+        if (component := self._table.components.get(name)) is not None:
+            return component.members
+        target = self._table.find(name)
+        if target is None and word in RELATIONSHIPS and (many := self._matching(declared, word, name)) is not None:
+            return many
+        if target is None and (left_out := self._table.left_out.find(name)) is not None:
+            self.notes.append(f"{declared.reference}: {word}: {name} is left out: {left_out.reason}")
+            return ()
+        if target is None and (skipped := self._diagnostics.manifest.skipped_includes):
+            files = " or ".join(include.file for include in skipped)
+            self.notes.append(f"{declared.reference}: {word}: {name} is not declared; {files} is left out")
+            return ()
+        if target is None:
+            if not self._table.is_broken(name.type):
+                names = () if self._diagnostics.many else self._table.references()
+                hint = _list_hint(text) or suggestion(str(name), map(str, names)) or suggestion(name.type, (), "type")
+                if {"*", "?"}.intersection(name.title):
+                    hint = "no title of a declared resource matches" if name.type in self._types else hint or _NO_TYPE
+                self._error(declared, word, f"{word}: unknown resource '{name}'", "unknown_resource", hint)
+            return ()
+        self._resolved[text] = [target]
+        return self._resolved[text]
+
+    def _matching(self, declared: Entry | ComponentInstance, word: str, name: Reference) -> Sequence[Entry] | None:
+        """Return the resources that a reference with wildcards names, or None if it names one title or is a mistake.
+
+        A resource, or a component with its resources, does not name itself. It may name none where a
+        declaration of its type is left out, or made for each element of an empty collection.
+        """
+        if not {"*", "?"}.intersection(name.title):
+            return None
+        if name not in self._matched:
+            self._matched[name] = matching_entries(name, self._table.entries)
+        if entries := self._matched[name]:
+            subjects = declared.members if isinstance(declared, ComponentInstance) else [declared]
+            if self._is_beyond_limit(declared, word, name, len(entries) * len(subjects)):
+                return ()
+            return [entry for entry in entries if entry not in subjects]
+        without = self._table.left_out.declarations() + self._table.empty
+        if all(declaration.type != name.type for declaration in without):
+            return None
+        self.notes.append(f"{declared.reference}: {word}: nothing that is declared matches {name}")
+        return ()
+
+    def _is_beyond_limit(self, declared: Entry | ComponentInstance, word: str, name: Reference, count: int) -> bool:
+        """Return whether ``count`` further relationships by wildcards are too many, which is reported once."""
+        before = self._by_wildcards
+        self._by_wildcards += count
+        if before <= _MOST_BY_WILDCARDS < self._by_wildcards:
+            message = f"{word}: {name} and the wildcards before it make more than {_MOST_BY_WILDCARDS:,} relationships"
+            advice = "let one resource require them, and the others that one"
+            self._error(declared, word, message, "reference", advice)
+        return self._by_wildcards > _MOST_BY_WILDCARDS
+
+    def _by_title(self, title: str, declared: Entry | ComponentInstance) -> str:
+        """Return the hint with the resources of a title, for a reference without its type."""
+        entries = (entry for entry in self._table.entries if entry is not declared)
+        references = [f"'{entry.reference}'" for entry in entries if entry.title == title]
+        return f"did you mean {' or '.join(references)}?" if references else ""
+
+    def _automatic_relationships(self, definition: TypeDefinition) -> Sequence[tuple[str, str, Any]]:
+        """Return the automatic relationships of a type to types in the catalog: metaparameter, type, titles."""
+        if definition not in self._automatic_of:
+            self._automatic_of[definition] = [
+                (word, type_name, titles)
+                for word, titles_by_type in definition.automatic.items()
+                for type_name, titles in titles_by_type.items()
+                if type_name in self._types
+            ]
+        return self._automatic_of[definition]
+
+    def _automatic(self, entry: Entry, relationships: Sequence[tuple[str, str, object]]) -> Iterator[Edge]:
+        """Yield the edges that the type declares to resources in the catalog."""
+        for word, type_name, titles in relationships:
+            first, refresh = _RELATIONSHIPS[word]
+            for target in self._find_titled(type_name, self._titles(entry, word, titles)):
+                if target is not entry:
+                    # A resource that should be absent goes after those that need it, not before them.
+                    target_first = first and not target.absent
+                    before, after = (target, entry) if target_first else (entry, target)
+                    yield Edge(before.index, after.index, refresh, automatic=True)
+
+    def _titles(self, entry: Entry, word: str, titles: Any) -> tuple[str, ...]:
+        """Return the titles of an automatic relationship: declared ones, or a function's result."""
+        if not callable(titles):
+            return tuple(_declared_titles(titles, entry.should))
+        try:
+            return tuple(titles(entry.should))
+        except Exception as error:  # noqa: BLE001 - an author's function may raise anything
+            # With an unknown value there may be no title.
+            if not (any(map(is_unknown, entry.should.values())) or has_unsuitable_identity(entry)):
+                self._error(entry, None, f"auto{word} of its type failed: {reason(error)}", "type")
+            return ()
+
+    def _find_titled(self, type_name: str, titles: tuple[str, ...]) -> Sequence[Entry]:
+        """Return the declared resources of a type among ``titles``; the same tuple is looked up once."""
+        key = type_name, titles
+        if key not in self._titled:
+            entries = (self._table.find(Reference(type_name, title)) for title in titles)
+            self._titled[key] = [target for target in entries if target is not None]
+        return self._titled[key]
+
+
+def _declared_titles(titles: str | Sequence[str], should: Mapping[str, object]) -> Iterator[str]:
+    """Yield titles, with ``$name`` replaced by an attribute's value, or by the items of a list."""
+    for title in [titles] if isinstance(titles, str) else titles:
+        if not title.startswith("$"):
+            yield title
+            continue
+        value = should.get(title[1:])
+        value = value.reveal() if isinstance(value, Sensitive) else value
+        for item in value if isinstance(value, list) else [value]:
+            if item is not None and item is not UNKNOWN:
+                yield str(item)
+
+
+def _list_hint(text: str) -> str:
+    """Return the hint for text with more than one reference, as ``Package[a], Package[b]``, or an empty string."""
+    parts = [f'"{part.strip()}"' for part in text.replace("],", "],\n").replace(",\n", "\n").split("\n")]
+    return f"write a list: [{', '.join(parts)}]" if len(parts) > 1 else ""
+
+
+def check_failure_handlers(
+    edges: Sequence[Edge], table: ResourceTable, scope: Scope, diagnostics: Diagnostics
+) -> list[Edge]:
+    """Return the edges without the automatic ones that contradict ``on_failure``; report the declared ones.
+
+    A resource with ``on_failure`` can be required by one that is only carried out together with it.
+    """
+    #: Index → the indexes of the resources of which one must have failed.
+    handled: dict[int, set[int]] = {}
+    for edge in edges:
+        if edge.on_failure:
+            handled.setdefault(edge.then, set()).add(edge.first)
+    remaining = [
+        edge
+        for edge in edges
+        if not (edge.automatic and (edge.first in handled.get(edge.then, ()) or _is_forbidden(edge, handled)))
+    ]
+    before: dict[int, list[int]] = {}
+    for edge in remaining:
+        if not edge.on_failure:
+            before.setdefault(edge.then, []).append(edge.first)
+            if _is_forbidden(edge, handled):
+                _report_requirement(table.entries, edge, handled[edge.first], diagnostics)
+    for index, failing in handled.items():
+        if failing <= descendants([index], before) - {index}:
+            message = f"on_failure: it requires {_joined_references(table.entries, failing)}, so it could never be done"
+            diagnostics.resource_error(table.entries[index], "on_failure", message, "on_failure")
+    for name, value in diagnostics.manifest.outputs.items():
+        for handler in _handlers_in(value, table, scope, handled):
+            diagnostics.output_error(name, _handler_error(table.entries, handler, handled[handler.index]))
+    return remaining
+
+
+def _handlers_in(
+    value: object, table: ResourceTable, scope: Scope, handled: Mapping[int, Collection[int]]
+) -> Iterator[Entry]:
+    """Yield the resources with ``on_failure`` that an output refers to; an invalid output has been reported."""
+    with suppress(ValueError):
+        roots = [path.root for path in scope.paths(value)]
+        entries = dict.fromkeys(table.find(root) for root in roots if isinstance(root, Reference))
+        yield from (entry for entry in entries if entry is not None and entry.index in handled)
+
+
+def _is_forbidden(edge: Edge, handled: Mapping[int, Collection[int]]) -> bool:
+    """Return whether an edge leads from a handler to a resource that may be carried out without it."""
+    if edge.first not in handled:
+        return False
+    return not (edge.then in handled and set(handled[edge.then]) <= set(handled[edge.first]))
+
+
+def _report_requirement(
+    entries: Sequence[Entry], edge: Edge, failing: Collection[int], diagnostics: Diagnostics
+) -> None:
+    """Report a resource that requires a failure handler, at the first declaration that may be the cause."""
+    handler, dependent = entries[edge.first], entries[edge.then]
+    for subject, attribute in _requiring_declarations(handler, dependent):
+        message = f"{attribute}: {_handler_error(entries, handler, failing)}"
+        hint = "give it the same on_failure" if subject is dependent else ""
+        diagnostics.resource_error(subject, attribute, message, "on_failure", hint)
+        return
+    message = f"requires {handler.reference}: {_handler_error(entries, handler, failing)}"
+    diagnostics.resource_error(dependent, None, message, "on_failure")
+
+
+def _requiring_declarations(handler: Entry, dependent: Entry) -> Iterator[tuple[Entry, str]]:
+    """Yield the resource and the attribute or metaparameter that may declare the requirement."""
+    for name, sources in dependent.sources.items():
+        if handler in sources:
+            yield dependent, name
+    yield from ((dependent, word) for word in ("require", "subscribe") if word in dependent.declaration.meta)
+    yield from ((handler, word) for word in ("before", "notify") if word in handler.declaration.meta)
+
+
+def _handler_error(entries: Sequence[Entry], handler: Entry, failing: Collection[int]) -> str:
+    """Return the reason that nothing can require a handler, which is done after a failure only."""
+    names = _joined_references(entries, failing, " or ")
+    return f"{handler.reference} is done only if {names} fails, so nothing else can require it"
+
+
+def _joined_references(entries: Sequence[Entry], indexes: Collection[int], word: str = " and ") -> str:
+    return word.join(str(entries[index].reference) for index in sorted(indexes))

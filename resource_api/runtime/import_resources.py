@@ -22,7 +22,7 @@ from resource_api.render import json as documents
 from resource_api.snapshot.observe import configure_instances
 from resource_api.snapshot.reading import Snapshot
 from resource_api.system.gc_pause import gc_paused
-from resource_api.transaction.records import recorded_inputs, recorded_lifecycle, recorded_state
+from resource_api.transaction.recorder import recorded_inputs, recorded_lifecycle, recorded_state
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -13,8 +13,7 @@ from resource_api.render import run_document, text
 from resource_api.runtime.environment import RunEnvironment, stack_name
 from resource_api.runtime.plan_notices import log_lost_order, readable_states, report_findings
 from resource_api.state.store import NoStore
-from resource_api.transaction.recorder import Recorder
-from resource_api.transaction.records import Records
+from resource_api.transaction.recorder import Recorder, Records
 from resource_api.transaction.transaction import Transaction
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from resource_api.render import run_document
 from resource_api.snapshot.observe import configure_instances
 from resource_api.snapshot.reading import Snapshot
 from resource_api.system.gc_pause import gc_paused
-from resource_api.transaction.records import recorded_state
+from resource_api.transaction.recorder import recorded_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,25 +1,31 @@
 """Carries out the operations of a plan that has something to do, segment by segment.
 
 Segments run one after another in the order of the plan, or in parallel (``parallel``) as far as relationships allow.
+One has intents, one ``set``, a verifying ``get``, one commit, then refreshes. ``segments`` decides which operations
+share a segment, ``reevaluate`` the action of each, and ``retry`` repeats calls.
 """
 
 from __future__ import annotations
 
+import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
 
 from resource_api.model.action import Action
+from resource_api.model.change import Difference, exists
 from resource_api.model.step import SAME
 from resource_api.model.values.errors import reason
+from resource_api.model.values.values import batches, is_unknown
 from resource_api.transaction import parallel
 from resource_api.transaction.operation_run import OperationRun, RetriedRun
-from resource_api.transaction.provider_call import CallStopped
+from resource_api.transaction.provider_call import CallStopped, Prerequisites, ProviderCaller
 from resource_api.transaction.reevaluate import Reevaluation
-from resource_api.transaction.refreshes import Refreshes
-from resource_api.transaction.results import IN_DOUBT
-from resource_api.transaction.segment_run import SegmentRun
+from resource_api.transaction.results import HALTED, IN_DOUBT, INTERRUPTED, end_fields
+from resource_api.transaction.retry import Retry, set_error
 from resource_api.transaction.segments import in_order
-from resource_api.transaction.transaction_context import StepPositions, TransactionContext
+from resource_api.transaction.transaction_context import Refreshes, StepPositions, TransactionContext
+from resource_api.transaction.verify import Verification, describe_tolerated, not_converged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,9 +34,13 @@ if TYPE_CHECKING:
     from resource_api.model.type_definition import Name
     from resource_api.plan.planner import ExecutionPlan
     from resource_api.snapshot.reading import Snapshot
-    from resource_api.transaction.events import Events
     from resource_api.transaction.recorder import Recorder
-    from resource_api.transaction.results import Results
+    from resource_api.transaction.results import Events, Results
+
+#: The end of the error of a creation that was reported and could not be seen in time.
+_UNCONFIRMED: Final = "; it was reported as created: it is ours, unconfirmed, and the next run reads it again"
+#: Actions that change nothing and need no call.
+_WITHOUT_CALL: Final = frozenset({Action.SAME, Action.READ})
 
 
 class Execution:
@@ -65,8 +75,6 @@ class Execution:
         else:
             for operations in in_order(self._plan):
                 self._carry_out(self._begin(operations))
-
-    # One segment
 
     def _begin(self, operations: Sequence[Operation]) -> list[OperationRun]:
         """Re-evaluate the operations of a segment; return those that have something to do."""
@@ -192,3 +200,296 @@ class Execution:
                     self._results.fail(run, cause)
                 else:
                     self._results.skip(run, self._transaction.halted([run]))
+
+
+class SegmentRun:
+    """The run of the operations of one call: all of one provider instance."""
+
+    def __init__(self, transaction: TransactionContext, runs: Sequence[OperationRun]) -> None:
+        """Take operations that have not ended."""
+        self._transaction = transaction
+        self._definition = runs[0].definition
+        self._runs = runs
+        self._results = transaction.results
+        self._events = transaction.events
+        failures, options = transaction.results.failures, transaction.plan.options
+        fail_fast = options.fail_fast and not runs[0].step.entry.meta.on_failure
+        self._prerequisites = Prerequisites(runs, transaction.plan.waits, failures, fail_fast=fail_fast)
+        self._caller = ProviderCaller(transaction, self._definition, self._prerequisites)
+        self._verification = Verification(transaction.snapshot, self._definition)
+
+    def carry_out(self) -> None:
+        """Apply the changes, report the noop ones, then send refreshes."""
+        if acting := [run for run in self._runs if run.acts]:
+            self._act(acting)
+        refreshable = "refreshable" in self._definition.features
+        remaining = [run for run in self._runs if (refreshable or not run.finished) and not self._skip_if_blocked(run)]
+        if noop := [run for run in remaining if run.step.noop]:
+            self._call_noop_handler(noop)
+            self._report_noop(noop)
+        self._refresh([run for run in remaining if not run.step.noop])
+
+    def _skip_if_blocked(self, run: OperationRun) -> bool:
+        """Skip an operation that waits for a failed one; return whether it failed or was skipped, now or before."""
+        return run.number in self._results.failures or (not run.finished and self._results.skip_if_blocked(run))
+
+    def _act(self, runs: Sequence[OperationRun]) -> None:
+        """Carry out operations and write their outcome, in one commit."""
+        called, started, changed_at = [], time.monotonic(), self._verification.time_of_change()
+        for run in runs:
+            # A creation always needs a call; asking first costs much with ten thousand of them.
+            if run.decision.action is Action.CREATE or not self._end_without_call(run):
+                run.started, run.changed_at = started, changed_at
+                self._events.step_started(run.step)
+                called.append(run)
+        if called:
+            self._events.log_start(called)
+            self._transaction.recorder.write_intents(called)
+            try:
+                self._set(called)
+                self._read_results(called)
+            except CallStopped as stopped:
+                self._end_stopped(called, stopped)
+                raise
+            self._end_all()
+        self._commit([run for run in runs if run.decision.action is not Action.READ])
+
+    def _set(self, runs: Sequence[OperationRun]) -> None:
+        """Call ``set``; if it raises, repeat it for each resource that is not as declared."""
+        changes = {run.name: run.change() for run in runs}
+        error = self._caller.set(runs, changes)
+        self._transaction.snapshot.changed()
+        if error is not None:
+            self._retry.one_by_one(runs, error)
+
+    def _read_results(self, runs: Sequence[OperationRun]) -> None:
+        """Read the resources after the call; repeat it for those whose ``retry`` says so."""
+        self._verification.read(runs)
+        self._verification.settle(runs, self._caller.begun)
+        if self._caller.retries:
+            self._retry.repeat(runs)
+
+    @cached_property
+    def _retry(self) -> Retry:
+        return Retry(self._transaction, self._caller, self._prerequisites, self._verification)
+
+    def _commit(self, runs: Sequence[OperationRun]) -> None:
+        self._transaction.recorder.commit_results(runs, self._results, self._transaction.refreshes.owed(runs))
+
+    def _end_without_call(self, run: OperationRun) -> bool:
+        """End an operation that needs no call and return True: read, import, forget, or of a resource that is gone."""
+        action = run.decision.action
+        if run.step.entry.index in self._transaction.plan.prior.orphans and not exists(run.is_):
+            self._results.succeed(run, Action.FORGET)
+        elif action is Action.READ or (run.removal and not exists(run.is_)):
+            self._results.unchanged(run)
+        elif action is Action.FORGET or run.retained or (action is Action.IMPORT and not run.decision.differences):
+            self._results.succeed(run, action)
+        else:
+            return False
+        return True
+
+    # Noop
+
+    def _call_noop_handler(self, runs: Sequence[OperationRun]) -> None:
+        """Call ``set`` with ``noop=True`` where the type has ``noop_handler``, for resources whose values are known."""
+        if "noop_handler" not in self._definition.features:
+            return
+        known_runs = [run for run in runs if not any(map(is_unknown, run.should.values()))]
+        called = [run for run in known_runs if run.decision.action not in _WITHOUT_CALL]
+        if not called:
+            return
+        changes = {run.name: run.change() for run in called}
+        try:
+            error = self._caller.set(called, changes, noop=True)
+        except CallStopped as stopped:
+            self._fail_noop(called, stopped.cause)
+            raise
+        self._fail_noop(called, error)
+
+    def _fail_noop(self, called: Sequence[OperationRun], error: BaseException | None) -> None:
+        """End the operations whose call under noop failed as a whole, or for them."""
+        for run in called:
+            logged = run.result.reported == "failed"
+            if logged or (error is not None and run.result.reported is None):
+                text = reason(error) if error is not None else "failed"
+                self._results.fail(run, run.result.error or text, logged=logged)
+
+    def _report_noop(self, runs: Sequence[OperationRun]) -> None:
+        """End each operation that has not failed, and report its planned action."""
+        with self._transaction.run.log.buffered():
+            for run in runs:
+                if run.finished:
+                    continue
+                if run.decision.action not in _WITHOUT_CALL:
+                    self._results.complete(run)
+                elif run.step.refreshed_by:
+                    text = f"would be refreshed by {', '.join(run.step.refreshed_by)} (noop)"
+                    self._events.log("notice", run, text, action=Action.REFRESH, status="noop")
+                    self._results.succeed(run, Action.REFRESH)
+                else:
+                    self._results.unchanged(run)
+
+    # After the call
+
+    def _end_stopped(self, runs: Sequence[OperationRun], stopped: CallStopped) -> None:
+        """End the operations of an interrupted call by the present state of their resources, and write the outcome."""
+        self._transaction.snapshot.changed()
+        self._verification.read(runs)
+        self._verification.compare(runs)
+        self._caller.log_held({run.name for run in runs if self._verification.is_done(run)})
+        # If the provider reported a failure, the interrupt is not the reason for which the rest was not done.
+        text = "" if any(run.result.reported == "failed" for run in runs) else reason(stopped.cause)
+        for run in runs:
+            self._verification.take_observation(run)
+            if run.result.reported == "failed":
+                self._results.fail(run, run.result.error, logged=run.is_logged)
+            elif self._verification.is_done(run):
+                self._results.complete(run)
+            elif text and not self._caller.interrupted(run):
+                self._mark_unconfirmed(run, possible=bool(run.changed_at) and run.name in self._caller.begun)
+                self._results.fail(run, text)
+            else:
+                self._results.skip(run, INTERRUPTED)
+        self._commit(runs)
+
+    def _end_all(self) -> None:
+        """End each operation: succeeded, failed, or skipped because a prerequisite failed."""
+        # Lines that are held are shown in the order in which they were reported, whichever batch they belong to.
+        for runs in [self._runs] if self._caller.holds_lines else batches(self._runs):
+            # Outside of the buffered log: a provider that compares may wait for another thread that logs.
+            self._verification.compare(run for run in runs if run.started and not run.finished)
+            confirmed = {run.name for run in runs if run.result.reported and self._is_confirmed(run)}
+            with self._transaction.run.log.buffered():
+                self._caller.log_held(confirmed)
+                for run in runs:
+                    if not run.acts:
+                        self._skip_if_blocked(run)
+                    elif not run.finished:
+                        self._end_called(run)
+
+    def _end_called(self, run: OperationRun) -> None:
+        """End one operation after its call."""
+        prerequisites, verification = self._prerequisites, self._verification
+        row = verification.rows.get(run.number)
+        unreported = run.result.reported is None and not run.result.error
+        if row is not None and unreported and not run.sets_write_only:
+            # Nearly every operation.
+            run.is_ = row
+            self._results.complete(run)
+            return
+        verification.take_observation(run)
+        if unreported and prerequisites.blocked(run.name) and not verification.is_done(run):
+            self._results.skip_if_blocked(run)
+        elif unreported and self._caller.interrupted(run) and not verification.is_done(run):
+            self._results.skip(run, INTERRUPTED)
+        elif unreported and prerequisites.halted() and not verification.is_done(run):
+            self._results.skip(run, HALTED)
+        elif (failure := self._failure(run)) or run.result.reported == "failed":
+            if self._mark_unconfirmed(run, possible=run.result.reported != "failed"):
+                failure += _UNCONFIRMED if run.changed_at else ""
+            self._results.fail(run, failure or "failed", logged=run.is_logged)
+        else:
+            if tolerated := verification.tolerated(run):
+                self._events.log("debug", run, describe_tolerated(tolerated))
+            self._results.complete(run)
+
+    def _mark_unconfirmed(self, run: OperationRun, *, possible: bool) -> bool:
+        """Mark a creation that cannot be seen as unconfirmed, and return whether it is one.
+
+        ``possible``: it may have succeeded although the provider reported nothing.
+        """
+        success = run.result.reported not in (None, "failed")
+        if unconfirmed := (success or possible) and self._verification.is_unseen_creation(run):
+            run.result = run.result._replace(unconfirmed=True)
+        return unconfirmed
+
+    def _is_confirmed(self, run: OperationRun) -> bool:
+        """Return whether reading confirms a reported success, as far as ``--strict`` requires it."""
+        failing = self._transaction.plan.options.strict == "error" or self._verification.observed(run).failure
+        return not (failing and self._verification.missing(run))
+
+    def _failure(self, run: OperationRun) -> str:
+        """Return the error of an operation, or an empty text.
+
+        Reading after the call decides: the requested state makes an error of the call void, and another state is an
+        error although the provider reported none. The call alone decides where reading proves nothing: for an
+        imperative type, a reported failure, and an error while write-only attributes were set.
+        """
+        error = run.result.error
+        if "imperative" in self._definition.features or run.result.reported == "failed":
+            return error
+        differences = self._verification.missing(run)
+        if not differences and not (error and run.sets_write_only):
+            return ""
+        return error or run.result.read_error or self._not_converged(run, differences)
+
+    def _not_converged(self, run: OperationRun, differences: Sequence[Difference]) -> str:
+        """Return the error of a change whose result differs from the request, as far as ``--strict`` requires it."""
+        text = not_converged(run, differences)
+        strict = self._transaction.plan.options.strict
+        if strict == "warning":
+            self._events.log("warning", run, text)
+        return text if strict == "error" else ""
+
+    # Refreshing
+
+    def _refresh(self, runs: Sequence[OperationRun]) -> None:
+        """Call ``refresh`` once for the resources that a change notified, and end the other operations as unchanged."""
+        notified = []
+        for run in runs:
+            if not run.removal and self._transaction.refreshes.sources(run):
+                notified.append(run)
+            elif not run.finished:
+                self._results.unchanged(run)
+        if halted := self._transaction.halted(self._runs):
+            # A refresh that is not sent now is owed by the next run.
+            for run in notified:
+                if not run.finished:
+                    self._results.skip(run, halted)
+        elif notified:
+            with self._transaction.run.log.bind(phase="refresh"):
+                self._call_refresh(notified)
+
+    def _call_refresh(self, notified: Sequence[OperationRun]) -> None:
+        """Call ``refresh``, repeat it as ``retry`` says, end the operations, and record the successful ones."""
+        for run in notified:
+            run.started = run.started or time.monotonic()
+            if isinstance(run, RetriedRun):
+                run.tries = 0
+        self._events.log_start(notified, Action.REFRESH)
+        try:
+            error = self._caller.refresh(notified)
+        except CallStopped as stopped:
+            self._set_refresh_errors(notified, RuntimeError(str(stopped)))
+            for run in notified:
+                self._end_refreshed(run)
+            raise
+        self._transaction.snapshot.changed()
+        self._set_refresh_errors(notified, error)
+        try:
+            if any(run.is_to_repeat for run in notified):
+                self._retry.repeat_refresh(notified)
+        finally:
+            self._transaction.recorder.write_refreshes([run for run in notified if self._end_refreshed(run)])
+
+    def _set_refresh_errors(self, runs: Sequence[OperationRun], error: Exception | None) -> None:
+        """Set the exception of ``refresh``, if any, as the error of each operation without a reported status."""
+        for run in runs:
+            if error is not None and run.result.reported is None:
+                set_error(run, error)
+
+    def _end_refreshed(self, run: OperationRun) -> bool:
+        """End one refresh; return whether it succeeded."""
+        if run.result.failed:
+            text = f"refresh failed: {run.result.error}"
+            self._results.fail(run, text, action=Action.REFRESH, logged=run.is_logged)
+            return False
+        if run.result.reported == "unchanged":
+            if not run.finished:
+                self._results.unchanged(run)
+            return True
+        text = f"refreshed by {', '.join(self._transaction.refreshes.sources(run))}"
+        self._events.log("notice", run, text, action=Action.REFRESH, **end_fields(run, "success"))
+        self._results.succeed(run, Action.REFRESH)
+        return True

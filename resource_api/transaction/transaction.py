@@ -15,8 +15,7 @@ from resource_api.model.step import SAME
 from resource_api.model.values.values import is_unknown
 from resource_api.plan import unknowns
 from resource_api.transaction import execution
-from resource_api.transaction.events import Events
-from resource_api.transaction.results import Results
+from resource_api.transaction.results import Events, Results
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
