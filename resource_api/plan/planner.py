@@ -10,7 +10,6 @@ from collections import Counter
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.catalog import targets
 from resource_api.catalog.graph import descendants, reverse
 from resource_api.model.action import CREATING, Action
 from resource_api.model.change import Difference, exists
@@ -25,7 +24,7 @@ from resource_api.model.values.reference import Reference
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import UNKNOWN, is_unknown
 from resource_api.plan import operation_order as ordering
-from resource_api.plan import partial_runs, unknowns
+from resource_api.plan import targets, unknowns
 from resource_api.plan.decide import (
     BulkDecisions,
     decide,
@@ -288,9 +287,9 @@ class _Planner:
         noop = self.options.noop
         steps = list(forget_hosted(self.steps, noop=noop).values())
         if selected is not None:
-            partial_runs.check_untargeted_dependents(self.catalog, self.prior, self.steps, selected)
+            targets.check_untargeted_dependents(self.catalog, self.prior, self.steps, selected)
             if dependents := self.collector.untargeted_dependents(selected):
-                steps = partial_runs.fail_with_untargeted_dependents(steps, dependents)
+                steps = targets.fail_with_untargeted_dependents(steps, dependents)
         if any(instance.pending for instance in self.catalog.instances.values()):
             steps = fail_with_lost_providers(steps, self.catalog, self.prior, self.queries.functions, noop=noop)
         return steps

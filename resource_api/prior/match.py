@@ -1,22 +1,28 @@
 """Match the records of earlier runs with the resources that the catalog declares.
 
 Identity is type plus canonical name: a resource that is declared under another title has moved. ``match`` uses
-names only; ``rematch`` corrects its result once the resources have been read. Pure: rows come in through
+names only; ``rematch`` corrects its result once the resources have been read. Recorded resources that are not declared
+any more, and that this run deletes or forgets, under ``removed`` or with ``--prune``, are orphans: entries for them are
+appended to the catalog, so that the planner treats them like any other entry. Pure: rows come in through
 ``PlannerQueries``.
 """
 
 from __future__ import annotations
 
 from copy import copy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from resource_api.model.attribute import Attribute
 from resource_api.model.change import exists
+from resource_api.model.declaration import Declaration
+from resource_api.model.entry import Entry, Lifecycle, Meta
 from resource_api.model.record import Commit, OrphanKind, Record, RecordKey, StackState
-from resource_api.model.values.errors import DefinitionError
-from resource_api.model.values.reference import Reference, make_urn
+from resource_api.model.sealed_secrets import has_sealed, open_sealed
+from resource_api.model.type_definition import TypeDefinition
+from resource_api.model.values.errors import DefinitionError, ManifestError, Problem
+from resource_api.model.values.reference import Reference, enclosing_components, make_urn
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.prior import former_names
-from resource_api.prior import orphans as orphaned
 from resource_api.prior import recovery as recovering
 from resource_api.prior.provider_instances import ProviderInstances, current_name
 
@@ -25,7 +31,6 @@ if TYPE_CHECKING:
 
     from resource_api.catalog.compile import Catalog
     from resource_api.catalog.purges import PurgeRule
-    from resource_api.model.entry import Entry
     from resource_api.model.provider_functions import PlannerQueries, ProviderFunctions
     from resource_api.model.type_definition import Name
 
@@ -115,7 +120,7 @@ def match(
     if not (state.records or recovery.changes_state):
         return catalog, Prior(state, {}, {}, recovery=recovery, instances=instances)
     records, moved_keys = _claimed_records(catalog, state)
-    orphaned.check_removed_titles(catalog, records)
+    _check_removed_titles(catalog, records)
     errors = _upgrade_records(catalog, records, functions)
     unclaimed = _unclaimed(state, records, moved_keys)
     # A record under the namevars of an older version of its type is unclaimed: no entry has its name.
@@ -130,8 +135,8 @@ def match(
             # The old resource was deleted already: there is nothing to replace.
             records[index] = predecessors.pop(index)
             moved_keys.append(record.key)
-    orphans, undeclared = orphaned.sort_unclaimed(catalog, records, unclaimed, prune=prune)
-    catalog, kinds = orphaned.add_orphans(catalog, orphans, functions)
+    orphans, undeclared = _sort_unclaimed(catalog, records, unclaimed, prune=prune)
+    catalog, kinds = add_orphans(catalog, orphans, functions)
     return catalog, Prior(
         state,
         records,
@@ -187,7 +192,7 @@ def rematch(
             interrupted = prior.state.intents.get(entry.key)
             same = record.instance in prior.instances.replaced and not (interrupted and interrupted.makes)
             orphans.append((record, OrphanKind.RECONFIGURED if same else OrphanKind.SUPERSEDED))
-    catalog, kinds = orphaned.add_orphans(catalog, orphans, queries.functions)
+    catalog, kinds = add_orphans(catalog, orphans, queries.functions)
     selected = None if selected is None else selected | kinds.keys()
     return catalog, prior._replace(predecessors=predecessors, orphans={**prior.orphans, **kinds}), selected
 
@@ -208,7 +213,7 @@ def _reject_former_names(
         if selected is not None and index not in selected:
             moved.discard(record.key)
             continue
-        row, failure = queries.observation(orphaned.orphan_entry(record, queries.functions))
+        row, failure = queries.observation(_orphan_entry(record, queries.functions))
         if failure or not exists(row):
             continue
         moved.discard(record.key)
@@ -256,11 +261,11 @@ def _claimed_records(catalog: Catalog, state: StackState) -> tuple[dict[int, Rec
             renamed.append((entry, names))
     if not renamed:
         return claims, []
-    declared, removed = {entry.key for entry in catalog.entries}, orphaned.removed_names(catalog)
+    declared, removed = {entry.key for entry in catalog.entries}, removed_names(catalog)
     free = [
         record
         for record in state.records.values()
-        if not (record.is_replaced or record.key in declared or orphaned.is_removed(record, removed))
+        if not (record.is_replaced or record.key in declared or is_removed(record, removed))
     ]
     claimed = former_names.claim_renamed(catalog, free, renamed)
     present = {index: _as_type(record, catalog.entries[index]) for index, record in claimed.items()}
@@ -324,3 +329,129 @@ def stated_implementations(catalog: Catalog, prior: Prior | None, instance: str)
         if stated:
             implementations[entry.name] = stated
     return implementations
+
+
+def _sort_unclaimed(
+    catalog: Catalog, records: Mapping[int, Record], unclaimed: Mapping[RecordKey, Record], *, prune: bool
+) -> tuple[list[tuple[Record, OrphanKind]], list[Record]]:
+    """Return the records that become orphans and those that are left alone, both with present names."""
+    if not unclaimed:
+        return [], []
+    removed = removed_names(catalog)
+    present = former_names.find_renames(catalog, records)
+    orphans: list[tuple[Record, OrphanKind]] = []
+    undeclared: list[Record] = []
+    for record in unclaimed.values():
+        current = present.record(record)
+        is_listed = is_removed(record, removed) or is_removed(current, removed)
+        kind = OrphanKind.REMOVED if is_listed else _orphan_kind(record, prune=prune)
+        if kind is not None:
+            orphans.append((current, kind))
+        else:
+            undeclared.append(current)
+    return orphans, former_names.with_unique_titles(undeclared, {entry.reference for entry in catalog.entries})
+
+
+def _orphan_kind(record: Record, *, prune: bool) -> OrphanKind | None:
+    """Return the kind of orphan of an unclaimed record that is not listed under ``removed``, or None if it stays."""
+    if record.is_replaced:
+        return OrphanKind.SUPERSEDED
+    if record.status == "pending":
+        return OrphanKind.INTERRUPTED
+    return OrphanKind.UNDECLARED if prune else None
+
+
+def removed_names(catalog: Catalog) -> set[str]:
+    """Return the references of the resources and components under ``removed``."""
+    return {str(removed.reference) for removed in catalog.manifest.removed}
+
+
+def is_removed(record: Record, removed: set[str]) -> bool:
+    """Return whether a resource, its successor, or a component around it is listed under ``removed``.
+
+    It becomes no other resource then.
+    """
+    names = (str(record.reference), record.successor, *enclosing_components(record.parent))
+    return bool(removed) and not removed.isdisjoint(names)
+
+
+def _check_removed_titles(catalog: Catalog, records: Mapping[int, Record]) -> None:
+    """Raise ``ManifestError`` for a removed name that is the recorded title of a resource with another title now."""
+    removed = {str(declaration.reference): declaration for declaration in catalog.manifest.removed}
+    problems = []
+    for index, record in records.items() if removed else ():
+        name, present = str(record.reference), catalog.entries[index].reference
+        if name in removed and name != str(present):
+            message = f"{name} is removed, and is still declared as {present}: it has only another title"
+            problems.append(Problem(None, message, "error", "", *removed[name].origin.place(), code="moved"))
+    if problems:
+        raise ManifestError(problems)
+
+
+def add_orphans(
+    catalog: Catalog, records: Sequence[tuple[Record, OrphanKind]], functions: Callable[[str], ProviderFunctions]
+) -> tuple[Catalog, dict[int, OrphanKind]]:
+    """Return the catalog with an entry for each record, and the kinds by the index of these entries.
+
+    The resource that was created last comes first; each keeps its recorded dependencies.
+    """
+    if not records:
+        return catalog, {}
+    entries = list(catalog.entries)
+    kinds: dict[int, OrphanKind] = {}
+    unique = former_names.with_unique_titles(
+        (record for record, _ in reversed(records)), {entry.reference for entry in entries}
+    )
+    for record, (_, kind) in zip(unique, reversed(records), strict=True):
+        entry = _orphan_entry(record, functions)
+        entry.index = len(entries)
+        entries.append(entry)
+        kinds[entry.index] = kind
+    indexes = {str(entry.reference): entry.index for entry in entries}
+    requires = dict(catalog.requires)
+    for record, index in zip(unique, kinds, strict=True):
+        if needed := [indexes[name] for name in record.requires if indexes.get(name, index) != index]:
+            requires[index] = needed
+    return catalog._replace(entries=entries, requires=requires), kinds
+
+
+def _orphan_entry(record: Record, functions: Callable[[str], ProviderFunctions]) -> Entry:
+    """Return an entry that declares the recorded resource absent."""
+    definition = _recorded_definition(record, functions)
+    entry = Entry(Declaration(record.type, record.title, {}, {}, parent=record.parent), definition)
+    entry.name = record.name
+    names = record.name if isinstance(record.name, tuple) else (record.name,)
+    entry.should = {**dict(zip(definition.namevars, names, strict=False)), **_recorded_parameters(definition, record)}
+    if definition.ensurable:
+        entry.should["ensure"] = "absent"
+    recorded = record.lifecycle
+    entry.meta = Meta(
+        implementation=record.implementation,
+        lifecycle=Lifecycle(
+            protect=recorded.protect,
+            retain=recorded.retain,
+            deleted_with=recorded.deleted_with,
+            external=recorded.external,
+        ),
+    )
+    return entry
+
+
+def _recorded_definition(record: Record, functions: Callable[[str], ProviderFunctions]) -> TypeDefinition:
+    """Return the type of a record; if it cannot be loaded, a type that can hold the names of the record."""
+    try:
+        return functions(record.instance).definition
+    except DefinitionError:
+        names = record.name if isinstance(record.name, tuple) else (record.name,)
+        attributes = {
+            f"name{number}": Attribute("Optional[Scalar]", "A name.", kind="namevar") for number in range(len(names))
+        }
+        ensure = Attribute("Enum[present, absent]", "Whether it exists.")
+        unknown = TypeDefinition(name=record.type, docs="Gone.", attributes={**attributes, "ensure": ensure})
+        return unknown.for_instance(record.instance)
+
+
+def _recorded_parameters(definition: TypeDefinition, record: Record) -> dict[str, Any]:
+    """Return the recorded parameters, which a deletion may need, without secrets of which only a digest is kept."""
+    values = {name: open_sealed(record.should[name]) for name in definition.parameters if name in record.should}
+    return {name: value for name, value in values.items() if not has_sealed(value)}

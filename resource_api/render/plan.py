@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from resource_api.catalog.targets import matching
 from resource_api.model.action import CREATING, Action
 from resource_api.model.change import conceal_difference, describe_side_effects, is_text_change, nested_parts
 from resource_api.model.sealed_secrets import Sealed
@@ -17,6 +16,7 @@ from resource_api.model.values.expression import find_paths
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import escape
 from resource_api.model.values.values import Sensitive, is_secret, is_unknown, same_value
+from resource_api.plan.targets import matching
 from resource_api.render.changes import SCREEN, Style, count_lines, text_diff
 from resource_api.render.text import plan_summary
 

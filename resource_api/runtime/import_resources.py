@@ -6,7 +6,6 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from resource_api.catalog import targets as selecting
 from resource_api.catalog.resource_table import names_entry
 from resource_api.model.change import exists
 from resource_api.model.record import Commit, Record, RecordKey, StackState
@@ -16,6 +15,7 @@ from resource_api.model.values import reference
 from resource_api.model.values.errors import UsageError, hint
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.plan import diff as drifting
+from resource_api.plan import targets as selecting
 from resource_api.plan.decide import required_references
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.render import json as documents

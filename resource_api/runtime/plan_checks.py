@@ -15,7 +15,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.catalog.graph import descendants
-from resource_api.catalog.targets import tags
 from resource_api.model.action import CREATING, Action
 from resource_api.model.change import exists
 from resource_api.model.report import Diagnosed, Event
@@ -24,6 +23,7 @@ from resource_api.model.values import reference
 from resource_api.model.values.errors import Problem, ProviderError, ResourceError, reason
 from resource_api.model.values.values import copy_resource, is_unknown
 from resource_api.plan.planner import ExecutionPlan, would_change
+from resource_api.plan.targets import tags
 from resource_api.plugins import loader
 from resource_api.provider.context import Context
 from resource_api.provider.outcomes import Subject

@@ -7,13 +7,12 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from resource_api.cache import incremental_plan
-from resource_api.catalog import targets
 from resource_api.model.entry import NO_META
 from resource_api.model.record import RecordKey, StackState
 from resource_api.model.report import Diagnosed
 from resource_api.model.step import SAME, Step
 from resource_api.model.values.errors import Problem, UsageError
-from resource_api.plan import partial_runs, planner
+from resource_api.plan import planner, targets
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.prior import match as matching
 from resource_api.provider.derived import DerivedValues
@@ -196,11 +195,11 @@ class Planning:
             if selected is None or not self.options.excludes:
                 return observe(catalog, prior, selected, self.snapshot), selected
             excluded = targets.excluded(catalog, self.options, prior.undeclared)
-            needed = partial_runs.needed(catalog, excluded, selected)
+            needed = targets.needed(catalog, excluded, selected)
             assumed = self._environment.assumed
             needed = {index for index in needed if str(catalog.entries[index].reference) not in assumed}
             queries = observe(catalog, prior, selected | needed, self.snapshot)
-            if (left_out := partial_runs.leave_out(catalog, prior, needed, selected, queries)) is None:
+            if (left_out := targets.leave_out(catalog, prior, needed, selected, queries)) is None:
                 return queries, selected
             self._warn(str(left_out), "exclude")
             return queries, selected.difference(entry.index for entry in left_out.entries)

@@ -16,7 +16,7 @@ from resource_api.model.values.reference import Reference, capitalize_type, spli
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import show_name
 from resource_api.plan.planner import ExecutionPlan, would_change
-from resource_api.prior.orphans import add_orphans, is_removed, removed_names
+from resource_api.prior.match import add_orphans, is_removed, removed_names
 from resource_api.runtime.plan_notices import is_same_place
 from resource_api.snapshot.observe import DeferredInstances
 from resource_api.state.store import StackName, StateStore

@@ -7,7 +7,6 @@ from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
-from resource_api.catalog import targets as selecting
 from resource_api.catalog.provider_config import invoke
 from resource_api.model.change import Difference, exists
 from resource_api.model.declaration import FilePosition
@@ -21,6 +20,7 @@ from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import escape
 from resource_api.model.values.values import UNKNOWN, is_unknown, same_value
 from resource_api.plan import diff as drifting
+from resource_api.plan import targets as selecting
 from resource_api.plan import unknowns
 from resource_api.plan.diff import Drift
 from resource_api.plan.unknowns import output_changes

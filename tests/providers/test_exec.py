@@ -344,7 +344,7 @@ def test_only_root_can_become_another_user() -> None:
     script = """
 import os
 from resource_api import Command, CommandError
-from resource_api.provider import command_run
+import resource_api.system.process.process
 os.setgroups([]), os.setresgid(*[65534] * 3), os.setresuid(*[65534] * 3)
 print(Command("id")("-un", user="nobody").stdout.strip())
 try:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hypothesis import strategies as st
 
-from resource_api.catalog import targets
 from resource_api.manifest.read import read_mapping
 from resource_api.manifest.sections import assemble
 from resource_api.model.datatypes import datatype, from_text, json_schema, messages
 from resource_api.model.options import Options
 from resource_api.model.values import expression, reference
 from resource_api.model.values.values import UNKNOWN, Sensitive, escape_expressions
+from resource_api.plan import targets
 from resource_api.plugins.provider_pool import ProviderPool
 from tests.fuzz import things
 from tests.fuzz.target import target
