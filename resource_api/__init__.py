@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from resource_api.manifest.python_api import ComponentApi as ComponentApi
-    from resource_api.manifest.python_api import DeclaredResource as DeclaredResource
-    from resource_api.manifest.python_api import ManifestApi as ManifestApi
-    from resource_api.manifest.python_api import PendingValue as PendingValue
+    from resource_api.manifest.python_manifest import ComponentApi as ComponentApi
+    from resource_api.manifest.python_manifest import DeclaredResource as DeclaredResource
+    from resource_api.manifest.python_manifest import ManifestApi as ManifestApi
+    from resource_api.manifest.python_manifest import PendingValue as PendingValue
     from resource_api.model.action import Action as Action
     from resource_api.model.attribute import Attribute as Attribute
     from resource_api.model.change import Change as Change
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from resource_api.system.log import Log as Log
 
 _HOMES = {
-    "resource_api.manifest.python_api": ("ComponentApi", "DeclaredResource", "ManifestApi", "PendingValue"),
+    "resource_api.manifest.python_manifest": ("ComponentApi", "DeclaredResource", "ManifestApi", "PendingValue"),
     "resource_api.provider.base": ("BaseProvider", "SimpleProvider"),
     "resource_api.plugins.registry": ("Registry",),
     "resource_api.runtime.planning": ("Plan",),

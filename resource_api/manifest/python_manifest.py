@@ -1,31 +1,43 @@
-"""Execute Python manifests (``site.py``) and components (``components/NAME.py``), and return their documents.
+"""Python manifests (``site.py``) and components (``components/NAME.py``): their execution, and the API of ``m``.
 
-Only they have logic: the declarations become plain data, which every later stage treats like a YAML file's. Problems
-have the Python line.
+Only they have logic: each call is recorded as plain data with references in it, in the form that YAML has, which every
+later stage treats like a YAML file's. Problems have the Python line. In a component, ``m`` has the inputs and the title
+of one use; a reference in a relationship means one of the component's resources, or else one of the whole manifest.
 """
 
 from __future__ import annotations
 
 import builtins
 import os
+from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from itertools import count
+from string import Formatter
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from resource_api.manifest.input_values import input_values
-from resource_api.manifest.python_api import ComponentApi, DeclaredResource, ManifestApi, PendingValue
-from resource_api.manifest.python_positions import CONSTANTS, constant_position, positions, raised_at, source
+from resource_api.manifest.python_positions import (
+    CONSTANTS,
+    constant_position,
+    current_call,
+    positions,
+    raised_at,
+    source,
+)
 from resource_api.manifest.read import read_mapping
 from resource_api.manifest.sections import assemble
+from resource_api.model.attribute import EVALUATED, METAPARAMETERS, RELATIONSHIPS
 from resource_api.model.type_definition import LoadedComponent
 from resource_api.model.values import document
 from resource_api.model.values.document import Document
-from resource_api.model.values.errors import ManifestError, Problem, library_hint, reason
-from resource_api.model.values.expression import Expression, ExpressionPath
-from resource_api.model.values.values import Sensitive
+from resource_api.model.values.errors import ManifestError, Problem, library_hint, reason, suggestion
+from resource_api.model.values.expression import Expression, ExpressionPath, Index
+from resource_api.model.values.reference import Reference, capitalize_type, child_reference, parse
+from resource_api.model.values.values import Sensitive, escape_expressions, map_leaves
 from resource_api.system.process_guard import read_only
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator
     from types import CodeType
 
     from resource_api.manifest.python_positions import CallSite
@@ -63,7 +75,7 @@ def read(
     on_inputs(checked)
     values = data.get("values") or {}
     m = ManifestApi(file, {**checked, **_ephemeral(data)}, facts, values)
-    run_author_code(file, raw, lambda: check_executed(function, function(m)))
+    _run_author_code(file, raw, lambda: _check_executed(function, function(m)))
     declared, calls = m.data()
     if values and "values" in declared:
         declared["values"] = {**values, **declared["values"]}
@@ -114,11 +126,11 @@ def _execute(raw: bytes, file: str, builtin_names: Mapping[str, object]) -> dict
         code: CodeType = compile(raw, file, "exec", dont_inherit=True)
         exec(code, module)  # noqa: S102 - a Python manifest is a program of its user
 
-    run_author_code(file, raw, run)
+    _run_author_code(file, raw, run)
     return module
 
 
-def run_author_code(file: str, raw: bytes | None, run: Callable[[], object]) -> None:
+def _run_author_code(file: str, raw: bytes | None, run: Callable[[], object]) -> None:
     """Call ``run``, which executes the author's file; raise its exceptions as ``ManifestError`` with positions.
 
     ``raw`` are the file's bytes, or None to read them when needed.
@@ -134,7 +146,7 @@ def run_author_code(file: str, raw: bytes | None, run: Callable[[], object]) -> 
         raise document.manifest_error(file, position, "python", message) from error
 
 
-def check_executed(function: Callable[..., object], answer: Any) -> None:
+def _check_executed(function: Callable[..., object], answer: Any) -> None:
     """Raise ``ManifestError`` if an author's function returned a value, which declares nothing.
 
     The code of a generator or a coroutine was not even executed. A ``lambda`` may return a declared resource.
@@ -167,7 +179,7 @@ def blueprint(
         on_inputs({name: value for name, value in inputs.items() if not _is_pending(value)})
         m = ComponentApi(file, parent, title, inputs, facts)
         with read_only("a component"):
-            run_author_code(file, None, lambda: check_executed(function, function(m)))
+            _run_author_code(file, None, lambda: _check_executed(function, function(m)))
         declared, calls = m.data()
         return read_mapping(declared, file, lambda: positions(calls, source(file), (line, 1)))
 
@@ -177,3 +189,449 @@ def blueprint(
 def _is_pending(value: object) -> bool:
     """Whether an input is an expression, whose own text is no secret."""
     return isinstance(value.reveal() if isinstance(value, Sensitive) else value, Expression)
+
+
+def _refusing(message: str) -> Callable[..., NoReturn]:
+    """Return a method that raises ``TypeError`` with a message in which ``{0!r}`` is the value."""
+
+    def refuse(self: object, *_arguments: object) -> NoReturn:
+        raise TypeError(message.format(self))
+
+    return refuse
+
+
+class PendingValue:
+    """A value that is not known while the manifest is executed: an attribute of a resource, or a function's result.
+
+    It can be assigned to an attribute, indexed, and put into ``m.text``; any other use of the value raises
+    ``TypeError``.
+    """
+
+    __slots__ = ("expression",)
+
+    def __init__(self, expression: Expression) -> None:
+        """Wrap the expression that yields the value."""
+        self.expression = expression
+
+    def __getitem__(self, key: str | int) -> PendingValue:
+        """Return the pending value under a key, of a mapping or a list."""
+        *before, last = self.expression.parts
+        if before or isinstance(last, str):
+            msg = f"{self.expression} is text, and has no '{key}'"
+            raise TypeError(msg)
+        if isinstance(key, bool) or not isinstance(key, (str, int)):
+            msg = f"{self.expression}: {_key_problem(key)}"
+            raise TypeError(msg)
+        step = Index(key) if isinstance(key, int) else key
+        return PendingValue(Expression((last._replace(keys=(*last.keys, step)),)))
+
+    def __repr__(self) -> str:
+        """Return the expression."""
+        return str(self.expression)
+
+    __str__ = __format__ = __add__ = __radd__ = _refusing(
+        "{0!r} is not known yet; write m.text('... {{0}} ...', value)"
+    )
+    #: With ``__getitem__`` alone, iteration would not end.
+    __iter__ = __len__ = _refusing("{0!r} is not known yet: its items cannot be counted or iterated over")
+    #: A manifest cannot branch on it; equality would be false, whatever the value will be.
+    __bool__ = __contains__ = __eq__ = _refusing("{0!r} is not known yet and cannot be tested")
+    __int__ = __float__ = __index__ = _refusing("{0!r} is not known yet and is no number")
+    __hash__ = object.__hash__
+
+
+def _key_problem(key: object) -> str:
+    """Return the reason that a value is no key."""
+    if isinstance(key, PendingValue):
+        return f"the key {key!r} is not known yet; use an input or a fact"
+    if isinstance(key, Sensitive):
+        return "a secret cannot be a key; write the reference in a YAML manifest, or use a value that is no secret"
+    return f"a key is text or an integer, not of the type {type(key).__name__}"
+
+
+class SecretInput(Sensitive[Any]):
+    """A secret input: used unchanged, or in ``m.text``; any other text made of it raises ``TypeError``."""
+
+    __slots__ = ()
+
+    #: The text would not hold the secret, and be applied all the same.
+    __str__ = __format__ = _refusing(
+        "a secret cannot be formatted, the text would hold <sensitive>; write m.text('... {{0}} ...', value)"
+    )
+
+
+def _viewed(value: object) -> Any:
+    """Return an input or a fact with its mappings as ``View`` and its secrets as ``SecretInput``."""
+    if isinstance(value, dict):
+        return View({key: _viewed(item) for key, item in value.items()})
+    if isinstance(value, list):
+        return [_viewed(item) for item in value]
+    return SecretInput(value) if isinstance(value, Sensitive) else value
+
+
+class DeclaredResource:
+    """A declared resource: its attributes are pending values; the object itself is a reference in relationships."""
+
+    def __init__(self, reference: Reference) -> None:
+        """Wrap ``reference``."""
+        self._reference = reference
+
+    def __getattr__(self, attribute: str) -> PendingValue:
+        """Return an attribute's pending value; an attribute that the type lacks is reported when compiling."""
+        if attribute.startswith("_"):
+            raise AttributeError(attribute)
+        type_name, title = self._reference
+        return PendingValue(
+            Expression((ExpressionPath(Reference(type_name, escape_expressions(title)), (attribute,)),))
+        )
+
+    __getitem__ = _refusing("{0} is a resource; write .NAME for an attribute of it, not ['NAME']")
+
+    def __str__(self) -> str:
+        """Return ``Type[title]``."""
+        return str(self._reference)
+
+
+class _MissingKeyError(KeyError):
+    """A key that a mapping does not have; the text is a sentence."""
+
+    def __str__(self) -> str:
+        """Return the text as it is; ``KeyError`` would quote it."""
+        return str(self.args[0])
+
+
+def _key_as_attribute(self: Any, name: str) -> Any:
+    """Return the value of a mapping's key; raise ``AttributeError`` with the keys that exist.
+
+    Each class has a method of its own that calls it: type checkers take an assigned ``__getattr__`` for none.
+    """
+    try:
+        return self[name]
+    except KeyError as error:
+        raise AttributeError(str(error)) from None
+
+
+class View(dict[str, Any]):
+    """A mapping whose keys are attributes too: ``m.host.name``; mapping methods take precedence."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the value of a key."""
+        return _key_as_attribute(self, name)
+
+    def __missing__(self, name: str) -> Any:
+        """Raise ``KeyError`` with the keys that exist."""
+        msg = f"there is no '{name}'; there is {', '.join(sorted(self)) or 'nothing'}"
+        raise _MissingKeyError(msg)
+
+
+class Inputs(View):
+    """The inputs by name: ``m.inputs.domain``; inputs take precedence over mapping methods."""
+
+    def __getattribute__(self, name: str) -> Any:
+        """Return an input, or the mapping's attribute of that name."""
+        return self[name] if name in self and not name.startswith("__") else super().__getattribute__(name)
+
+    def __missing__(self, name: str) -> Any:
+        """Raise ``KeyError`` with the declared inputs."""
+        msg = f"there is no input '{name}'; declared are {', '.join(sorted(self)) or 'none'}"
+        raise _MissingKeyError(msg)
+
+
+class ManifestFacts(Mapping[str, Any]):
+    """Facts by name, each read at its first use: ``m.facts.os.name``."""
+
+    def __init__(self, facts: Any) -> None:
+        """Read from ``facts``, which has ``[name]`` and ``names()``."""
+        self._facts = facts
+
+    def __getitem__(self, name: str) -> Any:
+        """Read a fact; raise ``KeyError`` with all names."""
+        try:
+            return _viewed(self._facts[name])
+        except KeyError:
+            names = self._facts.names()
+            part = f"write m.facts.{name}" if name.partition(".")[0] in names else ""
+            advice = part or suggestion(name, names, "fact") or f"there is {', '.join(names)}"
+            msg = f"there is no fact '{name}'; {advice}"
+            raise _MissingKeyError(msg) from None
+
+    def __getattr__(self, name: str) -> Any:
+        """Read a fact."""
+        return _key_as_attribute(self, name)
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the names, without reading facts."""
+        return iter(self._facts.names())
+
+    def __len__(self) -> int:
+        """Return the number of facts."""
+        return len(self._facts.names())
+
+
+class ManifestApi:
+    """The ``m`` of ``def manifest(m)``: declares resources, values and outputs; holds inputs and facts."""
+
+    def __init__(self, file: str, inputs: Mapping[str, object], facts: object, values: Iterable[str] = ()) -> None:
+        """Begin with no declarations; ``file`` is the author's, for line numbers. ``values``: names of ``VALUES``."""
+        self.inputs = Inputs(_viewed(inputs))
+        #: The values that ``VALUES`` names, pending: ``m.values.address``.
+        self.values = View({name: PendingValue(Expression((ExpressionPath("values", (name,)),))) for name in values})
+        self.facts = ManifestFacts(facts)
+        #: The name, groups and address of the host, as ``${host.name}`` has them.
+        self.host = View(_viewed(getattr(facts, "host", {})))
+        self._file = file
+        self._sections: dict[str, dict[str, object]] = {"resources": {}, "outputs": {}, "values": {}}
+        #: Section → key → the author's call that declared it, for the positions of problems.
+        self._calls: dict[str, dict[str, CallSite]] = {"resources": {}, "outputs": {}, "values": {}}
+
+    def resource(
+        self, type_name: str, title: str, attributes: Mapping[str, object] | None = None, **more: object
+    ) -> DeclaredResource:
+        """Declare a resource; keywords are attributes or metaparameters.
+
+        Raises ``ManifestError`` for a second resource of the same name, and ``TypeError`` for a type or a title that
+        is no text; numbers and paths may be titles.
+        """
+        _check_type_name(type_name)
+        reference = Reference(type_name[:1].lower() + type_name[1:], _title(type_name, title))
+        body = {**(attributes or {}), **more}
+        plain = {
+            _plain_key(name): _relation(value) if name in METAPARAMETERS - EVALUATED else _plain(value)
+            for name, value in body.items()
+        }
+        self._declare("resources", escape_expressions(f"{capitalize_type(reference.type)}[{title}]"), plain)
+        return DeclaredResource(self._qualified(reference))
+
+    def _qualified(self, reference: Reference) -> Reference:
+        """Return the name that a resource declared here has in the whole manifest."""
+        return reference
+
+    def asset(self, **origin: object) -> dict[str, Any]:
+        """Return an asset: of ``text=``, of ``file=`` relative to the manifest, or of ``url=`` with ``sha256=``."""
+        return {"asset": origin}
+
+    def archive(self, **origin: object) -> dict[str, Any]:
+        """Return an archive: of ``file=``, of ``url=`` with ``sha256=``, of ``directory=``, or of ``files=``."""
+        return {"archive": origin}
+
+    def output(self, name: str, value: object, *, sensitive: bool = False) -> None:
+        """Declare an output of the stack; ``sensitive``: it is a secret, whatever its value.
+
+        Raises ``TypeError`` for a name that is no text.
+        """
+        if not isinstance(name, str):
+            msg = f"the name of an output must be text, not {name!r:.80}"
+            raise TypeError(msg)
+        plain = _plain(value)
+        self._declare("outputs", name, {"value": plain, "sensitive": True} if sensitive else plain)
+
+    def stack_output(self, stack: str, name: str) -> PendingValue:
+        """Return an output of another stack of the project, or of ``PROJECT/STACK``."""
+        return PendingValue(Expression((ExpressionPath("stacks", (stack, name)),)))
+
+    def invoke(
+        self, function: str, given: Mapping[str, object] | None = None, *, provider: str | None = None, **more: object
+    ) -> PendingValue:
+        """Call a provider's function; keywords are inputs.
+
+        ``provider`` is a configured provider, otherwise the type's default one. Return the pending answer, which can be
+        indexed: ``answer["address"]``.
+        """
+        # ``address-1``, or the next number that no name in VALUES has.
+        number, word = len(self._sections["values"]) + 1, function.rpartition(".")[2]
+        name = next(name for index in count(number) if (name := f"{word}-{index}") not in self.values)
+        call = {"invoke": function, "with": _plain({**(given or {}), **more})}
+        self._declare("values", name, call if provider is None else {**call, "provider": provider})
+        return PendingValue(Expression((ExpressionPath("values", (name,)),)))
+
+    def text(self, template: str, *values: object) -> PendingValue | Sensitive[PendingValue]:
+        """Return ``template`` with ``{0}``, ``{1}``, ... replaced by values, pending or not.
+
+        The result is sensitive if one of the values is. Raises ``ValueError`` for other fields.
+        """
+        parts: list[str | ExpressionPath] = []
+        secret = False
+        for literal, field in _fields(template):
+            parts.append(literal)
+            if field is not None:
+                if field >= len(values):
+                    msg = f"m.text has no value for {{{field}}}; the first one is {{0}}"
+                    raise ValueError(msg)
+                value = values[field]
+                secret = secret or isinstance(value, Sensitive)
+                parts += _parts(value.reveal() if isinstance(value, Sensitive) else value)
+        result = PendingValue(Expression(tuple(part for part in parts if part != "")))
+        return Sensitive(result) if secret else result
+
+    def __getattr__(self, type_name: str) -> Callable[..., DeclaredResource]:
+        """Return the short form of ``resource``: ``m.file("/etc/motd", content="hi")``."""
+        if type_name.startswith("_"):
+            raise AttributeError(type_name)
+
+        def declare(
+            title: Any = ..., attributes: Mapping[str, object] | None = None, **more: object
+        ) -> DeclaredResource:
+            if title is ...:
+                msg = f"the title is missing; write m.{type_name}('TITLE', ...)"
+                raise TypeError(msg)
+            return self.resource(type_name, title, attributes, **more)
+
+        return declare
+
+    def _declare(self, section: str, key: str, value: object) -> None:
+        """Record a declaration and the author's call that makes it. Raise ``ManifestError`` for a second one."""
+        call = current_call(self._file)
+        first = self._calls[section].setdefault(key, call)
+        if key in self._sections[section]:
+            message = f"{key}: declared twice; first at {self._file}:{first.line}"
+            raise document.manifest_error(self._file, call.position(source(self._file)), "duplicate", message)
+        self._sections[section][key] = value
+
+    def data(self) -> tuple[dict[str, Any], dict[str, dict[str, CallSite]]]:
+        """Return the declarations as a manifest's data, and the call that declared each key, by section."""
+        data = {name: section for name, section in self._sections.items() if section or name != "values"}
+        return data, self._calls
+
+
+class ComponentApi(ManifestApi):
+    """The ``m`` of ``def build(m)``: declares resources and outputs; holds its inputs, its title, and facts."""
+
+    def __init__(self, file: str, parent: str, title: str, inputs: Mapping[str, object], facts: object) -> None:
+        """Begin with no declarations; ``parent`` is the reference of this use of the component."""
+        super().__init__(file, {name: _as_pending(value) for name, value in inputs.items()}, facts)
+        self._parent = parent
+        self.title = title
+
+    def _qualified(self, reference: Reference) -> Reference:
+        return child_reference(self._parent, *reference)
+
+    def invoke(self, function: str, *_given: object, **_more: object) -> NoReturn:
+        """Raise ``TypeError``: a manifest calls functions and passes the answer as an input."""
+        msg = f"a component cannot call '{function}'; call it in the manifest and pass the answer as an input"
+        raise TypeError(msg)
+
+    def data(self) -> tuple[dict[str, Any], dict[str, dict[str, CallSite]]]:
+        """Return what ``ManifestApi.data`` does, with references to the component's own resources qualified."""
+        data, calls = super().data()
+        declared = data["resources"]
+        for body in declared.values():
+            self._qualify(body, RELATIONSHIPS, declared)
+            if isinstance(lifecycle := body.get("lifecycle"), dict):
+                self._qualify(lifecycle, ("replace_triggered_by", "deleted_with"), declared)
+        return data, calls
+
+    def _qualify(self, body: dict[str, object], keys: Collection[str], declared: Mapping[str, object]) -> None:
+        """Replace the references under some keys of a body, in place, by those of the whole manifest."""
+        for key in keys:
+            if body.get(key) is not None:
+                body[key] = self._resolved(body[key], declared)
+
+    def _resolved(self, value: object, declared: Mapping[str, object]) -> Any:
+        """Return references to ``declared`` resources with their names in the whole manifest, others as written."""
+        if isinstance(value, list):
+            return [self._resolved(item, declared) for item in value]
+        try:
+            reference = parse(value) if isinstance(value, str) else None
+        except ValueError:
+            return value
+        return (
+            str(child_reference(escape_expressions(self._parent), *reference))
+            if reference is not None and str(reference) in declared
+            else value
+        )
+
+
+def _check_type_name(type_name: object) -> None:
+    """Raise ``TypeError`` for a type that is no text, or that is a whole reference."""
+    if not isinstance(type_name, str):
+        msg = f"the type must be text such as 'file', not {type_name!r:.80}"
+        raise TypeError(msg)
+    name, bracket, title = type_name.partition("[")
+    if bracket:
+        msg = f"type and title are two arguments: write m.resource({name.lower()!r}, {title.removesuffix(']')!r}, ...)"
+        raise TypeError(msg)
+
+
+def _title(type_name: str, title: object) -> str:
+    """Return a title as text. Raise ``TypeError``."""
+    if isinstance(title, str):
+        return title
+    if type(title) is int or hasattr(title, "__fspath__"):
+        return str(title)
+    many = "; a resource is one thing: write a loop" if isinstance(title, (list, tuple, set)) else ""
+    msg = f"the title must be text, not {title!r:.80}; write m.resource({type_name!r}, 'TITLE', ...){many}"
+    raise TypeError(msg)
+
+
+def _plain(value: object) -> Any:
+    """Return a value as manifests write it: pending ones as ``${...}``, literal text escaped."""
+    return map_leaves(value, _plain_leaf, _plain_key)
+
+
+def _plain_key(key: object) -> Any:
+    """Return the key of a mapping as manifests write it. Raise ``TypeError`` for a pending value and a secret."""
+    if isinstance(key, str):
+        return escape_expressions(key)
+    if isinstance(key, (PendingValue, Sensitive)):
+        words = "a secret" if isinstance(key, Sensitive) else f"{key!r}, which is not known yet"
+        msg = (
+            f"the key of a mapping cannot be {words}; make the whole mapping one value, such as the answer of m.invoke"
+        )
+        raise TypeError(msg)
+    return key
+
+
+def _plain_leaf(leaf: object) -> Any:
+    """Return a value without parts as manifests write it. Raise ``TypeError`` for a method of a mapping."""
+    if isinstance(leaf, PendingValue):
+        return str(leaf.expression)
+    _check_method(leaf)
+    return _relation(leaf)
+
+
+def _check_method(value: Any) -> None:
+    """Raise ``TypeError`` for a mapping's method if the mapping has a key of that name."""
+    mapping = getattr(value, "__self__", None)
+    if isinstance(mapping, View) and (name := value.__name__) in mapping:
+        msg = f"'.{name}' is a method of mappings; write [{name!r}] for the value under that key"
+        raise TypeError(msg)
+
+
+def _relation(value: object) -> Any:
+    """Return a metaparameter's value with declared resources as references."""
+    return map_leaves(
+        value, lambda leaf: escape_expressions(str(leaf)) if isinstance(leaf, (str, DeclaredResource)) else leaf
+    )
+
+
+def _parts(value: object) -> tuple[str | ExpressionPath, ...]:
+    """Return the parts of an expression that a value becomes within a text. Raise ``TypeError`` for a function."""
+    _check_method(value)
+    if callable(value):
+        raise TypeError(document.type_problem(value))
+    return value.expression.parts if isinstance(value, PendingValue) else (str(value),)
+
+
+def _fields(template: str) -> list[tuple[str, int | None]]:
+    """Split ``sum {0}`` into literal text and the numbers of values. Raises ``ValueError`` for other fields."""
+    fields: list[tuple[str, int | None]] = []
+    for literal, field, spec, conversion in Formatter().parse(template):
+        if field is None:
+            fields.append((literal, None))
+        elif field.isdigit() and not spec and not conversion:
+            fields.append((literal, int(field)))
+        else:
+            msg = f"m.text takes {{0}}, {{1}}, ... only, not {{{field}}}"
+            raise ValueError(msg)
+    return fields
+
+
+def _as_pending(value: object) -> Any:
+    """Return an input as authors see it: expressions as pending values."""
+    if isinstance(value, Expression):
+        return PendingValue(value)
+    if isinstance(value, dict):
+        return {key: _as_pending(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_as_pending(item) for item in value]
+    return Sensitive(_as_pending(value.reveal())) if isinstance(value, Sensitive) else value
