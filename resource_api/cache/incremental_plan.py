@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from resource_api.plugins.implementations import Implementations
     from resource_api.plugins.provider_pool import ProviderPool
     from resource_api.plugins.registry import Registry
-    from resource_api.provider.derived import DerivedValues
+    from resource_api.provider.stored_values import DerivedValues
     from resource_api.snapshot.reading import Snapshot
 
 

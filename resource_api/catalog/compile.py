@@ -4,6 +4,7 @@ The stages are named values, names, entries, values, configured providers, relat
 collected with its position, and all are raised at once. Pure: types come in as functions. A catalog and its entries are
 not changed afterwards.
 
+``purge`` is compiled to rules that delete listed resources that nothing declares (contract §10.7).
 ``declaration_problems`` checks names and literal values without a host. Whatever the facts of a host are, compiling
 reports these problems, too.
 """
@@ -13,7 +14,7 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from resource_api.catalog import for_each, graph, provider_config, purges
+from resource_api.catalog import for_each, graph, provider_config
 from resource_api.catalog.diagnostics import Diagnostics
 from resource_api.catalog.entries import EntryBuilder
 from resource_api.catalog.entry_values import Evaluator, check_named_values
@@ -23,11 +24,13 @@ from resource_api.catalog.resource_table import (
     LeftOut,
     LeftOuts,
     ResourceTable,
+    matcher,
 )
+from resource_api.manifest import conditions
 from resource_api.model.provider_functions import ProviderFunctions
 from resource_api.model.values import expression
-from resource_api.model.values.errors import ManifestError, Problem, hint
-from resource_api.model.values.reference import split_component
+from resource_api.model.values.errors import DefinitionError, ManifestError, Problem, hint, suggestion
+from resource_api.model.values.reference import capitalize_type, split_component
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import UNKNOWN
 
@@ -35,11 +38,43 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from resource_api.catalog.graph import Order
-    from resource_api.catalog.purges import PurgeRule
-    from resource_api.model.declaration import Manifest, ProviderInstance
+    from resource_api.manifest.conditions import Test
+    from resource_api.model.declaration import FilePosition, Manifest, ProviderInstance, Purge
     from resource_api.model.entry import ComponentInstance, Entry
     from resource_api.model.type_definition import TypeDefinition
     from resource_api.model.values.reference import Reference
+
+
+class PurgeRule(NamedTuple):
+    """One checked entry of ``purge``."""
+
+    #: The type, for the provider instance that lists it.
+    definition: TypeDefinition
+    at_most: int
+    #: Titles that stay.
+    exceptions: Collection[str]
+    #: Tests of references, for the patterns among the exceptions.
+    patterns: Sequence[Callable[[str], bool]]
+    #: Attribute → the test of its value.
+    where: Mapping[str, Test]
+    position: FilePosition
+
+    @property
+    def subject(self) -> str:
+        """Its name in messages."""
+        return f"purge of {capitalize_type(self.definition.name)}"
+
+    def includes(self, row: Mapping[str, object]) -> bool:
+        """Return whether a row is one that the rule may delete.
+
+        Raise ``ConditionError`` for a test that does not fit its value.
+        """
+        for name, test in self.where.items():
+            if conditions.test_failure(test, row.get(name), name):
+                return False
+        title = self.definition.title_of(row)
+        name = f"{capitalize_type(self.definition.name)}[{title}]"
+        return not (title in self.exceptions or any(matches(name) for matches in self.patterns))
 
 
 class Catalog(NamedTuple):
@@ -98,7 +133,7 @@ def compile_catalog(manifest: Manifest, scope: Scope, definitions: Definitions) 
     evaluator.check_without_resource()
     evaluator.check_components()
     evaluator.evaluate_entries()
-    rules = purges.purge_rules(table, diagnostics, scope) if manifest.purges else ()
+    rules = _purge_rules(table, diagnostics, scope) if manifest.purges else ()
     purged = {rule.definition.instance: (rule.position, rule.subject) for rule in rules}
     instances = provider_config.build_instances(table, evaluator, diagnostics, scope.calls, purged)
     builder = graph.EdgeBuilder(table, diagnostics)
@@ -233,6 +268,92 @@ def _catalog(manifest: Manifest, table: ResourceTable, order: Order, scope: Scop
         notes=notes,
         on_failure=on_failure,
     )
+
+
+def _purge_rules(table: ResourceTable, diagnostics: Diagnostics, scope: Scope) -> Sequence[PurgeRule]:
+    """Return the rules of a manifest whose conditions hold.
+
+    Report types that cannot be listed or whose resources cannot be deleted, attributes that cannot be tested, and
+    invalid conditions.
+    """
+    rules: dict[str, PurgeRule] = {}
+    for purge in diagnostics.manifest.purges:
+        definition = _purged_definition(purge, table, diagnostics)
+        if definition is None or not _purge_holds(purge, table, diagnostics, scope):
+            continue
+        _check_purge_attributes(purge, definition, diagnostics)
+        tests = {name: conditions.parse_test(test) for name, test in purge.where.items()}
+        patterns = [matcher(f"{capitalize_type(purge.type)}[{pattern}]") for pattern in purge.exceptions]
+        rule = PurgeRule(definition, purge.at_most, purge.exceptions, patterns, tests, purge.origin.place())
+        first = rules.setdefault(definition.instance, rule)
+        if first is not rule:
+            message = f"{capitalize_type(purge.type)} is purged twice; first at {first.position}"
+            diagnostics.purge_error(purge, message)
+    return list(rules.values())
+
+
+def _purged_definition(purge: Purge, table: ResourceTable, diagnostics: Diagnostics) -> TypeDefinition | None:
+    """Return the type of an entry, for its provider instance; report one that cannot be purged."""
+    name = capitalize_type(purge.type)
+    try:
+        if table.component(purge.type) is not None:
+            diagnostics.purge_error(purge, f"{name} is a component: name the types of its resources", "type")
+            return None
+        instance = purge.type
+        if purge.provider is not None and purge.provider != purge.type:
+            instance = provider_config.select_instance(purge.provider, purge.type, diagnostics.manifest)
+        definition = table.provider(instance).definition
+    except DefinitionError as error:
+        diagnostics.purge_error(purge, str(error), "type")
+    except ValueError as error:
+        diagnostics.purge_error(purge, str(error), "provider")
+    else:
+        if not (reason := _purge_refusal(definition)):
+            return definition
+        diagnostics.purge_error(purge, f"{name} cannot be purged: {reason}", "type")
+    return None
+
+
+def _purge_refusal(definition: TypeDefinition) -> str:
+    """Return the reason for which a type cannot be purged, or an empty text."""
+    if not definition.attributes:
+        return "its type has functions and no resources"
+    if "imperative" in definition.features:
+        return "what it does cannot be listed"
+    if definition.identity is not None:
+        return "a listing does not tell which ones the manifest declares: their names are in manifests only"
+    return "" if definition.ensurable else "resources of this type are configured, not deleted"
+
+
+def _purge_holds(purge: Purge, table: ResourceTable, diagnostics: Diagnostics, scope: Scope) -> bool:
+    """Return whether the condition of an entry holds; otherwise leave it out. Report an invalid condition."""
+    if purge.when is True:
+        return True
+    try:
+        reason = for_each.unmet_condition(purge.when, scope)
+    except conditions.ConditionError as error:
+        if not for_each.is_reported(error, scope):
+            diagnostics.purge_error(purge, str(error), "when", *error.path, hint=error.hint)
+        return False
+    if reason:
+        name = f"purge of {capitalize_type(purge.type)}"
+        table.left_out.add(LeftOut(name, reason, purge.origin.place("when")))
+    return not reason
+
+
+def _check_purge_attributes(purge: Purge, definition: TypeDefinition, diagnostics: Diagnostics) -> None:
+    """Report the attributes under ``where`` whose values ``get`` does not return, or that are secret."""
+    for name in purge.where:
+        attribute = definition.attributes.get(name)
+        if attribute is None:
+            message, hint = f"unknown attribute '{name}'", suggestion(name, definition.attributes)
+        elif attribute.kind == "parameter" or attribute.write_only:
+            message, hint = f"'{name}' is never read, so it cannot be tested", ""
+        elif name in definition.secret:
+            message, hint = f"'{name}' is a secret, and a deletion would tell it", "test another attribute"
+        else:
+            continue
+        diagnostics.purge_error(purge, message, "where", name, hint=hint)
 
 
 def declaration_problems(

@@ -17,7 +17,7 @@ from resource_api.model.change import Changes
 from resource_api.model.values.errors import ProviderError, reason
 from resource_api.model.values.reference import capitalize_type
 from resource_api.model.values.start_up import NamedTuple
-from resource_api.plugins.definitions import by_preference
+from resource_api.plugins.loader import by_preference
 from resource_api.provider.base import collect_rows
 
 if TYPE_CHECKING:

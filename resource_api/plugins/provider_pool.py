@@ -23,7 +23,7 @@ from resource_api.model.values.errors import MissingModule, Problem, ProviderErr
 from resource_api.model.values.reference import split_instance
 from resource_api.model.values.values import Sensitive, are_flat, copy_resource, reveal
 from resource_api.plugins import implementations as several_implementations
-from resource_api.plugins.definitions import ExecutableProvider
+from resource_api.plugins.loader import ExecutableProvider
 from resource_api.provider.base import call_arguments, validation_answers
 from resource_api.provider.context import Context, RunContext
 from resource_api.system import process_guard

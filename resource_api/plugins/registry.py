@@ -16,7 +16,7 @@ from resource_api.model.type_definition import ComponentDefinition, TypeDefiniti
 from resource_api.model.values.errors import DefinitionError, MissingModule, UnknownType, UsageError, suggestion
 from resource_api.model.values.reference import TYPE_NAME, capitalize_type
 from resource_api.model.values.start_up import NamedTuple
-from resource_api.plugins.definitions import DefinitionFiles, by_preference, check_interface, policy
+from resource_api.plugins.loader import DefinitionFiles, by_preference, check_interface, policy
 from resource_api.plugins.module_path import OWN, ModulePath, Origin
 from resource_api.system.filesystem import code_trust
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from resource_api.model.step import Policy, PolicyPlan, PolicyResource
-    from resource_api.plugins.definitions import Component
+    from resource_api.plugins.loader import Component
 
 
 class _TypeVersion(NamedTuple):

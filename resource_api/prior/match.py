@@ -29,8 +29,7 @@ from resource_api.prior.provider_instances import ProviderInstances, current_nam
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from resource_api.catalog.compile import Catalog
-    from resource_api.catalog.purges import PurgeRule
+    from resource_api.catalog.compile import Catalog, PurgeRule
     from resource_api.model.provider_functions import PlannerQueries, ProviderFunctions
     from resource_api.model.type_definition import Name
 

@@ -22,7 +22,7 @@ from resource_api.model.values.errors import (
 )
 from resource_api.model.values.text import show
 from resource_api.provider.outcomes import CallOutcomes, Outcome, Subject
-from resource_api.provider.private_data import PrivateData
+from resource_api.provider.stored_values import PrivateData
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from resource_api.model.type_definition import Name, TypeDefinition
     from resource_api.model.values.masking import Mask
-    from resource_api.provider.derived import DerivedValues
+    from resource_api.provider.stored_values import DerivedValues
     from resource_api.system.log import Log
     from resource_api.system.thread_pool import ThreadPool
 

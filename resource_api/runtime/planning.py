@@ -15,8 +15,7 @@ from resource_api.model.values.errors import Problem, UsageError
 from resource_api.plan import planner, targets
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.prior import match as matching
-from resource_api.provider.derived import DerivedValues
-from resource_api.provider.private_data import NEEDS_KEY
+from resource_api.provider.stored_values import NEEDS_KEY, DerivedValues
 from resource_api.render import json as documents
 from resource_api.render import plan as plan_text
 from resource_api.render import text

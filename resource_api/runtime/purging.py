@@ -24,8 +24,7 @@ from resource_api.state.store import StackName, StateStore
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from resource_api.catalog.compile import Catalog
-    from resource_api.catalog.purges import PurgeRule
+    from resource_api.catalog.compile import Catalog, PurgeRule
     from resource_api.model.type_definition import Name, TypeDefinition
     from resource_api.model.values.values import Values
     from resource_api.prior.match import Prior

@@ -30,7 +30,7 @@ from resource_api.model.values.masking import Mask
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.text import show
 from resource_api.model.values.values import literal, reveal, same_value
-from resource_api.plugins.definitions import ExecutableProvider
+from resource_api.plugins.loader import ExecutableProvider
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.provider.context import Context, LoggingContext, RunContext
 from resource_api.provider.outcomes import Subject

@@ -30,7 +30,7 @@ from resource_api.plan.replacement import has_transient_reason, replacement_depe
 from resource_api.plan.unknowns import output_changes
 from resource_api.prior import former_names
 from resource_api.prior.provider_instances import unused_instances
-from resource_api.provider.private_data import PrivateData
+from resource_api.provider.stored_values import PrivateData
 from resource_api.system.facts import machine_id
 from resource_api.transaction.operation_run import OperationRun, Status
 

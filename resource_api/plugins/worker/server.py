@@ -39,7 +39,7 @@ from resource_api.plugins.worker.protocol import DISCONNECTED, Decoder, decode_e
 from resource_api.provider.base import call_arguments, collect_rows, validation_answers
 from resource_api.provider.context import Context, RunContext
 from resource_api.provider.outcomes import CallOutcomes, Subject
-from resource_api.provider.private_data import PrivateData
+from resource_api.provider.stored_values import PrivateData
 from resource_api.system import process_guard
 from resource_api.system.log import ForwardedLog
 from resource_api.system.process import core_dumps, process, process_tree

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from resource_api.provider.derived import DerivedValues
+from resource_api.provider.stored_values import DerivedValues
 from tests.unit.cache.site import CachedSite
 
 if TYPE_CHECKING:

@@ -1,0 +1,110 @@
+"""Values that providers store for later runs: private data about their resources, and results derived from contents.
+
+Private data is recorded with its resource (contract §10.9), and only the provider sees it: a token of an API, the raw
+state of another tool. Derived results are stored with the no-change cache, and only those that follow from the
+arguments and the code: ``cache`` checks the code, the author of a provider chooses the function. Keys are digests;
+values are JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import marshal
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.model.sealed_secrets import open_sealed
+from resource_api.model.values.errors import ProviderError, ResourceError
+from resource_api.model.values.start_up import blake2b
+from resource_api.model.values.values import SCALAR_TYPES, Sensitive, is_secret, leaves
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from resource_api.model.record import Record, RecordKey
+
+#: The way out for a type whose private data is secret, where state is not encrypted.
+NEEDS_KEY = (
+    "its private data holds secrets, and the state has no key: 'resource-api new key PATH' makes one,"
+    " and --key file:PATH names it"
+)
+#: The marshal version without references among values: equal values have equal bytes.
+_WITHOUT_REFERENCES: Final = 2
+
+
+class PrivateData:
+    """The private data of the resources of one run, by instance and name: as recorded, and as stored by its calls.
+
+    ``may_hold_secrets``: the state has a key, or nothing is recorded.
+    """
+
+    def __init__(self) -> None:
+        """Begin without records, as for a run without state, which keeps nothing."""
+        #: The data in the records, its secrets sealed.
+        self._recorded: dict[RecordKey, object] = {}
+        #: The data that calls of this run have stored, which takes precedence and is recorded with the outcome.
+        self.stored: dict[RecordKey, object] = {}
+        self.may_hold_secrets = True
+
+    def begin(self, records: Mapping[RecordKey, Record], *, may_hold_secrets: bool) -> None:
+        """Take over the data of records, by instance and name; forget the data that calls stored."""
+        self._recorded = {key: record.private for key, record in records.items() if record.private is not None}
+        self.stored = {}
+        self.may_hold_secrets = may_hold_secrets
+
+    def get(self, key: RecordKey) -> Any:
+        """Return a copy of the present data with its secrets, or None."""
+        if key in self.stored:
+            return deepcopy(self.stored[key])
+        return deepcopy(open_sealed(self._recorded.get(key)))
+
+    def store(self, key: RecordKey, data: object) -> None:
+        """Keep a copy of new data for the record. Raise ``ProviderError`` unless it is JSON with ``Sensitive``.
+
+        Raise ``ResourceError`` for a secret that the state would not keep.
+        """
+        kinds = SCALAR_TYPES | {Sensitive}
+        if foreign := next((type(leaf).__name__ for _, leaf in leaves(data) if type(leaf) not in kinds), ""):
+            msg = f"private data must be JSON with Sensitive values, and contains a value of type {foreign}"
+            raise ProviderError(msg)
+        if is_secret(data) and not self.may_hold_secrets:
+            raise ResourceError(NEEDS_KEY)
+        self.stored[key] = deepcopy(data)
+
+
+class DerivedValues:
+    """The results that providers derive from contents in one run, by a digest of function and arguments."""
+
+    def __init__(self) -> None:
+        """Begin without results of earlier runs."""
+        self._earlier: Mapping[str, str] = {}
+        self._earlier_code: Sequence[str] = ()
+        #: The values used by this run, as JSON.
+        self.used: dict[str, str] = {}
+        #: The files of code that these come from if an earlier run has computed any, as this one may not load them.
+        self.code: Sequence[str] = ()
+
+    def continue_from(self, earlier: Mapping[str, str], code: Sequence[str]) -> None:
+        """Use the results of an earlier run too, whose files of ``code`` are known to be the same now."""
+        self._earlier, self._earlier_code = earlier, code
+
+    def get(self, owner: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        """Return ``function(*arguments)``, stored or computed; ``used`` keeps it unless it raises or is no JSON."""
+        try:
+            data = marshal.dumps((owner, function.__module__, function.__qualname__, arguments), _WITHOUT_REFERENCES)
+        except ValueError:
+            return function(*arguments)
+        key = blake2b(data, digest_size=32).hexdigest()
+        if (stored := self._earlier.get(key)) is not None:
+            self.used[key], self.code = stored, self._earlier_code
+            return json.loads(stored)
+        if (stored := self.used.get(key)) is not None:
+            return json.loads(stored)
+        value = function(*arguments)
+        try:
+            text = json.dumps(value)
+        except (TypeError, ValueError):
+            return value
+        if json.loads(text) == value:
+            self.used[key] = text
+        return value
