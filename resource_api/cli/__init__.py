@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 if not TYPE_CHECKING:
     #: Features that most commands do not need.
     _FEATURES = (
-        *("completion", "console", "editor", "hosted_overview", "hosted_run", "progress", "reporting"),
+        *("completion", "console", "editor", "hosted_display", "hosted_run", "progress", "reporting"),
         *("source_lines", "tracing"),
     )
 

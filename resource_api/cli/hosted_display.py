@@ -1,11 +1,15 @@
-"""The display of a run over many hosts: folded groups after each batch, one line of progress, or JSON objects."""
+"""The display of a run over many hosts: folded groups after each batch, one line of progress, or JSON objects.
+
+The overviews of ``report --since`` are shown together at the end, as a table or as one page.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, Protocol, Self, cast
+from typing import TYPE_CHECKING, Final, Self, cast
 
 from resource_api.fleet import host_names
 from resource_api.fleet.merge import COUNTS, EVENTS, NO_HOST, SUCCEEDED, UNEXPECTED, describe_unexpected
@@ -14,8 +18,11 @@ from resource_api.model.values.version import __version__
 from resource_api.render import fleet as text
 from resource_api.render import json as documents
 from resource_api.render import plan as plan_text
-from resource_api.render import table
+from resource_api.render import run_text, table
+from resource_api.render.html import overview as overview_page
+from resource_api.render.run_text import HostOverview
 from resource_api.runtime import saved_plan
+from resource_api.system import document_schema
 from resource_api.system.process import interactive
 
 if TYPE_CHECKING:
@@ -27,7 +34,7 @@ if TYPE_CHECKING:
     from resource_api.fleet.connections import Host
     from resource_api.fleet.merge import HostGroup, HostReport, Merge
     from resource_api.fleet.run import BatchReport, BatchStart
-    from resource_api.model.json_documents import FleetJson, HostGroupJson
+    from resource_api.model.json_documents import FleetJson, HostGroupJson, OverviewJson
     from resource_api.plugins.registry import Registry
     from resource_api.render.changes import Style
 
@@ -40,16 +47,8 @@ _INTERRUPTED: Final = (
     "interrupted: the running hosts end after their step; press Ctrl-C again to leave them",
     "interrupted: the running hosts are left; they end by themselves",
 )
-
-
-class Answers(Protocol):
-    """Collects the answers of hosts, and shows them together instead of the groups."""
-
-    def add(self, host: str, document: object) -> None:
-        """Keep the answer of a host until ``show``."""
-
-    def show(self, reports: Sequence[HostReport]) -> None:
-        """Show all answers at the end of the run."""
+#: The error of a host with another answer.
+_WRONG_ANSWER: Final = "it sent an overview of another form"
 
 
 class Display:
@@ -64,7 +63,7 @@ class Display:
         out: str | None,
         *,
         on_result: Callable[[str, object], None] | None = None,
-        answers: Answers | None = None,
+        answers: Overviews | None = None,
     ) -> None:
         """Show the run of ``work`` with the id ``run``; ``out``: the directory of saved plans.
 
@@ -382,3 +381,60 @@ def _rows(group: HostGroup, host: str = "") -> Iterator[Mapping[str, object]]:
 def _batch(batch: BatchReport) -> dict[str, object]:
     """Return the common fields of the JSON about a finished batch."""
     return {"batch": batch.number, "batches": batch.of, "hosts": dict(batch.counts), "left": batch.remaining}
+
+
+class Overviews:
+    """The overviews of hosts, as they arrive, and their display."""
+
+    def __init__(self, session: Session, seconds: float, form: str) -> None:
+        """Begin with none; ``form``: ``html`` for a page, otherwise a table."""
+        self._session = session
+        self._seconds = seconds
+        self._form = form
+        self._documents: dict[str, OverviewJson] = {}
+
+    def add(self, host: str, document: object) -> None:
+        """Add the answer of a host; one of another form is left out."""
+        if document_schema.accepts(document_schema.load("overview"), document):
+            self._documents[host] = cast("OverviewJson", document)
+
+    def show(self, reports: Sequence[HostReport]) -> None:
+        """Print all hosts in the order of the selection, and the errors of those without an answer."""
+        hosts = [self._host(report) for report in reports]
+        output = self._session.output
+        if self._form == "html":
+            output.print(overviews_page(hosts, self._seconds))
+        else:
+            output.print(table.table(list(_folded(hosts)), output.columns))
+            output.print(f"{text.hosts_of(len(hosts))}: {run_text.counts_text(run_text.status_counts(hosts))}")
+        for host in hosts:
+            if host.status in run_text.UNKNOWN:
+                output.error_text(text.error(f"{host.name}: {host.error}"))
+
+    def _host(self, report: HostReport) -> HostOverview:
+        """Return a host with its overview, or with the reason that it has none."""
+        if not report.succeeded:
+            status = report.status if report.status in run_text.STATUSES else "failed"
+            return HostOverview(report.name, status, report.error or report.status)
+        if (overview := self._documents.get(report.name)) is None:
+            return HostOverview(report.name, "failed", _WRONG_ANSWER)
+        return HostOverview(report.name, overview["status"], overview=overview)
+
+
+def of_this_machine(overview: OverviewJson) -> HostOverview:
+    """Return this machine with its overview, under its own name, for the page that hosts have too."""
+    return HostOverview(os.uname().nodename, overview["status"], overview=overview)
+
+
+def overviews_page(hosts: Sequence[HostOverview], seconds: float) -> str:
+    """Return the HTML page of machines; the modules of pages are loaded for it alone."""
+    return overview_page.page(hosts, host_names.fold, time.time(), seconds, __version__).rstrip("\n")
+
+
+def _folded(hosts: Iterable[HostOverview]) -> Iterable[dict[str, object]]:
+    """Return the rows of the table; hosts with equal rows are one."""
+    names: dict[tuple[tuple[str, object], ...], list[str]] = {}
+    for host in hosts:
+        _, *cells = run_text.overview_row(host).items()  # the first is the name
+        names.setdefault(tuple(cells), []).append(host.name)
+    return ({"host": ",".join(host_names.fold(equal)), **dict(cells)} for cells, equal in names.items())

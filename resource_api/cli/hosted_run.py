@@ -39,7 +39,7 @@ from resource_api.system.filesystem.permissions import user_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
-    from resource_api.cli.hosted_display import Answers
+    from resource_api.cli.hosted_display import Overviews
     from resource_api.cli.hosted_work import Work
     from resource_api.cli.session import Session
     from resource_api.fleet.archives import SentArchive
@@ -62,7 +62,7 @@ def run(
     *,
     out: str | None = None,
     confirm: Callable[[str], bool] | None = None,
-    answers: Answers | None = None,
+    answers: Overviews | None = None,
     **arguments: object,
 ) -> int:
     """Run a command on the selected hosts, show the outcome of each, and return the exit code.
@@ -129,7 +129,7 @@ class HostedRun:
         record: tuple[Ledger, str] | None = None,
         out: str | None = None,
         on_result: Callable[[str, object], None] | None = None,
-        answers: Answers | None = None,
+        answers: Overviews | None = None,
     ) -> int:
         """Run over the hosts of ``work`` and return the exit code.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from resource_api.cli import hosted_overview, options
+from resource_api.cli import hosted_display, options
 from resource_api.cli.commands import run_on_hosts, show_document
 from resource_api.cli.session import with_session
 from resource_api.model.values.errors import UsageError
@@ -173,12 +173,12 @@ def _report_since(session: Session, run: str | None, form: str, seconds: float) 
         msg = "--format json is for one machine; with --on the documents are those of --json"
         raise UsageError(msg)
     if options.is_hosted(session.settings):
-        answers = hosted_overview.Overviews(session, seconds, form)
+        answers = hosted_display.Overviews(session, seconds, form)
         return run_on_hosts(session, "report", answers=answers, since=seconds) or 0
 
     def lines(document: OverviewJson) -> str | Iterable[str]:
         if form != "html":
             return run_text.overview_lines(document)
-        return hosted_overview.page([hosted_overview.of_this_machine(document)], seconds)
+        return hosted_display.overviews_page([hosted_display.of_this_machine(document)], seconds)
 
     return show_document(session, "report", partial(_run_document, session, form), lines, since=seconds)
