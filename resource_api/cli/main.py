@@ -74,8 +74,8 @@ _MODULES: Final = {
     "hosts": ("run",),
     "import_resources": ("import",),
     "manifest": ("validate", "eval", "facts", "graph"),
-    "plan": ("show", "destroy"),
-    "stack": ("output",),
+    "plan": ("show", "destroy", "watch"),
+    "state": ("output", "refresh", "stack"),
     "types": ("describe", "schema"),
 }
 COMMANDS: Final = {name: text for group in COMMAND_GROUPS.values() for name, text in group.items()}

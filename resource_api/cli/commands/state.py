@@ -1,21 +1,28 @@
-"""``state``: show, verify, export and edit the recorded state; no resource is changed."""
+"""``state``, ``stack``, ``output``, ``refresh``: show, verify and edit what is recorded; no resource is changed."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from resource_api.cli import options
+from resource_api.cli import exit_codes, options
 from resource_api.cli.command_inputs import read_text
 from resource_api.cli.commands import run_on_hosts, show_document
-from resource_api.cli.commands.history import show_runs
 from resource_api.cli.session import with_session
+from resource_api.manifest.python_positions import literal_section
+from resource_api.manifest.read import read
+from resource_api.manifest.sections import project_name
 from resource_api.model.values.errors import UsageError
 from resource_api.model.values.text import escape
 from resource_api.render import fleet, text
-from resource_api.runtime import commands, recorded_stack
-from resource_api.runtime.recorded_stack import RecordedStack, find_record
+from resource_api.render import plan as plan_text
+from resource_api.render.table import table
+from resource_api.render.text import time_of
+from resource_api.runtime import commands, recorded_stack, saved_plan
+from resource_api.runtime import refresh as refreshing
+from resource_api.runtime.recorded_stack import RecordedStack, find_record, selected
 from resource_api.state import export as state_export
 from resource_api.state.open_store import open_store
 from resource_api.state.store import MEMORY, StackName
@@ -25,6 +32,7 @@ if TYPE_CHECKING:
 
     from resource_api.cli.session import Session
     from resource_api.state.encryption.keys import Key
+    from resource_api.state.store import Store
 
 
 @options.group(examples=("resource-api state list", "resource-api state show 'File[/etc/motd]'"))
@@ -87,6 +95,8 @@ def show(session: Session, ref: str, *, shows_private: bool, **_settings: object
 @options.inputs_key
 def history(session: Session, **_settings: object) -> int:
     """List the finished runs, the oldest first: another name of the command 'resource-api history'."""
+    from resource_api.cli.commands.history import show_runs
+
     return show_runs(session, "state", subcommand="history")
 
 
@@ -238,3 +248,152 @@ def rekey(session: Session, *, to: Key | None, decrypt: bool, drop_generations: 
         lambda: {"serial": after.serial, "encrypted": after.encrypted},
         lambda: f"project {stack.name.project}, stack {stack.name.stack}: {how}, serial {after.serial}",
     )
+
+
+@options.group(examples=("resource-api stack list", "resource-api stack rename default production"))
+def stack() -> None:
+    """List, rename or forget stacks."""
+
+
+@stack.command("list", examples=("resource-api stack list",))
+@options.stacks
+@options.common
+@with_session()
+def list_stacks(session: Session, project: str | None, **_settings: object) -> None:
+    """List the recorded stacks: serial, resources, last run."""
+    store = session.runtime.store
+    stacks = [_stack_summary(store, name) for name in store.stacks() if project in {None, name.project}]
+    session.console.show(
+        lambda: stacks,
+        lambda: table([{**stack, "last_run": time_of(stack["last_run"])} for stack in stacks], None),
+        "no stack is recorded" + ("" if project is None else f" of project {project}"),
+    )
+
+
+def _stack_summary(store: Store, name: StackName) -> dict[str, object]:
+    """Return a stack as ``stack list --json`` shows it; without serial and resources where no key opens it."""
+    serial, count, runs = None, None, store.history(name)
+    with suppress(UsageError):  # it is encrypted, and this command was given no key
+        state = store.load(name)
+        serial, count = state.serial, len(state.records)
+    last = runs[-1]["ended"] if runs else None
+    return {**name._asdict(), "serial": serial, "resources": count, "last_run": last}
+
+
+@stack.command("rename", examples=("resource-api stack rename default production",))
+@options.stacks
+@options.common
+@options.stack_name
+@click.argument("new", callback=options.checked_name)
+@with_session()
+def rename_stack(session: Session, name: str, new: str, project: str | None, **_settings: object) -> None:
+    """Record the stack NAME under another name, with all its resources and runs."""
+    store = session.runtime.store
+    old = selected(store, {"stack": name, "project": project})
+    to = StackName(old.project, new)
+    with RecordedStack(session.runtime, session.settings, to).changing("stack rename"):
+        session.runtime.claim(old)
+        store.rename(old, to)
+    session.console.show(lambda: {**to._asdict(), "former": old.stack}, lambda: f"{old} is now stack {to.stack}")
+
+
+def _dependent_stacks(store: Store, name: StackName) -> list[str]:
+    """Return the stacks whose last apply has used an output of a stack."""
+    applied = {stack: [run for run in store.history(stack) if run["command"] == "apply"] for stack in store.stacks()}
+    name_text = "/".join(name)
+    return ["/".join(stack) for stack, runs in applied.items() if runs and name_text in runs[-1].get("stacks", ())]
+
+
+@stack.command("rm", examples=("resource-api stack rm default --force",))
+@options.stacks
+@options.common
+@options.stack_name
+@click.option(
+    "--force", is_flag=True, help="Also if it has resources, which are not deleted, or others use its outputs."
+)
+@with_session()
+def rm_stack(session: Session, name: str, project: str | None, *, force: bool, **_settings: object) -> None:
+    """Forget the stack NAME with its runs; on the system nothing is changed."""
+    store = session.runtime.store
+    stack_name = selected(store, {"stack": name, "project": project})
+    with session.runtime.lock("stack rm"):
+        session.runtime.claim(stack_name)
+        count = len(store.load(stack_name).records)
+        if not force and (users := _dependent_stacks(store, stack_name)):
+            msg = f"outputs of {stack_name} are used by {', '.join(users)}; --force forgets it all the same"
+            raise UsageError(msg)
+        if count and not force:
+            advice = "destroy deletes them, --force forgets them and leaves them as they are"
+            msg = f"{stack_name} has {count} resources; {advice}"
+            raise UsageError(msg)
+        store.remove(stack_name)
+    session.console.show(
+        lambda: {**stack_name._asdict(), "forgotten": count}, lambda: f"{stack_name}: forgotten, with {count} resources"
+    )
+
+
+#: The suffixes of a manifest, which no name of an output is taken for.
+_MANIFESTS: Final = (".yaml", ".yml", ".json", ".py")
+
+
+@options.command(examples=("resource-api output", "resource-api output site.yaml checksum --json"))
+@click.argument("words", metavar="[MANIFEST] [NAME]", nargs=-1)
+@click.option("--reveal", is_flag=True, help="Show sensitive ones too.")
+@options.state
+@options.common
+@options.hosted_reading
+@options.inputs_key
+@with_session()
+def output(session: Session, words: tuple[str, ...], *, reveal: bool, **_settings: object) -> int:
+    """Show the outputs of a stack, or the one called NAME, as they are recorded.
+
+    MANIFEST names the project; it ends in .yaml, .yml, .json or .py.
+    """
+    manifest, name = _manifest_and_name(words)
+    if manifest is not None and not session.settings["project"]:
+        session.settings = {**session.settings, "project": _project(manifest)}
+
+    def line(value: object) -> str:
+        return text.output(value, terminal=session.output.stdout.isatty())
+
+    lines, empty = (text.outputs, "no output is recorded") if name is None else (line, "")
+    return show_document(session, "output", commands.output, lines, empty=empty, name=name, reveal=reveal)
+
+
+def _manifest_and_name(words: Sequence[str]) -> tuple[str | None, str | None]:
+    """Return the manifest and the name among the arguments of ``output``. Raise ``UsageError`` for others."""
+    manifest = words[0] if words[:1] and words[0].endswith(_MANIFESTS) else None
+    rest = words if manifest is None else words[1:]
+    if len(rest) > 1:
+        msg = f"'{rest[1]}' is one argument too many; write output [MANIFEST] [NAME]"
+        raise UsageError(msg)
+    return manifest, rest[0] if rest else None
+
+
+def _project(manifest: str) -> str:
+    """Return the project of a manifest, which is not executed. Raise ``ManifestError``."""
+    return project_name(read(manifest, lambda raw, file: literal_section(raw, file, "PROJECT")))
+
+
+@options.command(examples=("resource-api refresh site.yaml", "resource-api refresh site.yaml --noop --target File"))
+@options.manifest
+@options.noop
+@options.targets
+@options.shared("detailed_exitcodes", help="2: state has changed.")
+@options.manifest_inputs
+@options.reports
+@options.provider_calls
+@options.hosted
+@options.rerun
+@with_session()
+def refresh(session: Session, *, detailed_exitcodes: bool, **settings: Any) -> int:
+    """Read everything that is recorded for MANIFEST's project again; write state; change nothing else."""
+
+    def lines(document: Mapping[str, Any]) -> Iterable[str]:
+        resources, outputs = saved_plan.refreshed(document)
+        return plan_text.refresh_lines(resources, outputs, session.output.style, noop=settings["noop"])
+
+    def exit_code(document: Mapping[str, Any]) -> int:
+        return exit_codes.of_refresh([*document["changes"], *document["output_changes"]], detailed=detailed_exitcodes)
+
+    return show_document(session, "refresh", refreshing.document, lines, exit_code=exit_code)
