@@ -55,7 +55,7 @@ def test_every_import_points_downwards() -> None:
         ("manifest/read.py", "import sh", "Programs are run in one place"),
         ("manifest/read.py", "import structlog", "One module owns the log"),
         ("state/store.py", "import psycopg", "One package owns connections to PostgreSQL"),
-        ("http/fields.py", "import http.client", "One module owns connections of HTTP"),
+        ("http/messages.py", "import http.client", "One module owns connections of HTTP"),
         ("misplaced/__init__.py", "", "Every package imports only what is below it"),
     ],
 )

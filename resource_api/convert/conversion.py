@@ -23,8 +23,8 @@ from resource_api.render.yaml_manifest import entry, flow_text, key_text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from resource_api.convert.converted_resource import ConvertedResource
     from resource_api.convert.expressions import Condition
+    from resource_api.convert.module_task import ConvertedResource
     from resource_api.convert.playbook import Play
     from resource_api.model.values.errors import Problem
     from resource_api.runtime.runtime import Runtime

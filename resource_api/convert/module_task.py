@@ -1,4 +1,4 @@
-"""A task in conversion: its module's arguments, and the resources that it becomes."""
+"""A task in conversion: its module's arguments, and the resources that it becomes, which may be merged."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.convert.ansible_yaml import VAULT_HEADER, Vault
-from resource_api.convert.converted_resource import ConvertedResource
 from resource_api.convert.expressions import (
     OMIT,
     Expressions,
@@ -17,6 +16,8 @@ from resource_api.convert.expressions import (
     refuse,
     written,
 )
+from resource_api.convert.playbook import as_list
+from resource_api.model.values.reference import Reference
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,10 +25,46 @@ if TYPE_CHECKING:
     from resource_api.convert.playbook import Task
     from resource_api.convert.variables import TaskScope
 
+#: Attributes in which two declarations of a resource must agree, and those of which each may have more.
+_CONDITIONAL: Final = ("when", "for_each", "on_failure")
+_LISTS: Final = ("notify", "tag")
 _TRUE: Final = ("yes", "true", "on", "y", "1", "t")
 _FALSE: Final = ("no", "false", "off", "n", "0", "f")
 #: The longest text of a file that is read, in bytes.
 _LONGEST: Final = 1 << 20
+
+
+class ConvertedResource:
+    """A resource of the manifest, with the task that declares it."""
+
+    def __init__(self, type_name: str, title: str, attributes: dict[str, object], task: Task) -> None:
+        """Keep the attributes as a manifest writes them."""
+        self.type = type_name
+        self.title = title
+        self.attributes = attributes
+        self.task = task
+
+    @property
+    def reference(self) -> str:
+        """The reference as a manifest writes it."""
+        return str(Reference(self.type, self.title))
+
+    def merge(self, other: ConvertedResource) -> bool:
+        """Add the attributes of another declaration of this resource; return False, and add none, if two contradict."""
+        mine, theirs = self.attributes, dict(other.attributes)
+        if any(mine.get(name) != theirs.get(name) for name in _CONDITIONAL):
+            return False
+        lists = {name: [*as_list(mine.get(name)), *as_list(theirs.pop(name))] for name in _LISTS if name in theirs}
+        # `present` adds nothing to another `ensure`, and `file` nothing to a directory.
+        if theirs.get("ensure") == "present" or (
+            mine.get("ensure") in {"file", "directory"} and theirs.get("ensure") == "file"
+        ):
+            theirs.pop("ensure")
+        if any(name in mine and mine[name] != value for name, value in theirs.items()):
+            return False
+        mine.update(theirs)
+        mine.update({name: list(dict.fromkeys(values)) for name, values in lists.items()})
+        return True
 
 
 class ModuleTask:

@@ -30,8 +30,8 @@ from resource_api.model.values.values import leaves
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from resource_api.convert.converted_resource import ConvertedResource
     from resource_api.convert.expressions import Condition
+    from resource_api.convert.module_task import ConvertedResource
     from resource_api.convert.playbook import Location, Play, Task
     from resource_api.convert.variables import Names
 
@@ -288,7 +288,7 @@ class PlayConversion:
             row.reference for row in declarations if row.type == "ansible_module" and "for_each" not in row.attributes
         ]
         module = results[0] if len(results) == 1 else ""
-        self._names.register(name, Result(module, tuple(declarations)))
+        self._names.register(name, Result(module, [row.attributes for row in declarations]))
 
     def _set_facts(self, task: Task) -> Converted:
         """Convert ``set_fact`` to named values, which are computed before anything is done."""
@@ -481,14 +481,14 @@ class _Conditions:
     def _subscribe(self, declaration: ConvertedResource, name: str) -> None:
         """Convert ``when: RESULT is changed``: the resources of that task get `notify`, this one `refreshonly`."""
         result = self._names.result(name)
-        if result is None or not result.declarations or "${each." in declaration.reference:
+        if result is None or not result.resources or "${each." in declaration.reference:
             refuse(f"a change of '{name}', whose task has no resource, or in a loop")
         declaration.attributes["refreshonly"] = True
-        for source in result.declarations:
-            notified = as_list(source.attributes.get("notify"))
+        for attributes in result.resources:
+            notified = as_list(attributes.get("notify"))
             if declaration.reference not in notified:
                 notified = [*notified, declaration.reference]
-            source.attributes["notify"] = notified if len(notified) > 1 else notified[0]
+            attributes["notify"] = notified if len(notified) > 1 else notified[0]
 
     def _guard(self, declaration: ConvertedResource, name: str, *, is_success: bool) -> None:
         """Convert a condition about a check's result to a guard of the resource, which executes the check itself."""

@@ -26,7 +26,6 @@ from resource_api.model.values.values import leaves, literal, map_leaves
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from resource_api.convert.converted_resource import ConvertedResource
     from resource_api.convert.playbook import Location, Loop, Play, Variable
 
 #: Fact of Ansible, without ``ansible_`` → fact here.
@@ -108,8 +107,8 @@ class Result(NamedTuple):
 
     #: The module's resource, whose attribute ``result`` has the result, or "".
     module: str = ""
-    #: The resources that report changes.
-    declarations: Sequence[ConvertedResource] = ()
+    #: The attributes of each resource that reports changes.
+    resources: Sequence[dict[str, Any]] = ()
     #: The command or the path of a check.
     command: object = None
     path: object = None

@@ -13,7 +13,8 @@ This module only re-exports names of its package; nothing must be defined here.
 from __future__ import annotations
 
 from resource_api.http.client import Client, Job, Paging, RequestError, basic_authorization, expand
-from resource_api.http.fields import (
+from resource_api.http.messages import (
+    Response,
     changed_fields,
     field_at,
     json_patch,
@@ -22,7 +23,6 @@ from resource_api.http.fields import (
     with_field,
     without_field,
 )
-from resource_api.http.response import Response
 
 __all__ = [
     "Client",

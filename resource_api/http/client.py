@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from resource_api.http.fields import field_at
-from resource_api.http.response import Response
+from resource_api.http.messages import Response, field_at
 from resource_api.model.values.errors import ResourceError
 from resource_api.model.values.masking import Mask
 from resource_api.model.values.start_up import NamedTuple

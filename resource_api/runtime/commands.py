@@ -15,7 +15,7 @@ from resource_api.model.values.errors import ResourceAPIError, UsageError, hint
 from resource_api.model.values.reference import split_component
 from resource_api.prior.former_names import Renames
 from resource_api.render import json as documents
-from resource_api.runtime import recorded_stack, run_overview
+from resource_api.runtime import recorded_stack
 from resource_api.runtime.recorded_stack import find_record, finishing, parse_reference
 from resource_api.state import export as state_export
 from resource_api.state.store import StackName, check_rename
@@ -144,7 +144,7 @@ def run(call: Call) -> RunJson | OverviewJson:
         return recorded_stack.Runs(store, options).document(options.get("run"))
     until = time.time()
     runs = None if recorded_stack.none_recorded(store, options) else recorded_stack.Runs(store, options)
-    return run_overview.overview(runs, until - seconds, until)
+    return recorded_stack.overview(runs, until - seconds, until)
 
 
 def state_rm(call: Call) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from resource_api.agent import loop, run_records, sources, systemd_units
+from resource_api.agent import runs, sources, systemd_units
 from resource_api.agent.trust import make_directory
 from resource_api.cli import options, reporting
 from resource_api.cli.commands import run_on_hosts
@@ -118,25 +118,25 @@ def run(context: click.Context, /, **settings: Any) -> int:
     """
     agent = _agent(settings)
 
-    def on_killed(killed: loop.KilledRun) -> None:
+    def on_killed(killed: runs.KilledRun) -> None:
         """Record and report a run that a signal has ended, which could not do it; the agent goes on after an error."""
         click.echo(f"resource-api: {killed}", err=True)
         try:
-            run_records.record_killed(agent, killed)
+            runs.record_killed(agent, killed)
             _report_killed(agent, killed, settings)
         except (OSError, ResourceAPIError) as error:
             click.echo(f"resource-api: it cannot be recorded: {error}", err=True)
 
     subject = settings["project"] or os.path.basename(agent.manifest).partition(".")[0]
-    schedule = loop.schedule(machine_id(), str(subject), agent.period, settings["splay"])
-    machine = loop.ThisMachine(["agent", "once", *context.meta[_ARGUMENTS]], on_killed)
+    schedule = runs.schedule(machine_id(), str(subject), agent.period, settings["splay"])
+    machine = runs.ThisMachine(["agent", "once", *context.meta[_ARGUMENTS]], on_killed)
 
     def on_wait(seconds: float) -> None:
         if not settings["quiet"]:
             at = time.strftime("%H:%M:%S UTC", time.gmtime(time.time() + seconds))
             click.echo(f"The next run is at {at}, in {rough_duration(seconds)}.", err=True)
 
-    stopped = loop.run_until_stopped(schedule, machine, run_records.last_end(_directory(settings)), on_wait)
+    stopped = runs.run_until_stopped(schedule, machine, runs.last_end(_directory(settings)), on_wait)
     return 128 + stopped
 
 
@@ -226,7 +226,7 @@ def _with_agent(target: Target, agent: Agent, source_fields: Mapping[str, Any]) 
     return target._replace(reporter=report)
 
 
-def _report_killed(agent: Agent, killed: loop.KilledRun, settings: Settings) -> None:
+def _report_killed(agent: Agent, killed: runs.KilledRun, settings: Settings) -> None:
     """Write the metrics of a run that a signal has ended. Raise ``OSError``, ``StateError``."""
     if not settings["metrics"]:
         return
@@ -260,7 +260,7 @@ def _once(session: Session, agent: Agent, source_fields: dict[str, Any], setting
     Fill ``source_fields`` for the reporters. Raise the error of the source where no verified version is left to apply.
     """
     make_directory(agent.directory)
-    with run_records.locked(agent.directory):
+    with runs.locked(agent.directory):
         if pause := agent_status.paused(agent.directory):
             _report_pause(session, agent, settings)
             session.log.write("notice", "", f"nothing is done: the agent is paused: {pause['reason']}")
@@ -271,12 +271,12 @@ def _once(session: Session, agent: Agent, source_fields: dict[str, Any], setting
         if version.directory is None and version.error is not None:
             failed = {"summary": {}, "problems": [{"severity": "error", "message": str(version.error)}]}
             code = version.error.exit_code
-            _record(session, lambda: run_records.record(agent, version, failed, code, began))
+            _record(session, lambda: runs.record(agent, version, failed, code, began))
             raise version.error
         documents: list[Any] = []
         code = _apply(session, version, settings, documents.append)
         document = documents[-1] if documents else {"summary": {}}
-        _record(session, lambda: run_records.record(agent, version, document, code, began))
+        _record(session, lambda: runs.record(agent, version, document, code, began))
         return code
 
 
@@ -352,7 +352,7 @@ def pause(reason: str, **settings: object) -> int:
 
     def pause_in(directory: str) -> str:
         make_directory(directory)
-        run_records.pause(directory, reason, time.time())
+        runs.pause(directory, reason, time.time())
         return f"Paused: {escape(reason)}"
 
     return _change_directory(settings, pause_in)
@@ -363,9 +363,7 @@ def pause(reason: str, **settings: object) -> int:
 @options.common
 def resume(**settings: object) -> int:
     """Let a paused agent make runs again, from its next time on."""
-    return _change_directory(
-        settings, lambda path: "Resumed." if run_records.resume(path) else "The agent was not paused."
-    )
+    return _change_directory(settings, lambda path: "Resumed." if runs.resume(path) else "The agent was not paused.")
 
 
 def _change_directory(settings: Settings, change: Callable[[str], str]) -> int:

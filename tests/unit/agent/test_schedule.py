@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_api.agent.loop import (
+from resource_api.agent.runs import (
     CATCH_UP,
     POLL,
     PROMPT,
