@@ -56,7 +56,6 @@ LEFT_OUT: Final = frozenset(
         "resource_api/render/run_text.py",
         "resource_api/render/table.py",
         "resource_api/render/yaml_manifest.py",
-        "resource_api/runtime/manifest_values.py",
         "resource_api/runtime/terraform.py",
         "resource_api/state/postgresql",
         "resource_api/system/otlp.py",

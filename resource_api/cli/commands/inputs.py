@@ -16,7 +16,7 @@ from resource_api.model.values.document import AGE
 from resource_api.model.values.errors import ManifestError, ResourceAPIError, ResourceError, UsageError
 from resource_api.model.values.text import escape
 from resource_api.model.values.text import show as show_value
-from resource_api.runtime.manifest_values import list_inputs
+from resource_api.runtime.commands import list_inputs
 from resource_api.system import age
 from resource_api.system.filesystem import edit as edit_file
 from resource_api.system.process import core_dumps, interactive
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from resource_api.cli.session import Session
-    from resource_api.runtime.manifest_values import InputValue
+    from resource_api.runtime.commands import InputValue
 
 #: The width up to which places stand in one column.
 _WIDEST: Final = 60

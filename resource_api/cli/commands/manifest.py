@@ -16,7 +16,7 @@ from resource_api.render import graph as rendering
 from resource_api.render import text
 from resource_api.render.plan import left_out_lines
 from resource_api.runtime import commands
-from resource_api.runtime.manifest_values import expression_value
+from resource_api.runtime.commands import expression_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
