@@ -24,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from itertools import takewhile
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -52,15 +53,21 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 DOCS: Final = ROOT / "docs"
 PAGES: Final = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted(DOCS.rglob("*.md"))]
 NAMES: Final = [page.relative_to(ROOT).as_posix() for page in PAGES]
+#: The pages whose links and command lines are checked: also those for contributors, and of examples.
+ALL_NAMES: Final = sorted(
+    {*NAMES, *(page.relative_to(ROOT).as_posix() for page in (*ROOT.glob("*.md"), *ROOT.glob("examples/**/*.md")))}
+)
+#: The page whose command lines are mistakes.
+ERRORS: Final = "docs/errors.md"
 HOME: Final = "/tmp/hello"  # noqa: S108 - a name in texts, never a directory that is accessed
 
 #: Lines of ``sh`` blocks, and why the tests do not type them.
 TYPED_BY_READERS: Final = {
     "make run": "installs into .venv from the network; its recipe runs what the README shows",
     "pipx install ./resource_api-0.1.0-py3-none-any.whl": "installs from the network; tests/release installs the wheel",
-    "resource-api plan site.yaml --on 'web[1:50]' --become sudo": "fifty hosts; docs/fleet.md has three that are there",
-    "resource-api apply site.yaml --on 'web[1:50]' --become sudo --batches 1,10%,100%": "the same",
-    "resource-api run --on 'web[1:50]' -- uptime": "the same",
+    "resource-api plan site.yaml --on 'root@web[1:50]'": "fifty hosts; docs/fleet.md has three that are there",
+    "resource-api apply site.yaml --on 'root@web[1:50]' --batches 1,10%,100%": "the same",
+    "resource-api run --on 'root@web[1:50]' -- uptime": "the same",
     "make test": "it is what runs this",
     "make help": "lists the others",
     "pip install '.[testing]'": "needs the network",
@@ -412,6 +419,43 @@ def test_every_block_of_a_page_is_of_a_kind_that_is_tested(name: str) -> None:
             assert [line for line in block.text.splitlines() if line not in TYPED_BY_READERS] == []
 
 
+@pytest.mark.parametrize("name", [name for name in ALL_NAMES if name != ERRORS])
+def test_every_command_line_of_a_page_has_options_that_exist(name: str) -> None:
+    """It names a command and options of that command, in blocks that no test runs and within the text."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    untested = [block.text.replace("\\\n", " ") for block in blocks(ROOT / name) if block.language in {"sh", ""}]
+    lines = [line for block in untested for line in _COMMAND.findall(block)]
+    for code in re.findall(r"`([^`\n]+)`", _FENCE.sub("", text)):
+        short = code.split(" ")[0] in cli.COMMANDS and " --" in code
+        lines += [code] if short else _COMMAND.findall(code)
+    assert {line: wrong for line in lines if (wrong := wrong_words(line))} == {}
+
+
+#: A command line of the program; the group is the text after its name.
+_COMMAND: Final = re.compile(
+    r"(?:^|[|;&] |\bsudo |\b[A-Z_]+=\S+ )(?:\.venv/bin/)?resource-api ([a-z][^\n]*)", re.MULTILINE
+)
+
+
+def wrong_words(line: str) -> list[str]:
+    """Return the options of a command line that its command lacks, or the command if there is none."""
+    known = dict(commands())
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    words = list(takewhile(lambda word: word != "--" and not set(word) <= set("|<>&;"), lexer))
+    names = [name for name in known if f"{' '.join(words)} ".startswith(f"{name} ")]
+    names = names or [name for name in known if name.split(" ")[0] == words[0]]
+    options = {
+        spelt
+        for name in names
+        for param in known[name].params
+        if isinstance(param, click.Option)
+        for spelt in param.opts
+    }
+    given = [word.partition("=")[0] for word in words if word.startswith("-")]
+    return [word for word in given if word not in options | {"-h", "--help", "--version"}] if names else words[:1]
+
+
 # Completeness: everything is documented, and nothing else.
 
 
@@ -566,7 +610,7 @@ def test_every_bundled_type_is_in_the_table_of_types() -> None:
         assert facts.items() <= cells.items(), f"outdated; run python -m tests.type_table {name}"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ALL_NAMES)
 def test_every_link_has_a_target(name: str) -> None:
     """The page exists, and the heading too if the link names one."""
     page = ROOT / name

@@ -15,6 +15,7 @@ from resource_api.model.entry import NO_META, Entry
 from resource_api.model.record import NO_LIFECYCLE, OrphanKind, Record
 from resource_api.model.step import SAME, Decision
 from resource_api.model.values.start_up import NamedTuple
+from resource_api.model.values.text import quote_command, shell_word
 from resource_api.model.values.values import parse_place, with_present
 from resource_api.plan.diff import (
     ComparisonError,
@@ -111,10 +112,11 @@ def _decide_orphan(entry: Entry, is_: Resource | None, inputs: DecisionInputs) -
 
 def _in_doubt_error(entry: Entry) -> str:
     """Return the error for a resource that may exist under an id that no record has."""
+    reference = shell_word(entry.reference)
     return (
         "an interrupted run may have created it, and it cannot be found by its name:"
-        f" 'resource-api import MANIFEST {entry.reference} ID' takes it over;"
-        f" if it was not created, 'resource-api state rm {entry.reference}'"
+        f" {quote_command(f'resource-api import MANIFEST {reference} ID')} takes it over;"
+        f" if it was not created, {quote_command(f'resource-api state rm {reference}')}"
     )
 
 

@@ -22,6 +22,7 @@ from resource_api.model.values.errors import DefinitionError, ManifestError, Pro
 from resource_api.model.values.expression import EvaluationError, ExpressionPath
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.start_up import NamedTuple
+from resource_api.model.values.text import shell_word
 from resource_api.model.values.values import UNKNOWN, is_unknown
 from resource_api.plan import operation_order as ordering
 from resource_api.plan import targets, unknowns
@@ -338,7 +339,8 @@ class _Planner:
         except DefinitionError as error:
             missing = error
         if missing:
-            reason = f"cannot be deleted: {missing}; bring its type back, or forget it: state rm {entry.reference}"
+            remedy = f"bring its type back, or forget it: state rm {shell_word(entry.reference)}"
+            reason = f"cannot be deleted: {missing}; {remedy}"
             return self._make(entry, None, entry.should, Decision(Action.DELETE, error=reason), noop)
         return None
 

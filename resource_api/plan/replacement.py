@@ -18,7 +18,7 @@ from resource_api.model.step import Decision, Replacement, ReplacementReason, St
 from resource_api.model.values import reference
 from resource_api.model.values.reference import Reference, split_instance
 from resource_api.model.values.start_up import NamedTuple
-from resource_api.model.values.text import show_attribute
+from resource_api.model.values.text import shell_word, show_attribute
 from resource_api.model.values.values import UNKNOWN, at_place, attribute_of, is_unknown, parse_place, same_value
 from resource_api.plan import unknowns
 from resource_api.plan.diff import compare, predict
@@ -442,7 +442,7 @@ def replacement_refusal(entry: Entry, record: Record | None) -> str:
 def untaint_hint(entry: Entry, record: Record | None) -> str:
     """Return how to keep a tainted resource, to be added to a refusal; empty where it is not tainted."""
     tainted = record is not None and record.status == "tainted"
-    return f", or keep it as it is: state untaint {entry.reference}" if tainted else ""
+    return f", or keep it as it is: state untaint {shell_word(entry.reference)}" if tainted else ""
 
 
 def fail_with_lost_providers(

@@ -18,6 +18,7 @@ from resource_api.model.declaration import ConfiguredProvider, Manifest
 from resource_api.model.values.document import MAX_BYTES, Document
 from resource_api.model.values.errors import ManifestError, Problem, UsageError
 from resource_api.model.values.masking import Mask
+from resource_api.model.values.text import shell_word
 from resource_api.model.values.values import is_secret
 from resource_api.system.filesystem import asset_contents
 from resource_api.system.filesystem.directories import everybody_can_read
@@ -254,7 +255,7 @@ class ManifestCompiler:
         secrets = Mask()
         secrets.add([catalog.scope.inputs, *(instance.config for instance in catalog.instances.values())])
         warnings = [
-            Problem(None, _READABLE.format(kind, file), "warning", file=file, code="readable_secret")
+            Problem(None, _READABLE.format(kind, shell_word(file)), "warning", file=file, code="readable_secret")
             for file, kind in kinds.items()
             if secrets and _holds_secret(file, secrets)
         ]

@@ -19,6 +19,7 @@ from packaging.version import InvalidVersion, Version
 
 from resource_api.model.values.assets import Limits
 from resource_api.model.values.errors import ResourceError
+from resource_api.model.values.text import shell_word
 from resource_api.system.filesystem import archive_members, private_files
 from resource_api.system.filesystem.directories import make_directory
 
@@ -173,7 +174,7 @@ def unpacked(package: Package, open_trusted: Callable[[str], int], cache: str) -
         directory = os.path.join(cache, hashlib.sha256(repr(identity).encode()).hexdigest())
         make_directory(cache)
         if not private_files.is_private_directory(cache):
-            msg = f"{cache} is not a directory that only you can change; run: chmod 700 {cache}"
+            msg = f"{cache} is not a directory that only you can change; run: chmod 700 {shell_word(cache)}"
             raise ResourceError(msg)
         if os.path.isdir(directory):
             return directory

@@ -11,6 +11,7 @@ import json
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
+from resource_api.model.values.text import shell_word
 from resource_api.system.filesystem import private_files
 from resource_api.system.filesystem.directories import make_directory
 
@@ -56,6 +57,7 @@ class TypeNamesFile:
             return
         make_directory(self._directory)
         if not private_files.is_private_directory(self._directory):
-            msg = f"{self._directory} is not a directory that only you can change; run: chmod 700 {self._directory}"
+            remedy = f"chmod 700 {shell_word(self._directory)}"
+            msg = f"{self._directory} is not a directory that only you can change; run: {remedy}"
             raise PermissionError(msg)
         private_files.replace(self._path, json.dumps(names._asdict()).encode())

@@ -501,6 +501,6 @@ def test_a_record_of_a_missing_type_fails_to_be_destroyed(bench: Bench) -> None:
     assert acted(report) == {"Thing[a]": ("delete", "failed"), "Engine[e]": ("delete", "success")}
     (failed,) = [step for step in report.steps if step.status == "failed"]
     assert "unknown type 'Thing'" in failed.error
-    assert "state rm Thing[a]" in failed.error
+    assert "state rm 'Thing[a]'" in failed.error
     assert bench.names() == ["a"]
     assert [key[1] for key in bench.state.records] == ["a"]

@@ -243,7 +243,7 @@ def test_what_a_provider_calls_tainted_is_replaced_by_the_next_run() -> None:
     for lifecycle, word in (({"replace": "never"}, "lifecycle.replace is never"), ({"protect": True}, "is protected")):
         (step,) = cloud.runtime.plan({"resources": {"Bucket[a]": {"size": 1, "lifecycle": lifecycle}}}).steps
         assert word in step.error
-        assert step.error.endswith("state untaint Bucket[a]")
+        assert step.error.endswith("state untaint 'Bucket[a]'")
     assert acted(cloud.apply({"Bucket[a]": {"size": 1}})) == {"Bucket[a]": ("replace", "success")}
     assert cloud.calls == [("delete", "a"), ("create", "a")]
 

@@ -86,8 +86,8 @@ def test_after_a_kill_in_a_creation_nothing_is_created_again(api: Bench) -> None
     """Plan, apply and destroy fail and name both ways out, until one is taken."""
     kill_while_creating(api)
     message = (
-        "Probe[a]: an interrupted run may have created it, and it cannot be found by its name: 'resource-api import"
-        " MANIFEST Probe[a] ID' takes it over; if it was not created, 'resource-api state rm Probe[a]'"
+        'Probe[a]: an interrupted run may have created it, and it cannot be found by its name: "resource-api import'
+        " MANIFEST 'Probe[a]' ID\" takes it over; if it was not created, \"resource-api state rm 'Probe[a]'\""
     )
     for command in (("plan",), ("apply",), ("apply",), ("destroy", "--yes")):
         outcome = api.run(*command, "site.yaml")

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _UNSAFE: Final = regex(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ud800-\udfff\ufeff]"
 )
+#: A word that no shell interprets (shlex.quote(), whose module would be loaded by each run).
+_PLAIN_WORD: Final = regex("[A-Za-z0-9_@%+=:,./-]+")
 #: The end of a message about a number where text is required.
 QUOTES: Final = "; write it in quotes"
 _SHORT: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -65,6 +67,12 @@ def show(value: object) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{show(k)}: {show(v)}" for k, v in value.items()) + "}"
     return escape(str(value))
+
+
+def shell_word(value: object) -> str:
+    """Return a value as one word of a command line that users copy: in quotes unless a shell takes it as it is."""
+    text = str(value)
+    return text if _PLAIN_WORD.fullmatch(text) else "'" + text.replace("'", "'\"'\"'") + "'"
 
 
 def quote_command(text: str) -> str:

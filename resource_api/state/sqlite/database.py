@@ -13,6 +13,7 @@ from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values.errors import StateDamaged, StateError
+from resource_api.model.values.text import shell_word
 from resource_api.state.stack_rows import are_intact
 from resource_api.system.filesystem import private_files
 from resource_api.system.filesystem.code_trust import CodeTrust
@@ -241,13 +242,14 @@ def check_permissions(path: str) -> None:
         if location == path and not stat.S_ISREG(status.st_mode):
             msg = f"{location}: is not a regular file; state cannot be stored there; {_ELSEWHERE}"
         elif location != path and status.st_mode & stat.S_ISVTX and status.st_mode & OTHERS_WRITE:
-            suggestion = f"{location.rstrip('/')}/resource-api/{os.path.basename(path)}"
-            msg = f"{location}: others can write to it; name a directory of your own in it: --state sqlite:{suggestion}"
+            suggestion = shell_word(f"sqlite:{location.rstrip('/')}/resource-api/{os.path.basename(path)}")
+            msg = f"{location}: others can write to it; name a directory of your own in it: --state {suggestion}"
         elif status.st_uid != os.geteuid():
             owner = f"another user (uid {status.st_uid})"
             msg = f"{location}: belongs to {owner}; state cannot be stored there; {_ELSEWHERE}"
         elif status.st_mode & OTHERS_WRITE:
-            msg = f"{location}: others can write to it; state is not stored there until you run: chmod go-w {location}"
+            remedy = f"chmod go-w {shell_word(location)}"
+            msg = f"{location}: others can write to it; state is not stored there until you run: {remedy}"
         else:
             continue
         raise StateError(msg)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.errors import UntrustedCode
 from resource_api.model.values.start_up import NamedTuple
+from resource_api.model.values.text import shell_word
 from resource_api.system.filesystem.directories import MAX_LINKS, ROOT
 
 if TYPE_CHECKING:
@@ -198,21 +199,21 @@ class CodeTrust:
             return reason
         mode, description = status.st_mode, _describe(path, status)
         if mode & stat.S_IWOTH:
-            todo = _MOVE if mode & stat.S_ISVTX else f"run: chmod o-w {path}"
+            todo = _MOVE if mode & stat.S_ISVTX else f"run: chmod o-w {shell_word(path)}"
             return f"{description}, so everybody can write to it; {todo}"
         if mode & stat.S_IWGRP:
             if not self._is_private_group(status.st_gid):
-                todo = _MOVE if mode & stat.S_ISVTX else f"run: chmod g-w {path}"
+                todo = _MOVE if mode & stat.S_ISVTX else f"run: chmod g-w {shell_word(path)}"
                 return f"{description}, so the group {_group_name(status.st_gid)} can write to it; {todo}"
             if _has_acl(path):
-                return f"{description} and an ACL that may let others write to it; run: setfacl -b {path}"
+                return f"{description} and an ACL that may let others write to it; run: setfacl -b {shell_word(path)}"
         return ""
 
     def _check_owner(self, path: str, status: os.stat_result) -> str:
         """Return "" if a file, directory or link belongs to a trusted user, otherwise the reason."""
         if status.st_uid in self._users:
             return ""
-        todo = _MOVE if stat.S_ISDIR(status.st_mode) else f"look at it and run: chown -h root {path}"
+        todo = _MOVE if stat.S_ISDIR(status.st_mode) else f"look at it and run: chown -h root {shell_word(path)}"
         return f"{_describe(path, status)}; {_user_name(status.st_uid)} is neither root nor you; {todo}"
 
     def _is_private_group(self, gid: int) -> bool:

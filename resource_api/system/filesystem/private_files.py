@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Final
 
 from resource_api.model.values.errors import UsageError
+from resource_api.model.values.text import shell_word
 from resource_api.system.filesystem import files
 from resource_api.system.filesystem.directories import Directories, opened
 
@@ -100,5 +101,5 @@ def _permission_error(status: os.stat_result, path: str) -> str:
     if status.st_uid not in {0, os.geteuid()}:
         return f"{path}: belongs to another user (uid {status.st_uid}); a key must belong to root or to the caller"
     if status.st_mode & _OTHERS:
-        return f"{path}: others can use this key; run: chmod go= {path}"
+        return f"{path}: others can use this key; run: chmod go= {shell_word(path)}"
     return ""
