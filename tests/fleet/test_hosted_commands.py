@@ -46,6 +46,10 @@ hosts:
 """
 
 
+#: The line of a run that takes longer than half a minute, as each does on a slow machine.
+PROGRESS: Final = re.compile(r"^Notice: [0-9,]+/[0-9,]+ done, .*\n", re.MULTILINE)
+
+
 class Fleet:
     """A directory with a manifest and an inventory, and the command with hosts that are processes."""
 
@@ -83,7 +87,7 @@ class Fleet:
         )
         assert "Traceback" not in process.stderr, process.stderr
         json_schemas.check(words, process.stdout, process.returncode)
-        return Outcome(process.returncode, process.stdout, process.stderr)
+        return Outcome(process.returncode, process.stdout, PROGRESS.sub("", process.stderr))
 
     def content(self, host: str) -> str:
         """Return what a host's file holds; empty: there is none."""
