@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.model.values.errors import StateLocked, StateLost
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.state.lock import boot_id, start_time
-from resource_api.state.postgresql.tables import SCHEMA
+from resource_api.state.postgresql.database import SCHEMA
 from resource_api.system.filesystem.permissions import user_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from resource_api.state.postgresql.connection import Connection
+    from resource_api.state.postgresql.database import Connection
     from resource_api.state.store import StackName
 
 #: Seconds for which a lease is valid unless it is renewed.

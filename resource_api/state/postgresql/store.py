@@ -1,7 +1,7 @@
 """The store of a team: one PostgreSQL database for many machines and users, one run at a time for each stack.
 
 The session of a run holds the leases of its stacks (``lease``), which a thread renews, keeps the stacks in memory, and
-writes each commit by one statement (``tables``). What only reads takes a snapshot, and needs no right to write. The
+writes each commit by one statement (``database``). What only reads takes a snapshot, and needs no right to write. The
 format of rows is in ``stack_rows``.
 """
 
@@ -18,11 +18,17 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from resource_api.model import codec
 from resource_api.model.values.errors import StateDamaged, StateError, StateLocked
 from resource_api.state import stack_rows
+from resource_api.state.postgresql import database as databases
 from resource_api.state.postgresql import lease as leases
-from resource_api.state.postgresql import tables
-from resource_api.state.postgresql.connection import ServerConnection, snapshot
+from resource_api.state.postgresql.database import (
+    SCHEMA,
+    CollectedRows,
+    FetchedRows,
+    ServerConnection,
+    damage,
+    snapshot,
+)
 from resource_api.state.postgresql.lease import Lease, LeaseHolder
-from resource_api.state.postgresql.tables import SCHEMA, CollectedRows, FetchedRows, damage
 from resource_api.state.row_store import RowStore
 from resource_api.state.stack_rows import StackRows, describe_stacks
 from resource_api.state.store import StackName, not_recorded
@@ -32,7 +38,7 @@ if TYPE_CHECKING:
 
     from resource_api.model.record import RecordKey, StackState
     from resource_api.state.encryption.keys import Key
-    from resource_api.state.postgresql.connection import Connection
+    from resource_api.state.postgresql.database import Connection
     from resource_api.state.stack_rows import FindDataKey
 
     #: A statement and its values.
@@ -124,8 +130,8 @@ class LeasedSession:
 
     def _take(self, connection: Connection, name: StackName) -> Lease | StateLocked:
         """Take the lease of a stack, for which the tables are created if needed."""
-        if not self._server.has_tables(tables.exists):
-            tables.create(connection, self._server.url)
+        if not self._server.has_tables():
+            databases.create_tables(connection, self._server.url)
         return leases.take(connection, name, self._holder, self._seconds)
 
     def _lease(self, name: StackName) -> Lease:
@@ -156,7 +162,7 @@ class LeasedSession:
         moves = [
             (_REMOVE_FREE, (free.number,)),
             (_RENAME, (*new, lease.number)),
-            (tables.RENAME_RUNS, (*new, *name)),
+            (databases.RENAME_RUNS, (*new, *name)),
         ]
         self._write_rows(name, stack.state, rows, moves)
         self._leases[new] = self._leases.pop(name)
@@ -168,7 +174,7 @@ class LeasedSession:
         limits = stack_rows.limits(self._lease(name).number)
         deletions = [(_DELETE.format(table), limits) for table in stack_rows.TABLES]
         values = {"body": None, "checksum": None, "lineage": "", "serial": 0}
-        self.write(name, "", values, header=_HEADER, preceding=[*deletions, (tables.REMOVE_RUNS, name)])
+        self.write(name, "", values, header=_HEADER, preceding=[*deletions, (databases.REMOVE_RUNS, name)])
 
     def _write_rows(
         self, name: StackName, state: StackState, rows: CollectedRows, moves: Sequence[_Statement] = ()
@@ -286,7 +292,7 @@ class PostgresqlStore(RowStore[LeasedSession]):
 
     def history(self, name: StackName | None = None) -> Sequence[Mapping[str, Any]]:
         """Return the last finished runs of a stack, or of all, in the order in which they ended."""
-        return self._read(lambda connection: tables.history(connection, name), [])
+        return self._read(lambda connection: databases.history(connection, name), [])
 
     def holder(self, name: StackName | None = None) -> str:
         """Return another process that holds the lock of a stack, or of any, or an empty text."""
@@ -296,12 +302,12 @@ class PostgresqlStore(RowStore[LeasedSession]):
     def load_run(self, run: str) -> bytes | None:
         """Return the document of a run, or None."""
         with _as_system_error():
-            return self._read(lambda connection: tables.report(connection, run), None)
+            return self._read(lambda connection: databases.report(connection, run), None)
 
     def saved_runs(self) -> Sequence[str]:
         """Return the ids of the runs with a document, the oldest first."""
         with _as_system_error():
-            return self._read(tables.reported, [])
+            return self._read(databases.reported, [])
 
     def load_conclusion(self, label: str) -> None:
         """Return None: the cache of unchanged runs is for state on this machine."""
@@ -313,7 +319,7 @@ class PostgresqlStore(RowStore[LeasedSession]):
             """Return the lines about all stacks of one snapshot."""
             with snapshot(connection):
                 rows = FetchedRows.of_all(connection, self._server.url)
-                tables.history(connection, None)  # only to see that its rows can be read
+                databases.history(connection, None)  # only to see that its rows can be read
                 holders = leases.foreign_holders(connection)
             states = stack_rows.verify(rows, self._data_keys.for_check)
             return list(describe_stacks(self._server.url, states, lambda name: holders.get(name, "")))
@@ -329,7 +335,7 @@ class PostgresqlStore(RowStore[LeasedSession]):
 
         def work(connection: Connection) -> T:
             """Return the result of ``read``, or ``nothing``, from one connection."""
-            return read(connection) if self._server.has_tables(tables.exists) else nothing
+            return read(connection) if self._server.has_tables() else nothing
 
         with self._guard, self._damage_as_error():
             return self._server.run(work)
@@ -386,15 +392,15 @@ class PostgresqlStore(RowStore[LeasedSession]):
         """Record a finished run."""
         codec.check_encodable(run)
         with self._writing() as session:
-            session.write(name, tables.ADD_RUN, {"run": run.get("run"), "entry": tables.to_json(run)})
+            session.write(name, databases.ADD_RUN, {"run": run.get("run"), "entry": databases.to_json(run)})
             session.finished[str(run.get("run"))] = name
 
     def save_run(self, run: str, content: bytes) -> None:
         """Save the document of a run beside its entry in the history; of a run without one here it is not kept."""
         with _as_system_error(), self._writing() as session:
-            if run in session.finished and len(content) <= tables.LARGEST_REPORT:
-                report = tables.to_json(json.loads(content))
-                session.write(session.finished[run], tables.SAVE_REPORT, {"run": run, "report": report})
+            if run in session.finished and len(content) <= databases.LARGEST_REPORT:
+                report = databases.to_json(json.loads(content))
+                session.write(session.finished[run], databases.SAVE_REPORT, {"run": run, "report": report})
 
     def save_conclusion(self, label: str, name: StackName, content: object, keys: Sequence[RecordKey]) -> None:
         """Save nothing."""

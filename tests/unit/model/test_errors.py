@@ -15,7 +15,7 @@ from resource_api.model.values import errors
 from resource_api.plugins.worker import process
 from resource_api.rehearse import result
 from resource_api.runtime import purging
-from resource_api.state.postgresql import connection
+from resource_api.state.postgresql import database as postgresql_database
 from resource_api.state.sqlite import database
 from resource_api.system.overlay import isolated_run, written_files
 
@@ -31,7 +31,7 @@ MODULES: Final = (
     process,
     result,
     purging,
-    connection,
+    postgresql_database,
     database,
     isolated_run,
     written_files,
