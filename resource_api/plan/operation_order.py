@@ -1,14 +1,20 @@
-"""Order the operations of a plan, and find the operations that each must wait for.
+"""Order the operations of a plan, find those that each must wait for, and cut them into segments, each for one ``set``.
 
 Without removals this is the order of the catalog. A replacement is two operations. Removals run in reverse recorded
-dependencies, dependents first, and after everything else if possible. Pure.
+dependencies, dependents first, and after everything else if possible.
+
+In order, a segment is a series of consecutive operations of one type; with ``--parallel``, where relationships alone
+order, it has all operations of a type that wait for nothing else. An imperative resource and one with a timeout have a
+segment of their own; a segment is also split where an operation needs a value that another one yields, and where it
+needs a failure. Pure.
 """
 
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import groupby
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.catalog import graph
 from resource_api.catalog.graph import Edge, reverse
@@ -353,3 +359,97 @@ def blocked(
             spread(in_stage)
     steps = ((operations[number].step, cause) for number, cause in causes.items())
     return {step.entry.index: cause for step, cause in steps if not step.decision.error}
+
+
+def segments(
+    operations: Sequence[Operation], waits: Mapping[int, Sequence[int]], begins: Sequence[int]
+) -> Iterator[list[Operation]]:
+    """Yield the segments of a plan in its order: consecutive operations of one type that can share a call."""
+    for _, same_type in groupby(operations, key=lambda operation: operation.definition.instance):
+        candidates = list(same_type)
+        if all(map(_is_plain, candidates)):
+            yield candidates
+            continue
+        segment = SegmentBuilder(operations, waits, begins)
+        for operation in candidates:
+            if not segment.accepts(operation):
+                yield segment.operations
+                segment = SegmentBuilder(operations, waits, begins)
+            segment.add(operation)
+        yield segment.operations
+
+
+class SegmentBuilder:
+    """Builds a segment, operation by operation."""
+
+    def __init__(
+        self, operations: Sequence[Operation], waits: Mapping[int, Sequence[int]], begins: Sequence[int]
+    ) -> None:
+        """Begin empty. Of a plan's ``operations``, those from a number in ``begins`` on share no call with earlier ones.
+
+        ``waits``: the number of an operation → the operations that must have succeeded before it.
+        """
+        self.operations: list[Operation] = []
+        #: Whether the segment accepts no operation, because its only one has a call of its own.
+        self.closed = False
+        self._planned = operations
+        self._waits = waits
+        self._begins = begins
+        self._numbers: set[int] = set()
+        self._names: set[object] = set()
+
+    def accepts(self, operation: Operation) -> bool:
+        """Return whether an operation can share a call with those of the segment."""
+        if not self.operations:
+            return True
+        if self.closed or _needs_own_call(operation):
+            return False
+        step, operations = operation.step, self._planned
+        if step.entry.meta.on_failure != self.operations[0].step.entry.meta.on_failure:
+            return False
+        first, last = self.operations[0].number, operation.number
+        if _name(operation) in self._names or any(first < number <= last for number in self._begins):
+            return False
+        # A resource that goes with another one is read when that has gone.
+        forgets = step.decision.action is Action.FORGET or (
+            operation.removal and step.entry.meta.lifecycle.deleted_with
+        )
+        conditional = step.decision.conditional
+        if not (forgets or conditional or step.unknown or step.entry.pending or step.refreshed_by):
+            return True
+        waits_for = self._numbers.intersection(self._waits.get(operation.number, ()))
+        if waits_for and (step.unknown or forgets or conditional):
+            return False
+        # A predicted value is used only when it became true.
+        if step.entry.pending and any(operations[number].step.decision.predicted for number in waits_for):
+            return False
+        # A refreshed resource notifies its listeners: they are refreshed by a later call.
+        return not (step.refreshed_by and any(operations[number].step.refreshed_by for number in waits_for))
+
+    def add(self, operation: Operation) -> None:
+        """Add an operation that is accepted."""
+        self.closed = _needs_own_call(operation)
+        self.operations.append(operation)
+        self._numbers.add(operation.number)
+        self._names.add(_name(operation))
+
+
+def _name(operation: Operation) -> Any:
+    """Return the name of the resource that an operation changes: of a replacement's removal, the former one."""
+    step = operation.step
+    return step.old_name if operation.removal else step.entry.name
+
+
+def _is_plain(operation: Operation) -> bool:
+    """Return whether an operation can share a call with any other plain one of its type; most can."""
+    step = operation.step
+    special = operation.removal or step.unknown or step.refreshed_by or step.entry.pending or step.decision.conditional
+    return not (
+        special or step.entry.meta.on_failure or step.decision.action is Action.FORGET or _needs_own_call(operation)
+    )
+
+
+def _needs_own_call(operation: Operation) -> bool:
+    """Return whether no other operation may share its call: imperative types take one, a time limit is for one."""
+    entry = operation.step.entry
+    return "imperative" in entry.definition.features or entry.has_timeout

@@ -141,6 +141,11 @@ class ExecutionPlan(NamedTuple):
         """The number of the first operation of each late stage: it begins only when all before it have ended."""
         return ordering.stage_begins(self.operations, self.late)
 
+    @property
+    def segments(self) -> Iterator[list[Operation]]:
+        """The operations in their order, in segments that can share a call."""
+        return ordering.segments(self.operations, self.waits, self.stage_begins)
+
     def with_steps(self, steps: Mapping[int, Step]) -> ExecutionPlan:
         """Return this plan with other steps, by the index of their entry, in place of those that it has."""
         return self._replace(

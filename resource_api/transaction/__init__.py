@@ -1,4 +1,4 @@
-"""Carries out a plan: ``transaction`` is the run, ``segments`` cuts it into calls, ``execution`` carries them out.
+"""Carries out a plan: ``transaction`` is the run, ``execution`` carries out its segments.
 
 Beside them stand parallel calls, re-evaluation before a call, verification after it, and its results, events and
 records. ``plan`` decides the actions; nothing here reads a manifest or renders output.

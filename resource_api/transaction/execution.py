@@ -1,8 +1,8 @@
 """Carries out the operations of a plan that has something to do, segment by segment.
 
 Segments run one after another in the order of the plan, or in parallel (``parallel``) as far as relationships allow.
-One has intents, one ``set``, a verifying ``get``, one commit, then refreshes. ``segments`` decides which operations
-share a segment, ``reevaluate`` the action of each, and ``retry`` repeats calls.
+One has intents, one ``set``, a verifying ``get``, one commit, then refreshes. ``plan.operation_order`` decides which
+operations share a segment, ``reevaluate`` the action of each, and ``retry`` repeats calls.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from resource_api.transaction.provider_call import CallStopped, Prerequisites, P
 from resource_api.transaction.reevaluate import Reevaluation
 from resource_api.transaction.results import HALTED, IN_DOUBT, INTERRUPTED, end_fields
 from resource_api.transaction.retry import Retry, set_error
-from resource_api.transaction.segments import in_order
 from resource_api.transaction.transaction_context import Refreshes, StepPositions, TransactionContext
 from resource_api.transaction.verify import Verification, describe_tolerated, not_converged
 
@@ -73,7 +72,7 @@ class Execution:
         if self._plan.options.parallel > 1:
             parallel.ParallelRun(self._transaction, begin=self._begin, carry_out=self._carry_out).run()
         else:
-            for operations in in_order(self._plan):
+            for operations in self._plan.segments:
                 self._carry_out(self._begin(operations))
 
     def _begin(self, operations: Sequence[Operation]) -> list[OperationRun]:

@@ -1,6 +1,6 @@
 """Carries out a plan in parallel (``--parallel``): segments in threads, each as soon as its prerequisites have ended.
 
-``segments`` decides which operations share a call.
+``plan.operation_order`` decides which operations share a segment, which is split into up to ``--parallel`` calls.
 """
 
 from __future__ import annotations
@@ -12,15 +12,14 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from resource_api.catalog.graph import reverse
-from resource_api.plan.operation_order import handled_operations
+from resource_api.plan.operation_order import SegmentBuilder, handled_operations
 from resource_api.system import process_guard
 from resource_api.system.thread_pool import Abandoned, ThreadPool
 from resource_api.transaction.operation_run import OperationRun
 from resource_api.transaction.results import IN_DOUBT, INTERRUPTED
-from resource_api.transaction.segments import SegmentBuilder, split_calls
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.model.step import Operation
     from resource_api.plan.planner import ExecutionPlan
@@ -214,7 +213,8 @@ class Schedule:
 
     def _segment(self, instance: str) -> list[Operation]:
         """Take from ``_ready`` the operations of an instance that share a call, and those that wait only for them."""
-        segment, waiting, later = SegmentBuilder(self._plan, self._begins), self._ready.pop(instance), []
+        segment = SegmentBuilder(self._plan.operations, self._plan.waits, self._begins)
+        waiting, later = self._ready.pop(instance), []
         waits_inside: dict[int, int] = {}
         while waiting and not segment.closed:
             number = heappop(waiting)
@@ -235,6 +235,46 @@ class Schedule:
             heapify(ready)
             self._ready[instance] = ready
         return segment.operations
+
+
+def split_calls(
+    runs: Sequence[OperationRun], waits: Mapping[int, Sequence[int]], count: int
+) -> list[list[OperationRun]]:
+    """Split operations into up to ``count`` calls of about equal size; those that wait for each other stay together."""
+    # Each set of them, the largest first, goes to the call that is the smallest so far.
+    chains = _chains(runs, waits)
+    calls: list[list[OperationRun]] = [[] for _ in range(min(count, len(chains)))]
+    sizes = [(0, index) for index in range(len(calls))]
+    for chain in chains:
+        size, index = heappop(sizes)
+        calls[index] += chain
+        heappush(sizes, (size + len(chain), index))
+    for call in calls:
+        call.sort(key=lambda run: run.number)
+    return calls
+
+
+def _chains(runs: Sequence[OperationRun], waits: Mapping[int, Sequence[int]]) -> list[list[OperationRun]]:
+    """Return the disjoint sets of operations that wait for each other, each in its order, the largest first."""
+    # A union-find structure: every number of a set leads over ``parents`` to the same root.
+    parents: dict[int, int] = {}
+
+    def root(number: int) -> int:
+        """Return the root of a number's set, and shorten the way to it."""
+        while parents[number] != number:
+            parents[number] = parents[parents[number]]
+            number = parents[number]
+        return number
+
+    for run in runs:
+        parents[run.number] = run.number
+        for prerequisite in waits.get(run.number, ()):
+            if prerequisite in parents:
+                parents[root(prerequisite)] = root(run.number)
+    chains: dict[int, list[OperationRun]] = {}
+    for run in runs:
+        chains.setdefault(root(run.number), []).append(run)
+    return sorted(chains.values(), key=len, reverse=True)
 
 
 def unrelated_neighbours(plan: ExecutionPlan) -> Iterator[tuple[Operation, Operation]]:

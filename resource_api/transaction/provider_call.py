@@ -198,7 +198,7 @@ def _call_within(deadline: float, timeout: float, provider: object, call: Callab
 def _deadline(runs: Sequence[OperationRun]) -> float | None:
     """Return the end of the time limit of a call, in seconds of ``time.monotonic``, or None.
 
-    A resource with a timeout has a call of its own (``segments``). The call's programs and workers obey the deadline.
+    A resource with a timeout has a call of its own. The call's programs and workers obey the deadline.
     """
     timeout = runs[0].timeout if len(runs) == 1 else None
     return None if timeout is None else time.monotonic() + timeout

@@ -21,7 +21,6 @@ from resource_api.provider.context import Context
 from resource_api.provider.outcomes import Subject
 from resource_api.system import process_guard
 from resource_api.transaction.operation_run import OperationRun
-from resource_api.transaction.segments import in_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -157,7 +156,7 @@ def with_side_effects(plan: ExecutionPlan, providers: ProviderPool) -> tuple[Exe
     # The resources that the segments before delete themselves: their removal is no side effect of a later one.
     gone: set[RecordKey] = set()
     refusals: list[Refusal] = []
-    for operations in in_order(plan):
+    for operations in plan.segments:
         acting = [op for op in operations if _acts(plan, op) and op.step.entry.index not in blocked]
         effective = [run for run in map(OperationRun, acting) if run.asks_side_effects]
         runs = [run for run in effective if not _has_late_values(run.step)]

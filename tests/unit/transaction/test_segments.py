@@ -1,4 +1,4 @@
-"""Which operations share a call."""
+"""Which operations share a segment."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from resource_api.transaction.operation_run import OperationRun
-from resource_api.transaction.segments import in_order, split_calls
 from tests.unit.transaction.plans import plan
 
 if TYPE_CHECKING:
@@ -30,15 +28,5 @@ def test_a_segment_is_a_run_of_consecutive_operations_of_one_type(
     resources: Mapping[str, Any], segments: list[str]
 ) -> None:
     """A relationship does not split it; a timeout, an imperative type, and a value that its own call would yield do."""
-    texts = ["".join(str(operation.step.reference)[-2] for operation in item) for item in in_order(plan(resources))]
+    texts = ["".join(str(operation.step.reference)[-2] for operation in item) for item in plan(resources).segments]
     assert texts == segments
-
-
-def test_calls_are_of_about_the_same_size_and_keep_chains_together() -> None:
-    """What waits for another is in its call, after it."""
-    created = plan({"Part[a]": {}, "Part[b]": {"require": "Part[a]"}, "Part[c]": {}, "Part[d]": {}})
-    calls = split_calls([OperationRun(operation) for operation in created.operations], created.waits, 2)
-    assert [[str(run.step.reference) for run in call] for call in calls] == [
-        ["Part[a]", "Part[b]"],
-        ["Part[c]", "Part[d]"],
-    ]

@@ -1,10 +1,11 @@
-"""Which operations may begin side by side."""
+"""Which operations may begin side by side, and which share a call."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from resource_api.transaction.parallel import Schedule, unrelated_neighbours
+from resource_api.transaction.operation_run import OperationRun
+from resource_api.transaction.parallel import Schedule, split_calls, unrelated_neighbours
 from tests.unit.transaction.plans import plan
 
 if TYPE_CHECKING:
@@ -37,3 +38,13 @@ def test_neighbours_of_different_types_without_a_relationship_are_unrelated() ->
     """They are in order only because the manifest is."""
     created = plan({"Part[a]": {}, "Tool[b]": {}, "Part[c]": {"require": "Tool[b]"}})
     assert [_names(pair) for pair in unrelated_neighbours(created)] == [["Part[a]", "Tool[b]"]]
+
+
+def test_calls_are_of_about_the_same_size_and_keep_chains_together() -> None:
+    """What waits for another is in its call, after it."""
+    created = plan({"Part[a]": {}, "Part[b]": {"require": "Part[a]"}, "Part[c]": {}, "Part[d]": {}})
+    calls = split_calls([OperationRun(operation) for operation in created.operations], created.waits, 2)
+    assert [[str(run.step.reference) for run in call] for call in calls] == [
+        ["Part[a]", "Part[b]"],
+        ["Part[c]", "Part[d]"],
+    ]
