@@ -385,7 +385,7 @@ class SegmentBuilder:
     def __init__(
         self, operations: Sequence[Operation], waits: Mapping[int, Sequence[int]], begins: Sequence[int]
     ) -> None:
-        """Begin empty. Of a plan's ``operations``, those from a number in ``begins`` on share no call with earlier ones.
+        """Begin empty. Of a plan's ``operations``, those from numbers in ``begins`` on share no call with earlier.
 
         ``waits``: the number of an operation → the operations that must have succeeded before it.
         """
