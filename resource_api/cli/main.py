@@ -209,12 +209,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def _report_usage(error: click.ClickException, arguments: Sequence[str]) -> int:
     """Report that a command line cannot be parsed, before there is a session; return the exit code."""
-    from resource_api.cli import usage_advice
+    from resource_api.cli.help import with_advice, write_json
 
-    error = usage_advice.with_advice(error, arguments)
+    error = with_advice(error, arguments)
     error.show()
     try:
-        usage_advice.write_json(error, arguments, 64)
+        write_json(error, arguments, 64)
     except OSError as unwritten:
         _report_unwritten(unwritten)
     return 64

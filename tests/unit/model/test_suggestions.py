@@ -6,7 +6,7 @@ import click
 import pytest
 
 from resource_api import Registry
-from resource_api.cli import usage_advice
+from resource_api.cli.help import NEVER_SUGGESTED
 from resource_api.cli.main import COMMANDS, cli
 from resource_api.manifest import metaparameters, sections
 from resource_api.model.attribute import METAPARAMETERS
@@ -111,6 +111,6 @@ def test_each_word_of_another_tool_leads_to_something_that_exists(path: str) -> 
 
 def test_no_dangerous_option_is_in_the_table() -> None:
     """What deletes, replaces or shows a secret is never suggested."""
-    assert not {intended for term in TERMS for intended, _ in TERMS[term].values()} & usage_advice.NEVER_SUGGESTED
+    assert not {intended for term in TERMS for intended, _ in TERMS[term].values()} & NEVER_SUGGESTED
     texts = " ".join(sentence for path in TERMS for _, sentence in TERMS[path].values())
-    assert not any(f"{option} " in f"{texts} " for option in usage_advice.NEVER_SUGGESTED)
+    assert not any(f"{option} " in f"{texts} " for option in NEVER_SUGGESTED)
