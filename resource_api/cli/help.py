@@ -181,11 +181,6 @@ def _write_line(text: str, formatter: click.HelpFormatter, *, paragraph: bool = 
     formatter.write(f"{'':>{formatter.current_indent}}{text}\n")
 
 
-def _name(context: click.Context) -> str:
-    """Return the name of a command without the program's, as ``help`` takes it."""
-    return context.command_path.partition(" ")[2]
-
-
 def with_advice(error: click.ClickException, arguments: Sequence[str]) -> click.ClickException:
     """Return the error for a command line, with advice where there is some."""
     if isinstance(error, click.NoSuchOption):
@@ -236,7 +231,7 @@ def _advice_on_option(name: str, context: click.Context | None) -> str:
     # Of "-target" the flag is "--target".
     if f"-{name}" in flags and f"-{name}" not in NEVER_SUGGESTED:
         return f"did you mean '-{name}'?"
-    hint = suggestion(name, flags, "option", _command_name(context))
+    hint = suggestion(name, flags, "option", _name(context))
     if any(f"'{flag}'" in hint for flag in NEVER_SUGGESTED):
         return ""
     return hint or ("write options behind the command" if isinstance(command, click.Group) else "")
@@ -244,7 +239,7 @@ def _advice_on_option(name: str, context: click.Context | None) -> str:
 
 def _advice_on_manifest(context: click.Context | None) -> str:
     """Return the manifests of the working directory; those of the agent are in its source."""
-    if _command_name(context).startswith("agent"):
+    if _name(context).startswith("agent"):
         return ""
     from resource_api.manifest.read import manifest_names
 
@@ -255,15 +250,11 @@ def _advice_on_manifest(context: click.Context | None) -> str:
     return f"in this directory: {', '.join(names)}" if names else "this directory holds none"
 
 
-def _command_name(context: click.Context | None) -> str:
-    """Return the name of the command as users write it behind the program's, such as ``agent run``."""
-    names: list[str] = []
-    while context is not None and context.parent is not None:
-        names.insert(0, str(context.command.name))
-        context = context.parent
-    return " ".join(names)
-
-
 def _usage_error(message: str, hint: str, context: click.Context | None) -> click.UsageError:
     """Return an error of usage whose message ends in the hint, unless it is empty."""
     return click.UsageError(f"{message}; {hint}" if hint else f"{message}.", context)
+
+
+def _name(context: click.Context | None) -> str:
+    """Return the name of a command without the program's, as ``help`` takes it; empty without a context."""
+    return context.command_path.partition(" ")[2] if context is not None else ""

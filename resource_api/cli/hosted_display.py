@@ -6,7 +6,6 @@ The overviews of ``report --since`` are shown together at the end, as a table or
 from __future__ import annotations
 
 import json
-import os
 import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Self, cast
@@ -419,11 +418,6 @@ class Overviews:
         if (overview := self._documents.get(report.name)) is None:
             return HostOverview(report.name, "failed", _WRONG_ANSWER)
         return HostOverview(report.name, overview["status"], overview=overview)
-
-
-def of_this_machine(overview: OverviewJson) -> HostOverview:
-    """Return this machine with its overview, under its own name, for the page that hosts have too."""
-    return HostOverview(os.uname().nodename, overview["status"], overview=overview)
 
 
 def overviews_page(hosts: Sequence[HostOverview], seconds: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from functools import partial
 from pathlib import Path
@@ -179,6 +180,7 @@ def _report_since(session: Session, run: str | None, form: str, seconds: float) 
     def lines(document: OverviewJson) -> str | Iterable[str]:
         if form != "html":
             return run_text.overview_lines(document)
-        return hosted_display.overviews_page([hosted_display.of_this_machine(document)], seconds)
+        host = run_text.HostOverview(os.uname().nodename, document["status"], overview=document)
+        return hosted_display.overviews_page([host], seconds)
 
     return show_document(session, "report", partial(_run_document, session, form), lines, since=seconds)
