@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -63,15 +64,24 @@ class GroupedCommand(click.Command):
         self.rare = frozenset(rare)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Return the remaining arguments. Raise ``UsageError``, naming the variable that has a wrong value."""
+        """Return the remaining arguments. Raise ``UsageError``, naming the variable that has a wrong value.
+
+        An empty value is refused: a variable of the shell that is not set must not select a default.
+        """
         try:
-            return super().parse_args(ctx, args)
+            rest = super().parse_args(ctx, args)
         except click.BadParameter as error:
             option, environment = error.param, click.core.ParameterSource.ENVIRONMENT
             if isinstance(option, click.Option) and ctx.get_parameter_source(str(option.name)) is environment:
                 name = next(flag for flag in option.opts if flag.startswith("--"))
                 error.param_hint = f"'{name}' from {option.envvar}"
             raise
+        if not ctx.resilient_parsing:
+            for parameter in self.params:
+                if _is_empty(ctx.params.get(str(parameter.name)), parameter):
+                    msg = f"{_label(parameter)} is empty: is a variable of the shell not set?"
+                    raise click.UsageError(msg)
+        return rest
 
     def get_help_option(self, ctx: click.Context) -> click.Option | None:
         """Return the program's help option, which all commands share, or click's for a command by itself."""
@@ -106,6 +116,23 @@ class CommandGroup(click.Group):
         if self.params:
             _write_groups(self, ctx, formatter)
         _write_line(f"Options of a command: resource-api help {_name(ctx)} COMMAND", formatter)
+
+
+def _is_empty(value: object, parameter: click.Parameter) -> bool:
+    """Return whether the value of a parameter, or one of those of an option, is the empty text.
+
+    Of an argument with several values the first one counts: others may belong to a program that is run.
+    """
+    if isinstance(value, tuple):
+        return "" in (value if isinstance(parameter, click.Option) else value[:1])
+    return value == ""
+
+
+def _label(parameter: click.Parameter) -> str:
+    """Return the name of a parameter in messages: ``--stop-after``, ``FILE``."""
+    if isinstance(parameter, click.Option):
+        return max(parameter.opts, key=len)
+    return re.sub(r"[\[\].]", "", parameter.metavar or str(parameter.name).upper())
 
 
 def _program_help(context: click.Context) -> click.Option | None:

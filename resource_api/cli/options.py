@@ -84,7 +84,7 @@ def key(context: click.Context, _option: click.Parameter, value: str | None) -> 
 
 def _inputs_key(context: click.Context, _option: click.Parameter, value: str | None) -> age.Identities | None:
     """Return the identities of ``age:PATH``, or None without it; the file is not read yet. Raise ``BadParameter``."""
-    if not value or context.resilient_parsing:
+    if value is None or context.resilient_parsing:
         return None
     scheme, _, path = value.partition(":")
     if scheme != "age" or not path:
@@ -183,10 +183,12 @@ def _tags(_context: click.Context, _option: click.Parameter, value: str | None) 
 
 def _targets(kind: str, _context: click.Context, _option: click.Parameter, value: Any) -> list[Target]:
     """Return the targets of reports, made by the function ``kind`` of ``reporting``. Raise ``BadParameter``."""
-    if not value:
-        return []
+    texts = [value] if isinstance(value, str) else value or []
+    if "" in texts:
+        msg = "it is empty"
+        raise click.BadParameter(msg)
     try:
-        return [getattr(reporting, kind)(text) for text in ([value] if isinstance(value, str) else value)]
+        return [getattr(reporting, kind)(text) for text in texts]
     except UsageError as error:
         raise click.BadParameter(str(error)) from error
 
@@ -461,13 +463,8 @@ rerun = shared("rerun")
 def is_hosted(settings: Settings) -> bool:
     """Return whether a command is for other hosts: with ``--on`` or ``--rerun``.
 
-    Raise ``UsageError`` for an option that needs ``--on``, and for an empty one: a variable that is not set must
-    neither turn to this machine nor to all hosts at once.
+    Raise ``UsageError`` for an option that needs ``--on``.
     """
-    for name in ("rerun", "batches", "stop_after", "before", "between"):
-        if settings.get(name) == "":
-            msg = f"{_flag(name)} is empty"
-            raise UsageError(msg)
     if settings.get("on") or settings.get("rerun"):
         return True
     for name in ("batches", "stop_after", "before", "between", "pause"):

@@ -576,8 +576,8 @@ def test_namevars_can_be_given_in_place_of_a_name(bench: Bench) -> None:
         (["account", "password=hunter22abc"], "NAME is missing before 'password='; write it there, or name=VALUE"),
         (["pair", "package=php"], "NAME is missing before 'package='; write it there, or manager=VALUE"),
         (["widget", "name=", "size=3"], "NAME is missing before 'name='; write it there, or name=VALUE"),
-        (["widget", ""], "NAME is empty"),
-        (["widget", "", "size=3"], "NAME is empty"),
+        (["widget", ""], "NAME is empty: is a variable of the shell not set?"),
+        (["widget", "", "size=3"], "NAME is empty: is a variable of the shell not set?"),
     ],
 )
 def test_a_change_without_a_name_is_wrong_usage(bench: Bench, arguments: list[str], message: str) -> None:
@@ -585,6 +585,33 @@ def test_a_change_without_a_name_is_wrong_usage(bench: Bench, arguments: list[st
     result = bench.run("resource", *arguments)
     assert (result.code, result.err) == (64, f"Error: {message}\n")
     assert bench.calls("widget", "set") == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "label"),
+    [
+        (["plan", "site.yaml", "--report", ""], "--report"),
+        (["plan", "site.yaml", "--metrics", ""], "--metrics"),
+        (["plan", "site.yaml", "--inventory", ""], "--inventory"),
+        (["plan", "site.yaml", "--inputs-key", ""], "--inputs-key"),
+        (["plan", "site.yaml", "--target", "Widget[a]", "--target", ""], "--target"),
+        (["agent", "once", "--from", "", "site.yaml"], "--from"),
+        (["agent", "once", "--from", ".", "--directory", "", "site.yaml"], "--directory"),
+        (["agent", "once", "--from", ".", "--signers", "", "site.yaml"], "--signers"),
+        (["apply", ""], "MANIFEST"),
+        (["history", "show", ""], "RUN"),
+        (["report", ""], "RUN"),
+        (["backup", "list", ""], "PATH"),
+        (["state", "copy", "", "sqlite:other.db"], "FROM"),
+    ],
+)
+def test_an_empty_value_is_wrong_usage(bench: Bench, arguments: list[str], label: str) -> None:
+    """A variable of the shell that is not set selects no default: no source, directory or run."""
+    bench.write("site.yaml", "resources: {}\n")
+    files = sorted(bench.home.iterdir())
+    result = bench.run(*arguments)
+    assert (result.code, label in result.err, "empty" in result.err or "''" in result.err) == (64, True, True), result
+    assert sorted(bench.home.iterdir()) == files
 
 
 @pytest.mark.parametrize(
