@@ -43,7 +43,7 @@ def unpack(path: str, new: str) -> None:
     import lzma
     from shutil import rmtree
 
-    data = sys.stdin.buffer.read(int(sys.stdin.buffer.readline()))
+    data = sys.stdin.buffer.read(int(sys.stdin.buffer.readline() or sys.exit("stdin has ended")))
     if hashlib.sha256(data).hexdigest() != os.path.basename(path):
         sys.exit("what has arrived has another digest")
     lock = os.open(os.path.dirname(path), os.O_RDONLY)

@@ -82,6 +82,9 @@ else
 fi
 exec "$runtime/bin/python3" "$@"
 """
+#: Decodes its arguments and evaluates the first: quoted by ``shlex``, csh too takes words without these characters.
+_DECODE: Final = 'for word do set -- "$@" "$(printf %b "$word")"; shift; done; script=$1; shift; eval "$script"'
+_ENCODED: Final = str.maketrans({"\\": "\\0134", "\n": "\\0012", "!": "\\0041"})
 
 
 class HostPlatform(NamedTuple):
@@ -139,7 +142,8 @@ class Launch:
 
     def command(self, arguments: Sequence[str], python: str | None) -> str:
         """Return the command line for the login shell that runs the first program with ``arguments``."""
-        return "exec " + shlex.join([*self._prefix(), "sh", "-c", _SCRIPT, "sh", python or "", *arguments])
+        words = [word.translate(_ENCODED) for word in (_SCRIPT, python or "", *arguments)]
+        return "exec " + shlex.join([*self._prefix(), "sh", "-c", _DECODE, "sh", *words])
 
     def _prefix(self) -> Sequence[str]:
         """Return the words of the command line before the shell; ``-n``: fail instead of asking for a password."""

@@ -254,6 +254,11 @@ def repair_reasons(record: Record | None) -> Sequence[str]:
     return (f"left {record.status}",) if record is not None and record.status in {"partial", "unconfirmed"} else ()
 
 
+def rerun_reasons(record: Record | None, replacement: Replacement | None) -> Sequence[str]:
+    """Return the reasons to run an imperative resource even if it is not due; a replacement runs it again."""
+    return (*repair_reasons(record), *((str(replacement),) if replacement is not None else ()))
+
+
 def _with_prediction(entry: Entry, decision: Decision, should: Resource, functions: ProviderFunctions) -> Decision:
     """Add the values that a provider predicts for a resource that is created."""
     if functions.plan is None:

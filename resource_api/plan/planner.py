@@ -32,7 +32,7 @@ from resource_api.plan.decide import (
     decide_in_bulk,
     effective_should,
     reason_to_forget,
-    repair_reasons,
+    rerun_reasons,
 )
 from resource_api.plan.diff import DecisionInputs, find_drift, is_corrective
 from resource_api.plan.operation_order import PRUNE_STAGE, PURGE_STAGE
@@ -382,18 +382,21 @@ class _Planner:
         """Plan an imperative resource: its provider says whether it is due."""
         if entry.meta.lifecycle.external:
             return self._make(entry, None, should, Decision(Action.READ), noop)
+        replacement = self.collector.explicit_reason(entry)
         if unknown:
             reason = "it needs values that are not yet known"
             noop = noop or self._needs_noop(entry, unknown)
-            return self._undecided_step(entry, should, reason, unknown, noop=noop, may_help=True)
+            step = self._undecided_step(entry, should, reason, unknown, noop=noop, may_help=True)
+            return step._replace(decision=step.decision._replace(replacement=replacement))
         due = self.queries.due(entry, should)
         if due.failure:
             return self._undecided_step(entry, should, due.failure, noop=noop, may_help=self.acting)
-        repairs = repair_reasons(self.prior.records.get(entry.index))
+        repairs = rerun_reasons(self.prior.records.get(entry.index), replacement)
         if not (due.run or repairs):
             return self._make(entry, due.row, should, SAME, noop)
         reasons = (due.reason, *repairs) if due.reason else repairs
-        return self._make(entry, None, should, Decision(Action.RUN, due.differences, reasons), noop)
+        decision = Decision(Action.RUN, due.differences, reasons, replacement=replacement)
+        return self._make(entry, None, should, decision, noop)
 
     def _with_record(self, step: Step) -> Step:
         """Add the record, the former title, and whether the step corrects drift."""
@@ -584,13 +587,17 @@ class InputCollector:
         record, intent = self._prior.records.get(entry.index), self._prior.state.intents.get(entry.key)
         return (intent is not None and intent.makes) or (record is not None and record.status == "unconfirmed")
 
-    def _own_reason(self, entry: Entry) -> Replacement | None:
-        """Return the reason for a replacement that does not depend on other resources, or None."""
+    def explicit_reason(self, entry: Entry) -> Replacement | None:
+        """Return the reason for a replacement that a command or provider gave, or None."""
         record = self._prior.records.get(entry.index)
         if record is not None and record.status == "tainted":
             return Replacement(ReplacementReason.TAINTED)
-        if entry.index in self._requested:
-            return Replacement(ReplacementReason.REQUESTED)
+        return Replacement(ReplacementReason.REQUESTED) if entry.index in self._requested else None
+
+    def _own_reason(self, entry: Entry) -> Replacement | None:
+        """Return the reason for a replacement that does not depend on other resources, or None."""
+        if (explicit := self.explicit_reason(entry)) is not None:
+            return explicit
         predecessor = self._prior.predecessors.get(entry.index)
         if predecessor is not None and (reason := self._prior.instances.replaced.get(predecessor.instance)):
             return Replacement(ReplacementReason.PROVIDER_CONFIGURATION, (reason,))

@@ -217,7 +217,8 @@ def _checked_replacement(
         error = f"would be replaced ({replacement or ''}), and lifecycle.replace is never"
         return decision._replace(error=error + untaint_hint(entry, inputs.record))
     if not entry.definition.ensurable:
-        return decision._replace(error="cannot be replaced: its type cannot delete and create it")
+        error = "cannot be replaced: its type cannot delete and create it"
+        return decision._replace(error=error + untaint_hint(entry, inputs.record))
     tainted = replacement is not None and replacement.reason is ReplacementReason.TAINTED
     if order == "create_first" and inputs.predecessor is None and not tainted:
         error = "cannot be replaced create_first: the new one would have the same name as the old one"
@@ -225,7 +226,8 @@ def _checked_replacement(
     if error := replacement_refusal(entry, inputs.record):
         return decision._replace(error=error)
     if lifecycle.retain:
-        return decision._replace(error="is retained, and replacing it under its own name would delete it")
+        error = "is retained, and replacing it under its own name would delete it"
+        return decision._replace(error=error + untaint_hint(entry, inputs.record))
     return decision
 
 

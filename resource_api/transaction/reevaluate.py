@@ -24,7 +24,7 @@ from resource_api.model.values.reference import Reference, with_path
 from resource_api.model.values.text import show
 from resource_api.model.values.values import UNKNOWN, is_unknown, same_value
 from resource_api.plan import unknowns
-from resource_api.plan.decide import decide, effective_should, repair_reasons
+from resource_api.plan.decide import decide, effective_should, rerun_reasons
 from resource_api.plan.diff import equal_indexes, is_corrective
 from resource_api.plan.replacement import (
     conditional_groups,
@@ -506,7 +506,7 @@ class Reevaluation:
         if any(map(is_unknown, run.should.values())):
             return  # only under noop; then it is shown as planned
         due = self._snapshot.due(entry, run.should)
-        pending = repair_reasons(self._plan.prior.records.get(entry.index))
+        pending = rerun_reasons(self._plan.prior.records.get(entry.index), run.step.decision.replacement)
         run.is_ = run.is_ if due.row is None else due.row
         if due.failure:
             self._unreadable(run, due.failure)

@@ -271,6 +271,16 @@ def test_what_has_another_digest_is_not_unpacked(sent: archives.SentArchive, tmp
 
 
 @everywhere
+def test_an_input_that_ends_before_the_archive_is_named(
+    sent: archives.SentArchive, tmp_path: Path, python: str
+) -> None:
+    """A login file may redirect it."""
+    arguments = archives.boot_arguments([sent.digest], str(tmp_path / "cache"))
+    result = start(python, arguments)
+    assert (result.returncode, result.stderr) == (1, b"stdin has ended\n")
+
+
+@everywhere
 def test_a_cache_that_others_can_open_or_a_link_is_refused(
     sent: archives.SentArchive, tmp_path: Path, python: str
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import re
 import subprocess
 import tarfile
 from contextlib import suppress
@@ -108,6 +109,17 @@ def _host(server: Server, address: str, **fields: Any) -> Host:
 def reached(request: pytest.FixtureRequest, server: Server) -> Callable[..., Host]:
     """What returns a host with an address, for the library and for the program ``ssh``."""
     return partial(_host, server, transport=request.param)
+
+
+def test_the_command_line_is_quoted_for_every_login_shell() -> None:
+    """Line breaks and ``!`` mean something to csh within quotes, two backslashes to fish; sh decodes the words."""
+    launch = Launch("none", None, lambda _platform: None)
+    words = ["%s|", "a\nb", "!x", r"\\0 \n", "it's", "", "%s $HOME"]
+    command = launch.command(words, "/usr/bin/printf")
+    assert re.search(r"[\n!]|\\\\", command) is None
+    result = subprocess.run(["sh", "-c", command], check=True, capture_output=True, text=True, timeout=20)
+    assert result.stdout == "".join(f"{word}|" for word in words[1:])
+
 
 
 def test_without_become_the_user_runs_the_program(home: Path, server: Server) -> None:

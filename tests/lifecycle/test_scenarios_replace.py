@@ -336,6 +336,34 @@ def test_a_tainted_resource_is_replaced_once(bench: Bench) -> None:
     assert planned(bench.plan(site)) == {}
 
 
+def test_a_tainted_or_requested_imperative_resource_is_run_once_though_it_is_not_due(bench: Bench) -> None:
+    """The reason is shown; afterwards it is ready."""
+    site: dict[str, Any] = {"Thing[a]": {"size": 1}, "Job[j]": {}, "Job[k]": {"size": "${Thing[a].size}"}}
+    bench.apply(site)
+    bench.world.undue.update(("j", "k"))
+    assert planned(bench.plan(site)) == {}
+    bench.mend(("job", "j"), "taint")
+    plan = bench.plan(site, replace=("Job[k]",))
+    assert planned(plan) == {"Job[j]": "run", "Job[k]": "run"}
+    assert [step.decision.reasons for step in plan.steps[1:]] == [("tainted",), ("asked for by --replace",)]
+    report = bench.apply(site, replace=("Job[k]",))
+    assert acted(report) == {"Job[j]": ("run", "success"), "Job[k]": ("run", "success")}
+    record = bench.record("Job[j]")
+    assert record is not None
+    assert (record.status, planned(bench.plan(site))) == ("ready", {})
+
+
+def test_a_tainted_resource_that_cannot_be_replaced_says_how_it_is_kept(bench: Bench) -> None:
+    """Settings are only configured, and what is retained is never deleted."""
+    site = {"Setting[s]": {"value": 1}, "Thing[a]": {"size": 1, "lifecycle": {"retain": True}}}
+    bench.put("setting", s={"value": 1})
+    bench.apply(site)
+    for kind, name in (("setting", "s"), ("thing", "a")):
+        bench.mend((kind, name), "taint")
+    for step in bench.plan(site).steps:
+        assert step.decision.error.endswith(f", or keep it as it is: state untaint {step.reference}")
+
+
 def test_a_forbidden_replacement_changes_nothing_of_its_chain(bench: Bench) -> None:
     """A is protected and would be replaced: B, which would be deleted before A, stays."""
     site: dict[str, Any] = {
