@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.provider_functions import Planned, PlannerQueries, ProviderFunctions
+    from resource_api.model.step import Replacement
     from resource_api.model.type_definition import TypeDefinition
     from resource_api.plan.diff import DecisionInputs, Resource
     from resource_api.prior.match import Prior

@@ -121,7 +121,6 @@ def test_the_command_line_is_quoted_for_every_login_shell() -> None:
     assert result.stdout == "".join(f"{word}|" for word in words[1:])
 
 
-
 def test_without_become_the_user_runs_the_program(home: Path, server: Server) -> None:
     """Its arguments and its input arrive as they are, whatever its login prints before."""
     printed = "echo 'RApi is not here'; printf '\\033]0;title\\007'; echo '[resource-api] Password:' >&2"
