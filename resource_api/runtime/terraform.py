@@ -16,9 +16,9 @@ from resource_api.model.values.values import is_secret
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.runtime.import_resources import ForeignRecord, ImportOutcome, import_resources, log_import
 from resource_api.system.filesystem import files
-from resource_api.terraform import cty, lock_file, state_file
+from resource_api.terraform import cty, packages, state_file
 from resource_api.terraform.family import Family
-from resource_api.terraform.lock_file import LockedProvider
+from resource_api.terraform.packages import LockedProvider
 from resource_api.terraform.programs import find_all
 from resource_api.terraform.schema import SchemaField, declared_values, fields_of_resource, schema_document
 from resource_api.terraform.types import attribute_name
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from resource_api.runtime.environment import RunEnvironment
     from resource_api.runtime.manifest_compiler import Source
     from resource_api.runtime.runtime import Runtime
-    from resource_api.terraform.executable import ProviderProgram
     from resource_api.terraform.packages import ProviderAddress
+    from resource_api.terraform.programs import ProviderProgram
     from resource_api.terraform.state_file import StateFile, StateResource
 
 #: The mode of a new lock file.
@@ -59,19 +59,19 @@ def lock(
     Hashes for other platforms are kept where the version stays the same.
     """
     manifest, open_trusted = _manifest(environment, source, inputs), environment.registry.trust.open
-    path = os.path.join(os.path.abspath(os.path.dirname(manifest.file)), lock_file.NAME)
+    path = os.path.join(os.path.abspath(os.path.dirname(manifest.file)), packages.LOCK_FILE)
     try:
-        before = lock_file.read(path) or {}
+        before = packages.read_lock(path) or {}
     except ValueError as error:
         raise UsageError(str(error)) from error
     providers: dict[ProviderAddress, LockedProvider] = {}
     for program in find_all(manifest, open_trusted, os.environ, locked=False):
         if program.address is not None:
             former = before.get(program.address, LockedProvider(""))
-            hashes = {lock_file.package_hash(program.directory)}
+            hashes = {packages.package_hash(program.directory)}
             hashes |= set(former.hashes if former.version == program.version else ())
             providers[program.address] = LockedProvider(program.version, sorted(hashes))
-    files.write_output(path, lock_file.text(providers).encode(), _MODE)
+    files.write_output(path, packages.lock_text(providers).encode(), _MODE)
     return path, providers
 
 

@@ -1,6 +1,7 @@
 """Calls of gRPC over one HTTP/2 connection by ``h2``: without threads and handlers of forks, which grpcio brings.
 
-Source: gRPC over HTTP2 (grpc/doc/PROTOCOL-HTTP2.md). Requests are single messages; responses may be streams.
+Source: gRPC over HTTP2 (grpc/doc/PROTOCOL-HTTP2.md). Requests are single messages; responses may be streams. A program
+that listens on TCP and its client recognize each other by certificates for one run.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import socket
 import struct
 import tempfile
 import time
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import unquote
 
@@ -67,6 +69,8 @@ _PART: Final = 1 << 16
 _TOO_LONG: Final = 10**8
 #: The length of the prefix of a message: a flag and four bytes of length.
 _PREFIX: Final = 5
+#: How long a certificate is valid, before and after it is made: longer than any run.
+_VALID: Final = timedelta(days=30)
 
 
 class CallError(Exception):
@@ -76,6 +80,49 @@ class CallError(Exception):
         """Keep the code, and the text of the program."""
         super().__init__(f"{code}: {text}" if text else code)
         self.code = code
+
+
+class Certificate(NamedTuple):
+    """A certificate that signs itself, and its key, both in PEM."""
+
+    certificate: bytes
+    key: bytes
+
+    @property
+    def pem(self) -> bytes:
+        """Both, as one file."""
+        return self.certificate + self.key
+
+
+def generate_certificate() -> Certificate:
+    """Return a new certificate for either end of a connection on this machine. Raise ``ImportError``."""
+    # Programs on Linux listen on private sockets.
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    usages = [ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH]
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _VALID)
+        .not_valid_after(now + _VALID)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    form = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    return Certificate(
+        certificate.public_bytes(serialization.Encoding.PEM), key.private_bytes(serialization.Encoding.PEM, *form)
+    )
 
 
 class PluginAddress(NamedTuple):

@@ -1,18 +1,26 @@
-"""Packages of Terraform providers on this machine: addresses, versions, mirrors in both layouts, executables.
+"""Packages of Terraform providers on this machine: addresses, mirrors, versions, executables, and the lock file.
 
-A mirror has unpacked packages, ``HOST/NAMESPACE/NAME/VERSION/linux_amd64/``, and packed ones,
+Mirrors are the directories that ``init`` fills, and the mirrors and caches that the command-line tools of Terraform and
+OpenTofu know: from their configuration file, or where it has no ``provider_installation``, their default ones. A mirror
+has unpacked packages, ``HOST/NAMESPACE/NAME/VERSION/linux_amd64/``, and packed ones,
 ``HOST/NAMESPACE/NAME/terraform-provider-NAME_VERSION_linux_amd64.zip``. Nothing is downloaded.
+
+The lock file ``providers.lock`` has version and hashes of each provider, in the form of ``.terraform.lock.hcl``.
+``h1:`` is the hash of a package's files, the same for a directory and its zip file. Source: Go's ``dirhash.Hash1``.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import os
 import re
 import shutil
 import tempfile
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from fnmatch import fnmatchcase
+from string import Template
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
@@ -22,9 +30,10 @@ from resource_api.model.values.errors import ResourceError
 from resource_api.model.values.text import shell_word
 from resource_api.system.filesystem import archive_members, private_files
 from resource_api.system.filesystem.directories import make_directory
+from resource_api.terraform import hcl
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.model.values.assets import Member
 
@@ -38,6 +47,13 @@ _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64", "armv6l": "arm",
 _TERRAFORM_OPERATORS: Final = re.compile(r"~>\s*|(?<![=!<>~])=(?!=)\s*")
 #: The largest package: the ones of the big clouds have 800 MB.
 _LIMITS: Final = Limits(size=4 << 30, members=1000)
+#: Where ``init`` puts packages, and where a project keeps its own, beside the manifest.
+_BESIDE: Final = (".terraform/providers", "terraform.d/plugins")
+_SYSTEM: Final = ("/usr/local/share", "/usr/share")
+_TOOLS: Final = ("opentofu", "terraform")
+#: The lock file beside the manifest.
+LOCK_FILE: Final = "providers.lock"
+_LOCK_HEADER: Final = "# Written by 'resource-api providers lock'. Keep it with the manifest.\n"
 
 
 class ProviderAddress(NamedTuple):
@@ -70,6 +86,83 @@ class ProviderAddress(NamedTuple):
     def directories(self) -> Sequence[str]:
         """The directories of the provider below a mirror."""
         return [f"{host}/{self.namespace}/{self.name}" for host in ([self.host] if self.host else DEFAULT_HOSTS)]
+
+
+class Mirror(NamedTuple):
+    """A directory of packages; ``include`` and ``exclude`` are patterns of addresses, an empty ``include`` is all."""
+
+    path: str
+    include: Sequence[str] = ()
+    exclude: Sequence[str] = ()
+
+    def serves(self, address: ProviderAddress) -> bool:
+        """Return whether packages of a provider may be in it."""
+        included = not self.include or any(_matches(pattern, address) for pattern in self.include)
+        return included and not any(_matches(pattern, address) for pattern in self.exclude)
+
+
+def _matches(pattern: str, address: ProviderAddress) -> bool:
+    """Whether a pattern ``HOST/NAMESPACE/NAME`` fits; an address without a host is in both default registries."""
+    host, namespace, name = ["", *pattern.split("/")][-3:]
+    hosts = [address.host] if address.host else ["", *DEFAULT_HOSTS]
+    return any(fnmatchcase(host_name, host) for host_name in hosts) and all(
+        map(fnmatchcase, (address.namespace, address.name), (namespace, name))
+    )
+
+
+def mirrors(beside: str, environment: Mapping[str, str]) -> Iterator[Mirror]:
+    """Yield the directories to search, the first hit wins; ``beside`` is the directory of the manifest.
+
+    Raise ``ValueError`` for a configuration file that is not understood.
+    """
+    yield from (Mirror(os.path.join(beside, directory)) for directory in _BESIDE)
+    home = environment.get("HOME", "")
+    configuration = _configuration(environment, home)
+    cache = environment.get("TF_PLUGIN_CACHE_DIR") or configuration.attributes.get("plugin_cache_dir")
+    if isinstance(cache, str):
+        yield Mirror(_expanded(cache, environment))
+    installations = list(configuration.of_type("provider_installation"))
+    if installations:
+        for block in installations[0].of_type("filesystem_mirror"):
+            yield _filesystem_mirror(block.attributes, environment)
+        return
+    data = environment.get("XDG_DATA_HOME", "")
+    data = data if os.path.isabs(data) else os.path.join(home, ".local/share")
+    yield Mirror(os.path.join(home, ".terraform.d/plugins"))
+    yield from (Mirror(os.path.join(base, tool, "plugins")) for base in (data, *_SYSTEM) for tool in _TOOLS)
+
+
+def _filesystem_mirror(attributes: Mapping[str, Any], environment: Mapping[str, str]) -> Mirror:
+    """Return a ``filesystem_mirror`` of the CLI configuration. Raise ``ValueError`` for wrong members."""
+    path = attributes.get("path") or ""
+    include, exclude = (attributes.get(key) or [] for key in ("include", "exclude"))
+    if not (isinstance(path, str) and isinstance(include, list) and isinstance(exclude, list)):
+        msg = "a filesystem_mirror has a path, and may have lists include and exclude"
+        raise ValueError(msg)  # noqa: TRY004 - as for every mistake in the file
+    return Mirror(_expanded(path, environment), include, exclude)
+
+
+def _configuration(environment: Mapping[str, str], home: str) -> hcl.Block:
+    """Return the configuration of Terraform's or OpenTofu's command, an empty one where there is none."""
+    config_home = environment.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
+    files = [os.path.join(home, ".tofurc"), f"{config_home}/opentofu/tofurc", os.path.join(home, ".terraformrc")]
+    stated = environment.get("TF_CLI_CONFIG_FILE", "")
+    for path in [stated] if stated else files:
+        try:
+            with open(path, encoding="utf-8") as file:
+                return hcl.parse(file.read())
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except (OSError, ValueError) as error:
+            msg = f"{path}: {error}"
+            raise ValueError(msg) from error
+    return hcl.Block("", (), {}, [])
+
+
+def _expanded(path: str, environment: Mapping[str, str]) -> str:
+    """Return a path with ``~`` and the variables in it replaced; unknown variables stay."""
+    path = Template(path).safe_substitute(environment)
+    return os.path.join(environment.get("HOME", ""), path[2:]) if path.startswith("~/") else path
 
 
 class Package(NamedTuple):
@@ -203,3 +296,67 @@ def _write(directory: str, member: Member) -> None:
     with os.fdopen(descriptor, "wb") as file:
         for part in member.parts:
             file.write(part)
+
+
+class LockedProvider(NamedTuple):
+    """The version that a lock file names, and the hashes of its package for each platform."""
+
+    version: str
+    hashes: Sequence[str] = ()
+
+
+def package_hash(directory: str) -> str:
+    """Return the hash ``h1:`` of an unpacked package."""
+    paths = (os.path.join(parent, name) for parent, _, names in os.walk(directory) for name in names)
+    lines = hashlib.sha256()
+    for name in sorted(os.path.relpath(path, directory) for path in paths):
+        with open(os.path.join(directory, name), "rb") as file:
+            lines.update(f"{hashlib.file_digest(file, 'sha256').hexdigest()}  {name}\n".encode())
+    return f"h1:{base64.b64encode(lines.digest()).decode()}"
+
+
+def read_lock(path: str) -> dict[ProviderAddress, LockedProvider] | None:
+    """Return the providers of a lock file by address; None where there is none. Raise ``ValueError``."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            blocks = hcl.parse(file.read()).of_type("provider")
+            return {ProviderAddress.parse(block.labels[0]): _locked(block) for block in blocks}
+    except FileNotFoundError:
+        return None
+    except (ValueError, LookupError, TypeError, OSError) as error:
+        msg = f"{path} cannot be read: {error}"
+        raise ValueError(msg) from error
+
+
+def _locked(block: hcl.Block) -> LockedProvider:
+    """Return a block ``provider`` of a lock file. Raise ``KeyError``, and ``TypeError`` for members of other types."""
+    version, hashes = block.attributes["version"], block.attributes["hashes"]
+    if not isinstance(version, str) or not isinstance(hashes, list):
+        msg = f"provider '{block.labels[0]}' needs a version and hashes"
+        raise TypeError(msg)
+    return LockedProvider(version, hashes)
+
+
+def lock_text(providers: Mapping[ProviderAddress, LockedProvider]) -> str:
+    """Return the text of a lock file.
+
+    Examples:
+        >>> print(lock_text({ProviderAddress("hashicorp", "null"): LockedProvider("2.1.2", ["h1:a="])}))
+        # Written by 'resource-api providers lock'. Keep it with the manifest.
+        <BLANKLINE>
+        provider "registry.opentofu.org/hashicorp/null" {
+          version = "2.1.2"
+          hashes = [
+            "h1:a=",
+          ]
+        }
+        <BLANKLINE>
+
+    """
+    blocks = [_LOCK_HEADER]
+    for address in sorted(providers):
+        locked = providers[address]
+        hashes = "".join(f'    "{value}",\n' for value in sorted(locked.hashes))
+        name = address._replace(host=address.host or DEFAULT_HOSTS[0])
+        blocks.append(f'provider "{name}" {{\n  version = "{locked.version}"\n  hashes = [\n{hashes}  ]\n}}\n')
+    return "\n".join(blocks)

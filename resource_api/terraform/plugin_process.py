@@ -20,13 +20,18 @@ from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.errors import ResourceAPIError
 from resource_api.system.process.process import STDOUT, Invocation, Process, describe_exit
-from resource_api.terraform.channel import UNAVAILABLE, CallError, Channel, PluginAddress
+from resource_api.terraform.channel import (
+    UNAVAILABLE,
+    CallError,
+    Certificate,
+    Channel,
+    PluginAddress,
+    generate_certificate,
+)
 from resource_api.terraform.messages import METHODS, Message, decode, encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from resource_api.terraform.client_certificate import Certificate
 
 #: Not a secret: it tells a program that another program has started it, and not a person.
 _COOKIE: Final = {"TF_PLUGIN_MAGIC_COOKIE": "d602bf8f470bc67ca7faa0386276bbdd4330efaf76d1a219cb4d6991ca9872b2"}
@@ -223,11 +228,11 @@ def start(command: Sequence[str], log: Callable[[str, str], None]) -> PluginProc
         return process
     process.close()
     try:
-        from resource_api.terraform import client_certificate  # Linux programs listen on private sockets
+        certificate = generate_certificate()
     except ImportError as error:
         msg = f"listens on TCP, and a certificate against other users cannot be made here: {error}"
         raise PluginError(msg) from error
-    process = PluginProcess(command, log, client=client_certificate.generate())
+    process = PluginProcess(command, log, client=certificate)
     if process.is_open_to_others:
         process.close()
         msg = "listens on TCP without TLS, where any user of the machine could call it"

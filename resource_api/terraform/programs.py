@@ -1,19 +1,46 @@
-"""The programs of the Terraform providers that a manifest declares, by path or by source."""
+"""The programs of the Terraform providers that a manifest declares, which nobody else can change.
+
+A provider is declared by the path of its program, or by a source: its package is searched in mirrors, and compared with
+the lock file before it is executed.
+"""
 
 from __future__ import annotations
 
 import os
-from functools import cache
-from typing import TYPE_CHECKING
+import stat
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
 
-from resource_api.model.values.errors import ManifestError, Problem
-from resource_api.terraform.executable import ProgramError, ProviderProgram, check
+from resource_api.model.values.errors import ManifestError, Problem, ResourceAPIError, ResourceError, UntrustedCode
+from resource_api.terraform import packages
+from resource_api.terraform.type_names import cache_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
+
+    from packaging.specifiers import SpecifierSet
 
     from resource_api.model.declaration import ConfiguredProvider, Manifest
-    from resource_api.terraform.sources import PackageFinder
+    from resource_api.terraform.packages import LockedProvider, Package, ProviderAddress
+
+
+class ProgramError(ResourceAPIError):
+    """A program that cannot be used; ``key`` is the key of the provider that it is about."""
+
+    def __init__(self, message: str, key: str = "source") -> None:
+        """Keep the message and the key, for the position of the error in the manifest."""
+        super().__init__(message)
+        self.key = key
+
+
+class ProviderProgram(NamedTuple):
+    """The program of a declared provider; for a source also its address, its version and its package's directory."""
+
+    name: str
+    path: str
+    address: ProviderAddress | None = None
+    version: str = ""
+    directory: str = ""
 
 
 def find_all(
@@ -24,27 +51,13 @@ def find_all(
     ``open_trusted`` opens a file that nobody else can change. Unless ``locked`` the lock file does not matter.
     """
     beside = os.path.abspath(os.path.dirname(manifest.file))
-
-    @cache
-    def packages() -> PackageFinder:
-        from resource_api.terraform.sources import PackageFinder  # a manifest of paths does not pay for versions
-
-        return PackageFinder(beside, open_trusted, environment)
-
-    def program(declared: ConfiguredProvider) -> ProviderProgram:
-        """Return the checked program of one declaration. Raise ``ProgramError``."""
-        if declared.source:
-            return packages().find(declared, locked=locked)
-        path = os.path.abspath(os.path.join(beside, os.path.expanduser(declared.path)))
-        check(path, "path", open_trusted)
-        return ProviderProgram(declared.name, path)
-
+    finder = _ProgramFinder(beside, open_trusted, environment)
     programs, problems = [], []
     for declared in manifest.providers.values():
         if not declared.is_program:
             continue
         try:
-            programs.append(program(declared))
+            programs.append(finder.find(declared, locked=locked))
         except ProgramError as error:
             text = f"{error.key} of the provider '{declared.name}': {error}"
             position = declared.origin.place(error.key)
@@ -52,3 +65,138 @@ def find_all(
     if problems:
         raise ManifestError(problems)
     return programs
+
+
+def _check(path: str, key: str, open_trusted: Callable[[str], int]) -> None:
+    """Raise ``ProgramError`` for a program that cannot be executed, or that others can change."""
+    try:
+        descriptor = open_trusted(path)
+        is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
+        os.close(descriptor)
+    except OSError as error:
+        msg = f"{path}: {error.strerror}"
+        raise ProgramError(msg, key) from error
+    except UntrustedCode as error:
+        raise ProgramError(str(error), key) from error
+    if not is_file or not os.access(path, os.X_OK):
+        msg = f"{path} is not executable" if is_file else f"{path} is no file; name the program in it"
+        raise ProgramError(msg, key)
+
+
+class _ProgramFinder:
+    """Finds and checks the programs of the providers of one manifest."""
+
+    def __init__(self, beside: str, open_trusted: Callable[[str], int], environment: Mapping[str, str]) -> None:
+        """Search from the directory ``beside`` on; ``open_trusted`` opens a file that nobody else can change."""
+        self._beside = beside
+        self._open_trusted = open_trusted
+        self._environment = environment
+
+    @property
+    def lock_path(self) -> str:
+        """The path of the lock file."""
+        return os.path.join(self._beside, packages.LOCK_FILE)
+
+    @cached_property
+    def lock(self) -> Mapping[ProviderAddress, LockedProvider] | None:
+        """The providers in the lock file by address, None without a file. Raise ``ProgramError``."""
+        try:
+            return packages.read_lock(self.lock_path)
+        except ValueError as error:
+            raise ProgramError(str(error)) from error
+
+    def find(self, declared: ConfiguredProvider, *, locked: bool = True) -> ProviderProgram:
+        """Return the program of a provider: the version in the lock file, or the newest one for ``locked=False``.
+
+        Raise ``ProgramError``.
+        """
+        if not declared.source:
+            path = os.path.abspath(os.path.join(self._beside, os.path.expanduser(declared.path)))
+            _check(path, "path", self._open_trusted)
+            return ProviderProgram(declared.name, path)
+        try:
+            return self._of_source(declared, locked=locked)
+        except (ResourceError, UntrustedCode, OSError) as error:
+            raise ProgramError(str(error)) from error
+
+    def _of_source(self, declared: ConfiguredProvider, *, locked: bool) -> ProviderProgram:
+        """Return the program of a provider with ``source``, unpacked into the cache and checked against the lock."""
+        address, package = self._package(declared, locked=locked)
+        directory = packages.unpacked(package, self._open_trusted, cache_directory(self._environment, "providers"))
+        path = packages.executable(directory, address.name)
+        _check(path, "source", self._open_trusted)
+        program = ProviderProgram(declared.name, path, address, str(package.version), directory)
+        if locked and self.lock is not None:
+            self._check_hash(program, self.lock[address])
+        return program
+
+    def _package(self, declared: ConfiguredProvider, *, locked: bool) -> tuple[ProviderAddress, Package]:
+        """Return the address and the newest declared package, or that of the lock file. Raise ``ProgramError``."""
+        try:
+            address = packages.ProviderAddress.parse(declared.source)
+        except ValueError as error:
+            raise ProgramError(str(error)) from error
+        try:
+            accepted = packages.version_range(declared.version)
+        except ValueError as error:
+            raise ProgramError(str(error), "version") from error
+        searched = self._mirrors(address)
+        candidates = list(packages.find(address, searched))
+        lock = self.lock if locked else None
+        if lock is not None:
+            return address, self._locked_package(address, lock.get(address), accepted, candidates, searched)
+        if (package := packages.newest(candidates, accepted)) is None:
+            raise ProgramError(_not_found(address, declared.version, candidates, searched))
+        return address, package
+
+    def _mirrors(self, address: ProviderAddress) -> list[str]:
+        """Return the directories that may have the provider, each once, the first to search first."""
+        try:
+            serving = [mirror for mirror in packages.mirrors(self._beside, self._environment) if mirror.serves(address)]
+        except ValueError as error:
+            raise ProgramError(str(error)) from error
+        return list(dict.fromkeys(mirror.path for mirror in serving))
+
+    def _locked_package(
+        self,
+        address: ProviderAddress,
+        locked: LockedProvider | None,
+        accepted: SpecifierSet,
+        candidates: Sequence[Package],
+        searched: Sequence[str],
+    ) -> Package:
+        """Return the package of the version that the lock names. Raise ``ProgramError`` with the remedy."""
+        if locked is None:
+            msg = f"{self.lock_path} has no {address}; 'resource-api providers lock MANIFEST' adds it"
+            raise ProgramError(msg)
+        if not accepted.contains(locked.version):
+            msg = (
+                f"{self.lock_path} names {locked.version}, which '{accepted}' does not accept;"
+                " 'resource-api providers lock MANIFEST' chooses another"
+            )
+            raise ProgramError(msg, "version")
+        package = packages.newest(candidates, packages.version_range(f"=={locked.version}"))
+        if package is None:
+            text = _not_found(address, f"=={locked.version}", candidates, searched)
+            msg = f"{text}; {self.lock_path} names that version"
+            raise ProgramError(msg)
+        return package
+
+    def _check_hash(self, program: ProviderProgram, locked: LockedProvider) -> None:
+        """Raise ``ProgramError`` unless the unpacked package has a hash of the lock."""
+        digest = packages.package_hash(program.directory)
+        if digest not in locked.hashes:
+            msg = (
+                f"{program.directory} differs from {self.lock_path}: it has {digest};"
+                " if that is right, 'resource-api providers lock MANIFEST' writes it"
+            )
+            raise ProgramError(msg)
+
+
+def _not_found(address: ProviderAddress, versions: str, candidates: Sequence[Package], searched: Sequence[str]) -> str:
+    """Return the error for a source without a package, with all directories that were searched."""
+    there = ", ".join(sorted({str(package.version) for package in candidates}))
+    if there:
+        return f"no version of {address} for {packages.platform()} fits '{versions}'; there are: {there}"
+    fetch = "'tofu providers mirror DIR' puts it into one of them as DIR"
+    return f"no {address} for {packages.platform()} in {', '.join(searched)}; {fetch}"

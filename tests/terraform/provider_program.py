@@ -33,7 +33,7 @@ from h2.connection import H2Connection
 from h2.events import ConnectionTerminated, DataReceived, RequestReceived, StreamEnded
 
 from resource_api.model.values.values import UNKNOWN
-from resource_api.terraform import client_certificate, cty, schema
+from resource_api.terraform import channel, cty, schema
 from resource_api.terraform.messages import METHODS, decode, encode
 
 if TYPE_CHECKING:
@@ -352,7 +352,7 @@ def on_tcp() -> tuple[socket.socket, str, Callable[[socket.socket], socket.socke
     handshake = f"tcp|127.0.0.1:{listening.getsockname()[1]}|grpc"
     if "PLUGIN_CLIENT_CERT" not in os.environ or ODD == "tcp-plain":
         return listening, handshake, lambda connection: connection
-    own = client_certificate.generate()
+    own = channel.generate_certificate()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.verify_mode = ssl.CERT_REQUIRED
     context.load_verify_locations(cadata=os.environ["PLUGIN_CLIENT_CERT"])

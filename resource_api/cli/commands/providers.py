@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from resource_api.cli.session import Session
-    from resource_api.terraform.executable import ProviderProgram
+    from resource_api.terraform.programs import ProviderProgram
 
 
 @options.group(examples=("resource-api providers list site.yaml", "resource-api providers lock site.yaml"))

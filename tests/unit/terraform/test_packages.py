@@ -10,10 +10,8 @@ import pytest
 from packaging.specifiers import SpecifierSet
 
 from resource_api.model.values.errors import ResourceError
-from resource_api.terraform import hcl, lock_file, packages
-from resource_api.terraform.lock_file import LockedProvider
-from resource_api.terraform.packages import ProviderAddress
-from resource_api.terraform.sources import Mirror, mirrors
+from resource_api.terraform import hcl, packages
+from resource_api.terraform.packages import LockedProvider, Mirror, ProviderAddress, mirrors
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,9 +59,9 @@ def test_the_two_default_registries_are_one() -> None:
 
 def test_the_hash_of_a_package_is_the_one_of_terraform(tmp_path: Path) -> None:
     """A known hash of Terraform's tests; a zip file, unpacked, has the same."""
-    assert lock_file.package_hash(str(mirror(tmp_path, "2.0.0"))) == KNOWN
+    assert packages.package_hash(str(mirror(tmp_path, "2.0.0"))) == KNOWN
     package = packages.Package(packages.Version("2.0.0"), str(packed(tmp_path, "2.0.0")))
-    assert lock_file.package_hash(packages.unpacked(package, opened, str(tmp_path / "cache"))) == KNOWN
+    assert packages.package_hash(packages.unpacked(package, opened, str(tmp_path / "cache"))) == KNOWN
 
 
 def test_the_newest_version_that_fits_is_chosen_from_both_layouts(tmp_path: Path) -> None:
@@ -126,16 +124,16 @@ def test_a_lock_file_is_read_as_it_was_written(tmp_path: Path) -> None:
         NULL: LockedProvider("2.1.2", ["h1:a=", "h1:b="]),
         ProviderAddress("a", "b", "c.d"): LockedProvider("1"),
     }
-    (tmp_path / "lock").write_text(lock_file.text(providers))
-    assert lock_file.read(str(tmp_path / "lock")) == {
+    (tmp_path / "lock").write_text(packages.lock_text(providers))
+    assert packages.read_lock(str(tmp_path / "lock")) == {
         key: value._replace(hashes=list(value.hashes)) for key, value in providers.items()
     }
     (tmp_path / "lock").write_text(
         '# maintained automatically by "terraform init".\nprovider "registry.terraform.io/hashicorp/null" {\n'
         '  version     = "3.2.1"\n  constraints = "~> 3.0"\n  hashes = ["h1:x=", "zh:00"]\n}\n'
     )
-    assert lock_file.read(str(tmp_path / "lock")) == {NULL: LockedProvider("3.2.1", ["h1:x=", "zh:00"])}
-    assert lock_file.read(str(tmp_path / "missing")) is None
+    assert packages.read_lock(str(tmp_path / "lock")) == {NULL: LockedProvider("3.2.1", ["h1:x=", "zh:00"])}
+    assert packages.read_lock(str(tmp_path / "missing")) is None
 
 
 @pytest.mark.parametrize(
@@ -145,7 +143,7 @@ def test_a_damaged_lock_file_is_an_error(tmp_path: Path, text: str) -> None:
     """It names the file."""
     (tmp_path / "lock").write_text(text)
     with pytest.raises(ValueError, match="lock cannot be read"):
-        lock_file.read(str(tmp_path / "lock"))
+        packages.read_lock(str(tmp_path / "lock"))
 
 
 def test_hcl_is_read_with_its_comments_and_values() -> None:
