@@ -460,7 +460,7 @@ def test_reading_with_programs_imports_neither_sh_nor_asyncio(tmp_path: Path) ->
     reading = imported("apply", str(manifest), "--state", "memory:")
     assert {"sh", "asyncio"} <= changing
     assert {"sh", "asyncio", "subprocess"}.isdisjoint(reading)
-    assert "resource_api.system.process.spawn" in reading
+    assert "resource_api.system.process.process" in reading
 
 
 @pytest.mark.usefixtures("_unmeasured")

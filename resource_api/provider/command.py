@@ -21,7 +21,7 @@ from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import quote_command
 from resource_api.provider.context import calling_context, current
 from resource_api.system.foreign_lines import LineSplitter, decode
-from resource_api.system.process import identity, program_checks
+from resource_api.system.process import child, program_checks
 from resource_api.system.process import process as processes
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class Command:
         directories to which other users must not be able to add files. A program of another ``user`` executes them with
         that user's rights, and nothing is checked; nor is anything beneath a ``--trust-path``.
         """
-        if user is None or identity.is_own(user):
+        if user is None or child.is_own_user(user):
             context = self._context
             trusted = () if context is None else context.trusted_directories
             program_checks.check_code(self.program, paths, places, trusted)
@@ -250,10 +250,10 @@ def _invocation(
     return processes.Invocation("", argv, environment, cwd=directory, input=content, identity=another)
 
 
-def _account(name: str, user: str) -> identity.Identity:
+def _account(name: str, user: str) -> child.Identity:
     """Return the account that a program is to run with. Raise ``CommandError`` if there is none."""
     try:
-        return identity.find(user)
+        return child.find_identity(user)
     except KeyError:
         msg = f"there is no user '{user}' to run it as"
         raise CommandError(msg, (name,)) from None

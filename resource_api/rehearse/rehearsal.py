@@ -24,7 +24,7 @@ from resource_api.state.store import MemoryStore
 from resource_api.system.overlay import isolated_run, written_files
 from resource_api.system.overlay.isolated_run import Isolation
 from resource_api.system.overlay.written_files import Written
-from resource_api.system.process import interactive, spawn
+from resource_api.system.process import interactive, process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -171,7 +171,7 @@ class _Outside:
             source, options = self._catalog.manifest._replace(order=order), {**self._request.options, "parallel": 1}
             return self._isolated(_Inside.once, self._request._replace(source=source, options=options))
 
-        spawn.starter()  # the process of each attempt then has its imports
+        process.starter()  # the process of each attempt then has its imports
         first = FirstRun(self._catalog, self._left_out, document, _writers(document))
         return orders.free_in_order(first, self._request.orders, attempt)
 

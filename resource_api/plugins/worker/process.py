@@ -25,9 +25,9 @@ from resource_api.model.values.errors import ProviderError
 from resource_api.plugins.worker import guardian
 from resource_api.plugins.worker.protocol import DISCONNECTED, Decoder, encode, encode_error, unreadable_content
 from resource_api.system.foreign_lines import LineSplitter
-from resource_api.system.process import core_dumps, process_tree, spawn
+from resource_api.system.process import core_dumps, process_tree
 from resource_api.system.process.child import Invocation
-from resource_api.system.process.process import STDERR, STDOUT, Process, describe_exit
+from resource_api.system.process.process import STDERR, STDOUT, Process, describe_exit, starter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -360,7 +360,7 @@ class ProgramWorker(WorkerProcess):
 
     def _starter(self, _invocation: Invocation) -> Callable[[Invocation, int, int, int], object]:
         # By a fork of this process: only that can have a guardian.
-        return spawn.starter(reading=True)
+        return starter(reading=True)
 
     def _close_lifeline(self) -> None:
         """Close the lifeline if it is open; from then on the guardian leaves the orphans of the program running."""

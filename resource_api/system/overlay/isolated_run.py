@@ -24,8 +24,8 @@ from resource_api.system.filesystem import directories
 from resource_api.system.filesystem.directories import opened, write_all
 from resource_api.system.overlay import call_filters, namespaces, root
 from resource_api.system.overlay.root import mounts
-from resource_api.system.process import core_dumps, identity
-from resource_api.system.process.child import close_all_but
+from resource_api.system.process import core_dumps
+from resource_api.system.process.child import close_all_but, join_new_session_keyring
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -361,7 +361,7 @@ def _inside(started: _Started, layers: int) -> None:
     # A limit of 1 also keeps the kernel from starting a program of core_pattern, core(5).
     core_dumps.limit(1)
     with suppress(OSError):
-        identity.join_new_session_keyring()
+        join_new_session_keyring()
     call_filters.refuse()
     namespaces.drop_capabilities(_dropped(started.isolation))
     if os.geteuid():

@@ -6,5 +6,5 @@ from resource_api.model.values.start_up import late_modules
 
 if not TYPE_CHECKING:  # features that most runs do not need
     __getattr__ = late_modules(
-        __name__, "core_dumps", "identity", "interactive", "descriptor_filter", "process", "program_checks"
+        __name__, "child", "core_dumps", "interactive", "descriptor_filter", "process", "program_checks"
     )

@@ -1,17 +1,24 @@
-"""Define the invocation of a program, and the steps of a forked child up to exec; ``spawn`` forks it."""
+"""The invocation of a program, its user, and the steps of a forked child up to exec; ``process`` forks it. Linux only.
+
+The child itself takes on the identity of another user. No helper program such as ``su`` runs in between: it would be
+root with the environment of the user's program, and the user could choose its code by LD_PRELOAD.
+"""
 
 from __future__ import annotations
 
 import errno
 import fcntl
 import os
+import pwd
 import signal
+import struct
 from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from resource_api.model.values.start_up import NamedTuple
-from resource_api.system.process import identity, process_tree
+from resource_api.system import c_library
+from resource_api.system.process import process_tree
 
 # Imported whole: a module loaded late would be loaded in the forked child, when it cannot read our files any more.
 from resource_api.system.process.core_dumps import restore_limit
@@ -20,6 +27,56 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping, Sequence
 
 _LAST_STANDARD_STREAM: Final = 2
+_KEYCTL_JOIN_SESSION_KEYRING: Final = 1
+#: The number of the system call keyctl(2), which has no function in the C library, by machine.
+_KEYCTL: Final = {
+    "x86_64": 250,
+    "aarch64": 219,
+    "riscv64": 219,
+    "i686": 288,
+    "armv7l": 311,
+    "ppc64le": 271,
+    "s390x": 280,
+}
+#: Version 3 and thread 0, the calling one (capset(2)); three empty sets of 64 bits.
+_CAPABILITY_HEADER: Final = struct.pack("=Ii", 0x20080522, 0)
+_NO_CAPABILITIES: Final = bytes(24)
+
+
+class Identity(NamedTuple):
+    """A user to run a program as: the account's fields, and all groups."""
+
+    name: str
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+    home: str
+    shell: str
+
+    @property
+    def is_own(self) -> bool:
+        """Whether this process already runs as that user."""
+        return self.uid == os.geteuid()
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """The variables that login(1) would set."""
+        return {"HOME": self.home, "USER": self.name, "LOGNAME": self.name, "SHELL": self.shell}
+
+
+def find_identity(user: str) -> Identity:
+    """Return the identity of an account. Raise ``KeyError`` for an unknown name."""
+    account = pwd.getpwnam(user)
+    groups = tuple(os.getgrouplist(user, account.pw_gid))
+    return Identity(user, account.pw_uid, account.pw_gid, groups=groups, home=account.pw_dir, shell=account.pw_shell)
+
+
+def is_own_user(user: str) -> bool:
+    """Return whether this process runs as the user called ``user``."""
+    try:
+        return find_identity(user).is_own
+    except KeyError:
+        return False
 
 
 class Invocation(NamedTuple):
@@ -34,7 +91,7 @@ class Invocation(NamedTuple):
     env: Mapping[str, str]
     cwd: str = "/"
     input: bytes | None = None
-    identity: identity.Identity | None = None
+    identity: Identity | None = None
     stdin: int | None = None
     #: Whether it changes nothing.
     reading: bool = False
@@ -131,7 +188,7 @@ def execute(
                 os._exit(255)
             os.close(go)
         if invocation.identity is not None:
-            identity.assume(invocation.identity)
+            _assume(invocation.identity)
         os.chdir(invocation.cwd)
         # Only now: a change of identity would undo it.
         enter(parent, handled)
@@ -156,6 +213,37 @@ def _fork_guarded(guard: Callable[[int], NoReturn], parent: int) -> int:
     if program := os.fork():
         guard(program)
     return guardian
+
+
+def _assume(identity: Identity) -> None:
+    """Make this process, a forked child without descriptors of its parent, that user permanently. Raise ``OSError``.
+
+    Until exec it contains its parent's memory, so the user must not be able to trace it: ``dumpable`` forbids that, and
+    is set twice because a change of identity may reset it to the system's default (prctl(2)).
+    """
+    c_library.prctl(c_library.SET_DUMPABLE)
+    join_new_session_keyring()
+    os.setgroups(identity.groups)
+    os.setresgid(*[identity.gid] * 3)
+    os.setresuid(*[identity.uid] * 3)
+    c_library.prctl(c_library.SET_DUMPABLE)
+    c_library.call("capset", _CAPABILITY_HEADER, _NO_CAPABILITIES)
+    if os.getresuid() != (identity.uid,) * 3:
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+
+def join_new_session_keyring() -> None:
+    """Leave the caller's session keyring: a process that possesses it may read its keys (keyctl(2)).
+
+    Do nothing where the kernel has no keyrings or a sandbox forbids the call. Raise ``OSError`` for other failures.
+    """
+    call = _KEYCTL.get(os.uname().machine)
+    if call is not None:
+        try:
+            c_library.call("syscall", call, _KEYCTL_JOIN_SESSION_KEYRING, None)
+        except OSError as error:
+            if error.errno not in {errno.ENOSYS, errno.EPERM}:
+                raise
 
 
 def close_all_but(descriptors: Container[int | None]) -> None:

@@ -540,11 +540,11 @@ def test_a_program_costs_no_fixed_wait() -> None:
 #: Starts a program through ``Process`` in the thread that its argument names, and waits.
 RUN = """
 import os, sys, threading, time
-from resource_api.system.process import identity
+from resource_api.system.process.child import find_identity
 from resource_api.system.process.process import Invocation, Process
 
 directory, thread, script, user, reading = sys.argv[1:]
-as_user = identity.find(user) if user else None
+as_user = find_identity(user) if user else None
 
 def start():
     arguments = ("-c", script, "test", directory)
