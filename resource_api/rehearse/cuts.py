@@ -25,11 +25,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from resource_api.model.values.start_up import NamedTuple
-from resource_api.rehearse import contents, side_effects
+from resource_api.rehearse import side_effects
 from resource_api.rehearse.result import Finding, RehearsalError, Verdict, finding
 from resource_api.state.sqlite.store import SqliteStore
 from resource_api.system.overlay import call_filters as bpf
 from resource_api.system.overlay.isolated_run import IsolationError
+from resource_api.system.overlay.written_files import describe_differing, differing_paths, read_contents
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -253,7 +254,7 @@ def run(runtime: Runtime, apply: Callable[[Runtime], RunReport], layers: int, po
         ]
     elif held.exit_code and not runtime.run.cancelled:
         raise RehearsalError(_NOT_REPEATED)
-    return {**document, "contents": contents.read(layers)}
+    return {**document, "contents": read_contents(layers)}
 
 
 class _Monitor:
@@ -343,7 +344,7 @@ def survives_cuts(
     """
     whole = attempt(0)
     compared = whole["contents"].keys() | first.keys()
-    compared -= contents.differing(first, whole["contents"])
+    compared -= differing_paths(first, whole["contents"])
     chosen = points(whole["changes"], count)
     findings: dict[tuple[str, str], Finding] = {}
     cut = 0
@@ -370,7 +371,7 @@ def _findings(
             failure = Finding(*fields)
             yield failure._replace(text=f"the next run fails: {failure.text}")
         return
-    different = contents.differing(whole["contents"], outcome["contents"])
+    different = differing_paths(whole["contents"], outcome["contents"])
     # Paths that only the cut run left are compared too.
     paths = sorted(path for path in different if path in compared or path not in whole["contents"])
     by_reference: dict[str, list[str]] = {}
@@ -380,4 +381,4 @@ def _findings(
             reference = writers[path][-1] if writers.get(path) else outcome["subject"]
             by_reference.setdefault(reference, []).append(path)
     for reference, group in by_reference.items():
-        yield Finding(reference, f"{contents.differ(group)} after the next run")
+        yield Finding(reference, f"{describe_differing(group)} after the next run")

@@ -14,9 +14,16 @@ from resource_api.model.values.errors import ManifestError, ResourceAPIError
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.start_up import NamedTuple, regex
 from resource_api.model.values.values import is_unknown, literal, reveal, same_value
-from resource_api.rehearse import contents, side_effects
+from resource_api.rehearse import side_effects
 from resource_api.rehearse.result import Finding, finding
 from resource_api.runtime.runtime import Runtime
+from resource_api.system.overlay.written_files import (
+    comparable,
+    describe_differing,
+    differing_paths,
+    in_any_order,
+    read_contents,
+)
 from resource_api.transaction.verify import NOT_CONVERGED
 
 if TYPE_CHECKING:
@@ -25,7 +32,7 @@ if TYPE_CHECKING:
     from resource_api.model.datatypes.datatype import DataType
     from resource_api.model.report import RunReport, StepReport
     from resource_api.model.step import Step
-    from resource_api.rehearse.contents import Contents
+    from resource_api.system.overlay.written_files import Contents
 
     #: The declarations that are tried until one changes a file: attribute → value.
     Bodies = Sequence[Mapping[str, Any]]
@@ -136,24 +143,24 @@ class Compared:
         """
         self._shared = shared
         #: Paths with other contents after each creation, and those that only one of the two has left.
-        self._unsteady = contents.differing(first, second)
+        self._unsteady = differing_paths(first, second)
         self._gone = first.keys() ^ second.keys()
 
     def differing(self, before: Contents, after: Contents) -> set[str]:
         """Return the paths at which contents differ, except those that are not compared."""
-        paths = contents.differing(before, after) - self._gone
+        paths = differing_paths(before, after) - self._gone
         return {path for path in paths if self._part(path, before.get(path)) != self._part(path, after.get(path))}
 
     def _part(self, path: str, entry: object) -> Any:
         """Return the part of a path's contents that is compared; None for nothing."""
-        fields = contents.comparable(entry)
+        fields = comparable(entry)
         if fields is None:
             return None
         *status, digest = fields
         if path in self._unsteady:
             digest = ""
         elif path in self._shared:
-            digest = contents.in_any_order(digest)
+            digest = in_any_order(digest)
         return *status, digest
 
 
@@ -172,7 +179,7 @@ class Damager:
 
     def try_from(self, candidates: Sequence[Damage], start: int) -> Damaged:
         """Try one damage after another from number ``start`` on, until one is not repaired and spoils the overlay."""
-        self._contents = contents.read(self._layers)
+        self._contents = read_contents(self._layers)
         tried, not_damaged = 0, []
         for following, damage in enumerate(candidates[start:], start + 1):
             changed, obstacle = self._damage(damage)
@@ -245,15 +252,15 @@ class Damager:
         differing = changed & self._compared.differing(before, after)
         remaining = sorted(path for path in differing if not side_effects.is_common(path))
         if detected:
-            return f"{damage.name}; after the next run {contents.differ(remaining)} still" if remaining else ""
+            return f"{damage.name}; after the next run {describe_differing(remaining)} still" if remaining else ""
         # A path whose content is not compared may be unrepaired too.
-        untouched = changed - contents.differing(damaged, after)
+        untouched = changed - differing_paths(damaged, after)
         return f"{damage.name}; the next run does not see it" if remaining or untouched else ""
 
     def _read(self) -> set[str]:
         """Read the overlay again; return the paths that differ from the previous reading, which is kept."""
-        self._before, self._contents = self._contents, contents.read(self._layers, self._contents)
-        return contents.differing(self._before, self._contents)
+        self._before, self._contents = self._contents, read_contents(self._layers, self._contents)
+        return differing_paths(self._before, self._contents)
 
 
 def other_values(datatype: DataType, value: object, candidates: Iterable[object] = ()) -> list[Any]:

@@ -14,8 +14,9 @@ from resource_api.catalog import graph
 from resource_api.catalog.graph import Edge
 from resource_api.model.values import reference
 from resource_api.model.values.start_up import NamedTuple
-from resource_api.rehearse import contents, side_effects
+from resource_api.rehearse import side_effects
 from resource_api.rehearse.result import Finding, Verdict, needs
+from resource_api.system.overlay.written_files import in_any_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -282,7 +283,7 @@ def free_in_order(run: FirstRun, count: int, attempt: Callable[[tuple[str, ...]]
 def _comparable_result(document: Mapping[str, Any], shared: Collection[str]) -> Tried:
     """Return an order's result without owners, whose numbers depend on it, and the lines' order in ``shared``."""
     compared = {
-        path: (kind, mode, contents.in_any_order(digest) if path in shared else digest)
+        path: (kind, mode, in_any_order(digest) if path in shared else digest)
         for path, ((kind, mode, *_), digest) in document["contents"].items()
         if not side_effects.is_common(path)
     }

@@ -16,14 +16,14 @@ from resource_api.model.action import CREATING, Action
 from resource_api.model.change import describe_difference
 from resource_api.model.values.errors import ResourceAPIError
 from resource_api.model.values.start_up import NamedTuple
-from resource_api.rehearse import contents, cuts, damage, orders, side_effects
+from resource_api.rehearse import cuts, damage, orders, side_effects
 from resource_api.rehearse.orders import FirstRun
 from resource_api.rehearse.result import Finding, Rehearsal, RehearsalError, Verdict, finding, needs
 from resource_api.rehearse.side_effects import DeclaredPaths, Effect, EffectRecorder, PathChange, RecordedCall
 from resource_api.state.store import MemoryStore
 from resource_api.system.overlay import isolated_run, written_files
 from resource_api.system.overlay.isolated_run import Isolation
-from resource_api.system.overlay.written_files import Written
+from resource_api.system.overlay.written_files import Written, read_contents
 from resource_api.system.process import interactive, process
 
 if TYPE_CHECKING:
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from resource_api.model.report import RunReport, StepReport
     from resource_api.model.step import Step
     from resource_api.model.type_definition import TypeDefinition
-    from resource_api.rehearse.contents import Contents
     from resource_api.runtime.manifest_compiler import Source
     from resource_api.runtime.runtime import Runtime
     from resource_api.system.overlay.isolated_run import Overlay
+    from resource_api.system.overlay.written_files import Contents
 
 _SECOND: Final = 1.0
 _KILLED: Final = "the rehearsal was killed from inside; nothing of it is left"
@@ -249,7 +249,7 @@ class _Inside:
         """Apply and show nothing; return the failures and the contents."""
         with _silent(self._runtime):
             report = self._apply()
-        return {"run": _failures(report), "contents": contents.read(self._layers)}
+        return {"run": _failures(report), "contents": read_contents(self._layers)}
 
     def cut(self, point: int) -> dict[str, Any]:
         """Apply, with ``point`` cut there, and apply again; return the document of the outcome."""
@@ -262,7 +262,7 @@ class _Inside:
             report = self._apply()
             planned = self._runtime.plan(self._request.source, self._request.inputs, **self._options)
             candidates = list(damage.damages(planned.steps, report))
-            compared = damage.Compared(first, contents.read(self._layers), shared)
+            compared = damage.Compared(first, read_contents(self._layers), shared)
             damager = damage.Damager(self._runtime, self._layers, self._apply, compared)
             return damager.try_from(candidates, start)._asdict()
 
@@ -280,7 +280,7 @@ class _Inside:
         document: dict[str, object] = {
             "run": _failures(report),
             "document": documents[0],
-            "contents": contents.read(self._layers) if request.orders or request.kills or request.damage else {},
+            "contents": read_contents(self._layers) if request.orders or request.kills or request.damage else {},
             "failed": report.exit_code != 0,
             "summary": str(report.summary),
             "first_calls": first_calls,
@@ -302,7 +302,7 @@ class _Inside:
         if request.destroy and not report.exit_code:
             created = [step for step in report.steps if step.status == "success" and step.action is not Action.DELETE]
             document["destroy"] = self._destroy({step.reference for step in created})
-            document["left"] = contents.read(self._layers)
+            document["left"] = read_contents(self._layers)
         document["full"] = written_files.is_full(self._layers)
         return document
 

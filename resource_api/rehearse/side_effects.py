@@ -9,7 +9,6 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from resource_api.model.values.start_up import NamedTuple
-from resource_api.rehearse import contents
 from resource_api.system.overlay import written_files
 
 if TYPE_CHECKING:
@@ -167,7 +166,8 @@ def effects(calls: Sequence[RecordedCall], packages: Mapping[str, str], place_of
 def difference(path: str, written: Written, digest: str) -> Verb | None:
     """Return how a written path differs from the machine, or None for equal ones, caches and logs.
 
-    ``digest`` is that of the written content, see ``contents``; the machine's file is read where all else is equal.
+    ``digest`` is that of the written content, by ``written_files.digest``; the machine's file is read where all else is
+    equal.
     """
     if is_cache(path):
         return None
@@ -178,7 +178,7 @@ def difference(path: str, written: Written, digest: str) -> Verb | None:
         return "made"
     if _mode_and_owner(status) != (written.mode, written.uid, written.gid):
         return "changed"
-    return "changed" if written.kind == "file" and contents.digest(path) != digest else None
+    return "changed" if written.kind == "file" and written_files.digest(path) != digest else None
 
 
 def is_cache(path: str) -> bool:

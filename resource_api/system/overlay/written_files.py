@@ -1,26 +1,32 @@
-"""List the files written on an overlay from its upper layers, and store them in a directory outside.
+"""List and compare the files written on an overlay, from its upper layers, and store them in a directory outside.
 
-Files are packed inside into an open archive, and unpacked outside. A deleted file becomes an empty file ``.wh.NAME``,
-as in layers of container images. The archive is untrusted: it was written inside.
+Files are compared by kind, mode, owner and a digest of their contents. To be stored, they are packed inside into an
+open archive, and unpacked outside. A deleted file becomes an empty file ``.wh.NAME``, as in layers of container images.
+The archive is untrusted: it was written inside.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
+import re
 import stat
 import tarfile
 import tempfile
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from resource_api.model.values.errors import ResourceAPIError, UsageError
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.system.filesystem.directories import DIRECTORY_FLAGS, OTHERS_WRITE, Directories, canonical_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import IO
+
+    #: Path → the written file, and the digest of its content.
+    Contents = Mapping[str, tuple["Written", str]]
 
 Kind = Literal["file", "directory", "deleted"]
 #: The device number by which an overlay marks a deleted file.
@@ -86,6 +92,73 @@ def _written(status: os.stat_result) -> Written:
     kind: Kind = "deleted" if stat.S_ISCHR(status.st_mode) and status.st_rdev == _WHITEOUT else "file"
     version = status.st_ino, status.st_ctime_ns
     return Written(kind, *mode_and_owner, size=status.st_size, modified=status.st_mtime_ns, version=version)
+
+
+#: Files up to this size are compared by content, and up to that size by lines in any order.
+_COMPARED: Final = 64 * 1024 * 1024
+_COMPARED_BY_LINE: Final = 1024 * 1024
+#: The separators between the members of lists and mappings depend on their order.
+_SPACES: Final = bytes.maketrans(b",;[]{}", b"      ")
+#: The header that crontab(1) writes above a table, with the time of its installation.
+_CRONTAB: Final = re.compile(rb"\A# DO NOT EDIT.*\n(# \(.*\n){2}")
+
+
+def read_contents(layers: int, former: Contents | None = None) -> Contents:
+    """Return the comparable contents of the upper layers; files unchanged since ``former`` are not read again."""
+    former = former or {}
+    contents = {}
+    for path, written in read(layers).items():
+        same = path in former and former[path][0] == written
+        contents[path] = former[path] if same else (written, digest(path) if written.kind == "file" else "")
+    return contents
+
+
+def comparable(entry: Any) -> tuple[Any, ...] | None:
+    """Return kind, mode, owner, group and digest of a path, from values or a JSON document, or None for nothing."""
+    if entry is None:
+        return None
+    (kind, mode, uid, gid, *_), content = entry
+    return kind, mode, uid, gid, content
+
+
+def differing_paths(first: Contents, second: Contents) -> set[str]:
+    """Return the paths at which two contents differ."""
+    paths = first.keys() | second.keys()
+    return {path for path in paths if comparable(first.get(path)) != comparable(second.get(path))}
+
+
+def describe_differing(paths: Sequence[str]) -> str:
+    """Return the message that paths differ: the first one is named, the rest is counted."""
+    return f"{paths[0]} and {len(paths) - 1} more differ" if len(paths) > 1 else f"{paths[0]} differs"
+
+
+def digest(path: str) -> str:
+    """Return a digest of a file, or the target of a link; empty where it cannot be read or is too large.
+
+    The digest of a text is followed by a space and a digest of its words in any order.
+    """
+    try:
+        if os.path.islink(path):
+            return os.readlink(path)
+        if not os.path.isfile(path) or (size := os.path.getsize(path)) > _COMPARED:
+            return ""
+        with open(path, "rb") as file:
+            if size > _COMPARED_BY_LINE:
+                return hashlib.file_digest(file, "blake2b").hexdigest()
+            content = _CRONTAB.sub(b"", file.read())
+    except OSError:
+        return ""
+    whole = _digest(content)
+    return whole if b"\0" in content else f"{whole} {_digest(b' '.join(sorted(content.translate(_SPACES).split())))}"
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.blake2b(content).hexdigest()
+
+
+def in_any_order(digest: str) -> str:
+    """Return the part of a digest that does not depend on the order of lines and members, if it has one."""
+    return digest.rpartition(" ")[2]
 
 
 _FORMAT: Final = tarfile.PAX_FORMAT
