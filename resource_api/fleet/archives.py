@@ -20,7 +20,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from resource_api.fleet import libraries
+from resource_api.fleet.job import libraries_of
 from resource_api.model.values.errors import UsageError
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.plugins.module_path import BUNDLED, PACKAGE
@@ -70,7 +70,7 @@ LEFT_OUT: Final = frozenset(
 )
 #: Directory → the names of its files that a host needs, without suffix: the others serve commands.
 _SENT: Final[Mapping[str, Collection[str]]] = {
-    "resource_api/fleet": {"__init__", "job", "libraries"},
+    "resource_api/fleet": {"__init__", "job"},
     "resource_api/schemas": {"agent-status", "common", "plan", "providers", "state-export"},
 }
 #: Libraries in pure Python that are sent along.
@@ -141,7 +141,7 @@ def needed_libraries(
         more = set(_names_in_code(read(components[name])[0] for name in pending))
         pending = (more - names) & components.keys()
         names |= more
-    return libraries.needed(names)
+    return libraries_of(names)
 
 
 def _names_in_code(programs: Iterable[bytes]) -> Iterator[str]:

@@ -18,7 +18,7 @@ from resource_api.plugins.worker import protocol
 from resource_api.runtime.commands import DOCUMENTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from resource_api.model.declaration import Manifest
 
@@ -40,6 +40,12 @@ MAX_EVENT: Final = 1024 * 1024
 MAX_RESULT: Final = 16 * 1024 * 1024
 #: The kind of the frame that holds a job.
 _KIND: Final = "job"
+#: Function or type → the libraries in pure Python that it needs on a host, which are sent along if a manifest uses it.
+_LIBRARIES: Final[Mapping[str, Sequence[str]]] = {
+    "template": ("jinja2", "markupsafe"),
+    "toml_setting": ("tomlkit",),
+    **dict.fromkeys(("mysql_database", "mysql_grant", "mysql_user"), ("pymysql",)),
+}
 
 
 class HostJob(NamedTuple):
@@ -69,6 +75,14 @@ class HostJob(NamedTuple):
     operator: str = ""
     #: The digest of all other fields, with keyed digests of secrets; equal jobs have equal ids. "" before `with_id`.
     id: str = ""
+
+
+def libraries_of(names: Iterable[str]) -> list[str]:
+    """Return the libraries of the functions and types among names, sorted.
+
+    A host that lacks one refuses before its first change, at the latest when its plan names the types.
+    """
+    return sorted({library for name in set(names) for library in _LIBRARIES.get(name, ())})
 
 
 def with_id(job: HostJob, key: bytes = b"") -> HostJob:

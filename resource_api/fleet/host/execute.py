@@ -21,7 +21,6 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from resource_api.fleet import job as jobs
-from resource_api.fleet import libraries
 from resource_api.fleet.host.journal import JobReport, Journal
 from resource_api.manifest.sections import project_name
 from resource_api.model.options import EXECUTION, RUN_OPTIONS, run_option_names
@@ -54,10 +53,10 @@ from resource_api.system.filesystem import asset_contents
 from resource_api.system.filesystem.code_trust import CodeTrust
 from resource_api.system.foreign_lines import line_stream
 from resource_api.system.log import ForwardedLog
-from resource_api.system.process import core_dumps
+from resource_api.system.process import child, core_dumps, process
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.fleet.job import HostJob
     from resource_api.model.declaration import Manifest
@@ -70,6 +69,13 @@ if TYPE_CHECKING:
 
 #: The types of documents in a job's report.
 _REPORTED: Final = frozenset({"diagnostic", "outputs", "resource_drift", "result", "step_end", "summary"})
+_SHELL: Final = "/bin/sh"
+#: Bytes of the end of each stream of a program that are kept.
+_KEPT: Final = 64 * 1024
+#: Seconds between two looks whether the run was interrupted.
+_TICK: Final = 0.2
+#: The exit code of a program that signal N ended is this and N, as in a shell.
+_SIGNALLED: Final = 128
 
 
 class _JobOptions(dict[str, Any]):
@@ -245,7 +251,7 @@ def run_job(run: HostRun) -> int:
 
     Raise as ``Runtime`` does, ``Superseded`` for an earlier job, ``StateLocked`` while another job runs.
     """
-    libraries.check(run.options.get("libraries", ()))
+    _check_libraries(run.options.get("libraries", ()))
     command = _COMMANDS.get(run.job.command, _read)
     if (journal := run.journal()) is None:
         return command(run)
@@ -262,18 +268,26 @@ def run_job(run: HostRun) -> int:
         return code
 
 
-def _check_libraries(plan: Plan) -> None:
+def _check_libraries(names: Iterable[str]) -> None:
+    """Raise ``ManifestError`` for libraries that the manifest needs, and neither this host nor the sender has."""
+    if missing := [name for name in names if find_spec(name) is None]:
+        advice = "install it there, or beside the program that sends the manifest"
+        message = f"the manifest needs the Python library {', '.join(missing)}, which this host lacks; {advice}"
+        raise ManifestError([Problem(None, message, code="library")])
+
+
+def _check_plan(plan: Plan) -> None:
     """Raise ``ManifestError``, before any change, for libraries of the plan's types that this host lacks."""
-    libraries.check(libraries.needed(step.entry.type for step in plan.steps))
+    _check_libraries(jobs.libraries_of(step.entry.type for step in plan.steps))
 
 
 def _apply(run: HostRun) -> int:
     """Apply the manifest, or the saved plan in the job's options."""
     if (document := run.options.get("saved_plan")) is not None:
         plan = saved_plan.SavedPlan(document, str(run.options["file"]), run.runtime.key)
-        return run.report(run.runtime.apply_saved(plan, run.selected(*EXECUTION), _check_libraries))
+        return run.report(run.runtime.apply_saved(plan, run.selected(*EXECUTION), _check_plan))
     options = run.selected(*RUN_OPTIONS)
-    return run.report(run.runtime.apply(run.manifest, run.inputs, on_plan=_check_libraries, **options))
+    return run.report(run.runtime.apply(run.manifest, run.inputs, on_plan=_check_plan, **options))
 
 
 def _destroy(run: HostRun) -> int:
@@ -281,7 +295,7 @@ def _destroy(run: HostRun) -> int:
     confirmed = run.options.get("confirmed")
 
     def on_plan(plan: Plan) -> None:
-        _check_libraries(plan)
+        _check_plan(plan)
         if confirmed is not None:
             saved_plan.check_confirmation(confirmed, run.log.mask.document(plan.to_dict()), run.manifest.file)
 
@@ -295,7 +309,7 @@ def _plan(run: HostRun) -> int:
         plan = run.runtime.plan_destroy(run.manifest, run.inputs, **run.selected(*_DESTROYING))
     else:
         plan = run.runtime.plan(run.manifest, run.inputs, **run.selected(*RUN_OPTIONS))
-    _check_libraries(plan)
+    _check_plan(plan)
     run.result(saved_plan.document(plan, run.runtime.key) if run.options.get("save") else plan.to_dict())
     for problem in plan.problems:
         run.emit(documents.line("diagnostic", documents.problem(problem)))
@@ -336,12 +350,51 @@ def _resource(run: HostRun) -> int:
 
 def _run(run: HostRun) -> int:
     """Run the program of the job; nothing is recorded, and no lock is held."""
-    from resource_api.fleet.host import shell_command
-
     run.began = True
-    result = shell_command.run(run.options["words"], lambda: run.interrupts.came)
+    result = _run_program(run.options["words"], lambda: run.interrupts.came)
     run.result(result)
     return 1 if result["exit_code"] else 0
+
+
+def _run_program(words: Sequence[str], interrupted: Callable[[], bool]) -> dict[str, Any]:
+    """Run a program without input, until its end or an interrupt; return its exit code and the ends of its output.
+
+    A single word is a line for ``sh``. The variables are those of the login. Raise ``InterruptedError``.
+    """
+    arguments = ("-c", *words) if len(words) == 1 else ("-c", 'exec "$@"', "sh", *words)
+
+    def timeout() -> float:
+        """Return the seconds to wait for output; raise once the run is interrupted, which kills the program."""
+        if interrupted():
+            raise InterruptedError
+        return _TICK
+
+    stdout, stderr = _StreamEnd(), _StreamEnd()
+    with process.Process(child.Invocation(_SHELL, arguments, dict(os.environ), os.getcwd())) as program:
+        for stream, chunk in program.chunks(timeout):
+            (stdout if stream == process.STDOUT else stderr).add(chunk)
+    code = program.exit_code or 0
+    return {"exit_code": code if code >= 0 else _SIGNALLED - code, "stdout": stdout.text(), "stderr": stderr.text()}
+
+
+class _StreamEnd:
+    """The end of a stream."""
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+        self._dropped = 0
+
+    def add(self, chunk: bytes) -> None:
+        """Keep the last ``_KEPT`` bytes."""
+        self._bytes += chunk
+        if (extra := len(self._bytes) - _KEPT) > 0:
+            self._dropped += extra
+            del self._bytes[:extra]
+
+    def text(self) -> str:
+        """Return the text, after the number of bytes that were dropped."""
+        text = self._bytes.decode("utf-8", "replace")
+        return f"… ({self._dropped} bytes before this)\n{text}" if self._dropped else text
 
 
 def _agent(run: HostRun) -> int:
