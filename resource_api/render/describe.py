@@ -341,7 +341,7 @@ def _function(name: str, function: Function, *, mixed: bool) -> Item:
     pure = ", pure" if mixed and function.pure else ""
     summary = " ".join(" ".join(docs).split())
     head = [f"{name}(", *inputs, ") gives ", _Code(function.datatype.text), f"{pure}: {summary}"]
-    return [*head, *(_Example("\n".join(lines)) for lines in examples)]
+    return [*head, *(_Example(textwrap.dedent("\n".join(lines))) for lines in examples)]
 
 
 def relationships(definition: TypeDefinition) -> list[Item]:
@@ -363,9 +363,17 @@ def _targets(types: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield type_name, "..." if callable(title) else title
 
 
+def _cleaned(docs: str) -> str:
+    """Return documentation without the indentation of its lines in the source.
+
+    It is that of the closing quotes where the text begins beside the opening ones: all further lines may be an example.
+    """
+    return cleandoc(docs) if docs[:1].isspace() else cleandoc(f"{docs}|").removesuffix("|").rstrip()
+
+
 def _blocks(docs: str) -> list[list[str]]:
     """Return the lines of each part of documentation, split at its empty lines, without terminal controls."""
-    return [block.splitlines() for block in re.split(r"\n\s*\n", escape_lines(cleandoc(docs))) if block.strip()]
+    return [block.splitlines() for block in re.split(r"\n\s*\n", escape_lines(_cleaned(docs))) if block.strip()]
 
 
 # As text
@@ -469,7 +477,7 @@ def _markdown_item(item: Item) -> str:
     written = ""
     for piece in item:
         if isinstance(piece, _Example):
-            written += textwrap.indent(f"\n\n```yaml\n{textwrap.dedent(piece)}\n```\n", "  ")
+            written += textwrap.indent(f"\n\n```yaml\n{piece}\n```\n", "  ")
             continue
         if not isinstance(piece, _Code):
             written += re.sub(r"[*<_`]", r"\\\g<0>", piece) if isinstance(piece, _Words) else piece
@@ -500,11 +508,11 @@ def document(
     if isinstance(definition, FunctionPage):
         return {**_function_document(*definition), **origin_fields}
     if isinstance(definition, ComponentDefinition):
-        head = {"name": definition.name, "docs": cleandoc(definition.docs), "component": True, **origin_fields}
+        head = {"name": definition.name, "docs": _cleaned(definition.docs), "component": True, **origin_fields}
         return {**head, "inputs": _inputs(dict(ordered(definition))), "outputs": dict(definition.outputs)}
     document: dict[str, object] = {
         "name": definition.name,
-        "docs": cleandoc(definition.docs),
+        "docs": _cleaned(definition.docs),
         **origin_fields,
         "schema_version": definition.schema_version,
         "ensurable": definition.ensurable,
@@ -554,7 +562,7 @@ def _function_document(name: str, function: Function) -> dict[str, Any]:
     """Return a function of a type as ``describe --json`` shows it."""
     return {
         "name": name,
-        "docs": cleandoc(function.docs),
+        "docs": _cleaned(function.docs),
         "pure": function.pure,
         "inputs": _inputs(function.inputs.attributes),
         "output": function.datatype.text,
@@ -579,7 +587,7 @@ def _attribute_document(name: str, attribute: Attribute) -> dict[str, Any]:
         "write_only": attribute.write_only,
         "stable": attribute.stable,
         "merged": attribute.merged,
-        "docs": cleandoc(attribute.docs),
+        "docs": _cleaned(attribute.docs),
     }
     if attribute.must_be:
         document["must_be"] = attribute.must_be

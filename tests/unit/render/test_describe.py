@@ -48,6 +48,19 @@ def module(directory: Path, **sources: str) -> Registry:
     return Registry.from_path(directory, bundled=False)
 
 
+@pytest.mark.parametrize("width", [60, 80])
+def test_examples_keep_their_lines(width: int) -> None:
+    """Readers copy them: those of bundled functions, and one that is all that follows the first sentence."""
+    example = f"    Widget[a]: {{size: 3, image: {'long ' * 20}}}  # a comment"
+    definitions = [REGISTRY.type(name) for name in REGISTRY.names()]
+    functions = [describe.function_of(item, name) for item in definitions for name in item.functions]
+    for page in [*functions, widget(docs=f"Keep widgets.\n\n{example}\n")]:
+        shown, written = describe.text(page, width), describe.markdown(page)
+        for line in re.findall(r"^ {4,}(\S.*)$", page.docs, re.MULTILINE):
+            assert re.search(rf"^ {{8,}}{re.escape(line)}$", shown, re.MULTILINE), (page.name, line)
+            assert re.search(rf"^```yaml\n(?:.*\n)*? *{re.escape(line)}\n", written, re.MULTILINE), (page.name, line)
+
+
 def test_attributes_are_in_the_documented_order() -> None:
     """Namevars first, ``ensure`` next, other properties, then the rarer kinds."""
     expected = ["name", "ensure", "size", "secret", "image", "force", "serial"]
