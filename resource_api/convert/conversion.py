@@ -16,7 +16,7 @@ from resource_api.manifest import yaml_reader
 from resource_api.manifest.read import from_documents
 from resource_api.model.values.errors import DefinitionError, ManifestError
 from resource_api.model.values.reference import STACK_NAME
-from resource_api.model.values.text import escape
+from resource_api.model.values.text import escape, shell_word
 from resource_api.model.values.version import __version__
 from resource_api.render.yaml_manifest import entry, flow_text, key_text
 
@@ -279,7 +279,7 @@ class _Attempt:
             yield "become: apply it as root, or with 'become' in the inventory."
         hosts = sorted({play.hosts for play in plays} - {*_HERE, "all"})
         if hosts:
-            yield f"hosts: resource-api apply --on {','.join(hosts).replace(':', ',')}"
+            yield f"hosts: resource-api apply MANIFEST --on {shell_word(','.join(hosts).replace(':', ','))}"
         yield from (
             f"NOT CONVERTED: {remark.location}: {remark.reason}" for remark in self._remarks if not remark.title
         )

@@ -16,6 +16,7 @@ from resource_api.model import codec
 from resource_api.model.record import NO_LIFECYCLE, Commit, Intent, Record, RecordedLifecycle, RecordKey, StackState
 from resource_api.model.values.errors import StateDamaged, StateError, UsageError
 from resource_api.model.values.start_up import NamedTuple, blake2b
+from resource_api.model.values.text import quote_command, shell_word
 from resource_api.model.values.values import SCALAR_TYPES, batches
 from resource_api.state.store import StackName, apply_commit
 
@@ -414,8 +415,10 @@ class DataKeys:
     def for_use(self, header: Header) -> DataKey | None:
         """Return the data key of a stack to be used, or None; raise ``UsageError`` for a missing or superfluous key."""
         if header.sealing is None and self.key is not None:
+            project, stack = header.name
+            command = f"resource-api state rekey --key {shell_word(self.key.url)} --project {project} --stack {stack}"
             msg = (
-                f"the state of {header.name} is not encrypted, and a key is named; 'resource-api state rekey' encrypts"
+                f"the state of {header.name} is not encrypted, and a key is named; {quote_command(command)} encrypts"
                 " it, without --key it is used as it is"
             )
             raise UsageError(msg)

@@ -355,6 +355,13 @@ def test_handlers_are_resources_that_are_notified(tmp_path: Path) -> None:
     }
 
 
+def test_the_hosts_of_a_play_are_a_command_to_copy(tmp_path: Path) -> None:
+    """It names the manifest, and a shell takes the hosts as one word."""
+    playbook = tmp_path / "site.yml"
+    playbook.write_text("- hosts: web:!old\n  tasks: [{command: 'true'}]\n", encoding="utf-8")
+    assert "# hosts: resource-api apply MANIFEST --on 'web,!old'\n" in converted(playbook).manifest
+
+
 @pytest.mark.parametrize(
     ("state", "expected"),
     [("restarted", {"ensure": "running", "refresh": "restart"}), ("reloaded", {"refresh": "reload"})],

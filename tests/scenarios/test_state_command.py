@@ -261,7 +261,9 @@ class TestEditing:
         for arguments in (["state", "list"], ["state", "check"], ["output"], ["state", "rm", A]):
             repair = f"'resource-api state recover --state sqlite:{path}'"
             assert f"{repair} restores the newest intact generation" in command.fails(74, *arguments)
-        assert f"restored: {path}.1: web/default at serial 2" in command.ok("state", "recover")
+        recovered = command.ok("state", "recover")
+        assert f"restored: {path}.1: web/default at serial 2" in recovered
+        assert "'resource-api refresh MANIFEST' reads" in recovered
         assert "every row is intact" in command.ok("state", "check")
         assert command.ok("state", "list").splitlines() == [A, B]
 

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from resource_api.model.record import StackState
     from resource_api.state.stack_rows import FindDataKey, Version
 
+#: The last line of a recovery.
+_REFRESH: Final = "'resource-api refresh MANIFEST' reads the present state of every resource again"
+#: The verdict about an encrypted generation whose checksums are right.
+_NOT_OPENED: Final = "this key does not open it: it was made with another one, or altered"
 _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -139,8 +143,11 @@ def remove_generations(path: str) -> None:
 def describe_generations(path: str, find_data_key: FindDataKey) -> Iterator[str]:
     """Yield for each generation whether it is intact, with its serials."""
     for generation in existing_generations(path):
-        intact = _verify(generation, find_data_key, immutable=True)
-        yield f"{generation}: {f'intact, {intact}' if intact else 'damaged'}"
+        if intact := _verify(generation, find_data_key, immutable=True):
+            text = f"intact, {intact}"
+        else:
+            text = _NOT_OPENED if _verify(generation, lambda _: None, immutable=True) else "damaged"
+        yield f"{generation}: {text}"
 
 
 def recover(path: str, damage: str, find_data_key: FindDataKey) -> Sequence[str]:
@@ -170,7 +177,7 @@ def recover(path: str, damage: str, find_data_key: FindDataKey) -> Sequence[str]
         write_marker(path, after)
     else:
         lines += _exchange(path, best, after)
-    return [*lines, *_losses(before, best), "'resource-api refresh' reads the present state of every resource again"]
+    return [*lines, *_losses(before, best), _REFRESH]
 
 
 def with_recovery(error: StateDamaged, path: str, find_data_key: FindDataKey) -> StateDamaged:

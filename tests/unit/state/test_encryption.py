@@ -205,7 +205,7 @@ class TestAccess:
     def test_with_a_key_an_unencrypted_state_is_refused(self, site: Site) -> None:
         """An attacker could have removed the encryption; the message has both ways to continue."""
         site.write(store=site.store(None), a="sesame")
-        with pytest.raises(UsageError, match=r"is not encrypted, and a key is named; 'resource-api state rekey'"):
+        with pytest.raises(UsageError, match=r"is not encrypted, and a key is named; 'resource-api state rekey --key"):
             site.store().load(WEB)
 
     def test_it_can_be_verified_and_recovered_without_its_key(self, site: Site) -> None:
