@@ -25,7 +25,7 @@ from resource_api.render import json as documents
 from resource_api.render import run_document, run_reports
 from resource_api.render.fleet import as_run
 from resource_api.render.html import pages
-from resource_api.system.filesystem import files
+from resource_api.system.filesystem import files, private_files
 from resource_api.system.filesystem.directories import make_directory
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def _add_to_directory(directory: Path, document: Document) -> None:
     began = document.get("started") or time.time()
     stamp = f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime(began))}.{int(began % 1 * 1000):03}Z"
     _write(directory / f"{stamp}-{document.get('run') or secrets.token_hex(8)}.json", _json, 0o600, document)
-    for name in sorted(filter(_REPORT.fullmatch, os.listdir(directory)))[:-KEPT]:
+    for name in private_files.oldest_first(filter(_REPORT.fullmatch, os.listdir(directory)))[:-KEPT]:
         with suppress(FileNotFoundError), files.Batch() as batch:  # another run removes it too
             batch.remove(os.path.abspath(directory / name))
 

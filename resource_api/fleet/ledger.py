@@ -126,7 +126,7 @@ class Ledger:
     def find(self, prefix: str) -> RecordedRun:
         """Return the run whose id begins with ``prefix``; ``last`` is the newest. Raise ``UsageError``."""
         with self._errors():
-            rows = self._connection.execute("SELECT id, about, digest FROM run ORDER BY started").fetchall()
+            rows = self._connection.execute("SELECT id, about, digest FROM run ORDER BY rowid").fetchall()
             matches = rows[-1:] if prefix == "last" else [row for row in rows if row[0].startswith(prefix)]
             if len(matches) != 1:
                 which = f"{len(matches)} runs begin with '{prefix}'" if matches else f"there is no run '{prefix}'"
@@ -140,7 +140,7 @@ class Ledger:
 
     def _forget_old(self) -> None:
         """Make room for one run among the ``MAX_RUNS`` last ones."""
-        query = "SELECT id FROM run ORDER BY started DESC LIMIT -1 OFFSET ?"
+        query = "SELECT id FROM run ORDER BY rowid DESC LIMIT -1 OFFSET ?"
         old = self._connection.execute(query, (MAX_RUNS - 1,)).fetchall()
         for table, column in (("host", "run"), ("run", "id")):
             self._connection.executemany(f"DELETE FROM {table} WHERE {column} = ?", old)  # noqa: S608 - constants

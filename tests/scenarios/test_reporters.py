@@ -107,6 +107,15 @@ def test_a_directory_keeps_the_last_100_reports(bench: Bench) -> None:
     assert json.loads(last.read_text())["summary"]["exit_code"] == 65
 
 
+def test_a_report_stays_beside_100_from_the_future(bench: Bench) -> None:
+    """A clock that was set back must not cost the newest report; those of the wrong time count as the oldest."""
+    for number in range(100):
+        bench.write(f"reports/29990101T000000.{number:03}Z-old.json", "{}")
+    assert bench.apply(GOOD, "--report", "reports").code == 0
+    newest, *rest = sorted((bench.home / "reports").iterdir())
+    assert (newest.name < "2900", len(rest), rest[0].name) == (True, 99, "29990101T000000.001Z-old.json")
+
+
 def test_metrics_have_changes_failures_and_corrected_drift(bench: Bench) -> None:
     """Of the last run, beside its duration and its end; each value has one name."""
     bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state/state.db"

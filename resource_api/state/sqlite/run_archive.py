@@ -116,7 +116,7 @@ def _file_names(directory: str) -> Sequence[str]:
     """Return the names of the files of runs, the oldest first; none in a directory that other users can write to."""
     with suppress(FileNotFoundError):
         if private_files.is_private_directory(directory):
-            return sorted(filter(_NAME.fullmatch, os.listdir(directory)))
+            return private_files.oldest_first(filter(_NAME.fullmatch, os.listdir(directory)))
     return ()
 
 
@@ -134,7 +134,7 @@ def _time_stamp() -> str:
 def _remove_oldest(directory: str) -> None:
     """Remove the files beyond the limits, and unfinished ones of killed runs: no other run holds the lock."""
     remaining, remaining_bytes = RUNS, BYTES
-    for name in sorted(os.listdir(directory), reverse=True):
+    for name in reversed(private_files.oldest_first(os.listdir(directory))):
         if _NAME.fullmatch(name):
             remaining, remaining_bytes = remaining - 1, remaining_bytes - os.lstat(f"{directory}/{name}").st_size
         if name.endswith(".new") or (_NAME.fullmatch(name) and (remaining < 0 or remaining_bytes < 0)):

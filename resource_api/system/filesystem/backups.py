@@ -14,6 +14,7 @@ import os
 import stat
 import time
 from contextlib import contextmanager, suppress
+from itertools import accumulate
 from typing import TYPE_CHECKING, BinaryIO, Final, Self
 
 from resource_api.model.values.errors import ResourceError
@@ -226,14 +227,18 @@ class BackupStore:
 
 
 def within_bounds(backups: Sequence[Backup], time_now: float) -> list[Backup]:
-    """Return the newest backups within the limits of a directory; both lists have the oldest first."""
+    """Return the newest backups within the limits of a directory; both lists have the oldest first.
+
+    A backup is no older than those before it, whatever the clock was: a machine may begin in 1970.
+    """
     contents: set[str] = set()
     size = 0
     newest: list[Backup] = []
-    for backup in reversed(backups):
+    times = list(accumulate((min(backup.time, time_now) for backup in backups), max))
+    for backup, moment in zip(reversed(backups), reversed(times), strict=True):
         size += 0 if backup.sha256 in contents else backup.size
         contents.add(backup.sha256)
-        if size > MAX_SIZE or len(newest) >= MAX_COPIES or time_now - backup.time > MAX_AGE:
+        if size > MAX_SIZE or len(newest) >= MAX_COPIES or time_now - moment > MAX_AGE:
             break
         newest.append(backup)
     return newest[::-1]

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from contextlib import suppress
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.errors import UsageError
 from resource_api.model.values.text import shell_word
 from resource_api.system.filesystem import files
 from resource_api.system.filesystem.directories import Directories, opened
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 #: Largest size in bytes of a file of keys.
 MAX_BYTES: Final = 64 * 1024
@@ -103,3 +107,13 @@ def _permission_error(status: os.stat_result, path: str) -> str:
     if status.st_mode & _OTHERS:
         return f"{path}: others can use this key; run: chmod go= {shell_word(path)}"
     return ""
+
+
+def oldest_first(names: Iterable[str]) -> list[str]:
+    """Return names that begin with a time in UTC, such as ``20260102T030405``, the oldest first.
+
+    A time in the future is older than all others: it is from before the clock was set back, and must not displace new
+    files.
+    """
+    present = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
+    return sorted(names, key=lambda name: (name[: len(present)] <= present, name))

@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
@@ -524,6 +525,20 @@ def test_an_unknown_run_is_refused(ledger: Ledger) -> None:
     begin(ledger, ["a"])
     with pytest.raises(UsageError, match="2 runs begin with ''"):
         ledger.find("")
+
+
+def test_the_newest_run_is_the_last_one_begun_whatever_the_clock_was(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``--rerun last`` must not repeat another run after the clock was set back, nor is the newest one forgotten."""
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time", lambda: 4e9)
+        for _ in range(100):
+            begin(ledger, ["a"])
+    newest = begin(ledger, ["a"])
+    assert ledger.find("last").id == newest
+    begin(ledger, ["a"])
+    assert ledger.find(newest).id == newest
 
 
 def test_old_runs_are_forgotten(ledger: Ledger) -> None:

@@ -25,6 +25,17 @@ def test_the_last_runs_are_kept(tmp_path: Path) -> None:
     assert len(list((tmp_path / "state.db.runs").iterdir())) == run_archive.RUNS
 
 
+def test_the_file_of_a_run_stays_beside_those_from_the_future(tmp_path: Path) -> None:
+    """A clock that was set back costs no run; those of the wrong time count as the oldest."""
+    path = str(tmp_path / "state.db")
+    run_archive.write_file(path, "0", b"0")
+    for number in range(run_archive.RUNS):
+        (tmp_path / "state.db.runs" / f"29990101T000000.{number:06}Z-{number:x}a.json").write_bytes(b"old")
+    run_archive.write_file(path, "1", b"1")
+    assert run_archive.saved_runs(path)[-2:] == ["0", "1"]
+    assert run_archive.saved_runs(path)[0] == "2a"
+
+
 def test_a_directory_has_a_largest_size(tmp_path: Path) -> None:
     """The oldest go until the rest fits; a run that alone is larger is not kept."""
     path = str(tmp_path / "state.db")

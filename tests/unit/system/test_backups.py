@@ -61,6 +61,14 @@ def test_the_newest_copies_that_fit_are_kept(found: list[Backup]) -> None:
         assert NOW - next_one.time > MAX_AGE or sum(observed.values()) > MAX_SIZE or sizes != observed
 
 
+@pytest.mark.parametrize("wrong", [0.0, NOW + 1e9])
+def test_a_copy_of_a_wrong_clock_costs_no_other_its_place(wrong: float) -> None:
+    """A machine may begin in 1970; that copy is as old as the one before it."""
+    times = (NOW - 2 * MAX_AGE, NOW - 60, wrong, NOW)
+    copies = [Backup(f"/{number}", "0" * 64, 1, mode=0, uid=0, gid=0, time=time) for number, time in enumerate(times)]
+    assert within_bounds(copies, NOW) == copies[1:]
+
+
 def test_a_content_is_stored_once_and_for_its_owner_alone(tmp_path: Path) -> None:
     """Whatever the umask; the index has each file that had it."""
     store, path = tmp_path / "copies", tmp_path / "f"
