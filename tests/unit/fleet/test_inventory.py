@@ -117,8 +117,14 @@ def test_ten_thousand_hosts_share_what_they_have_in_common() -> None:
         ("hosts:\n  web1: {become: su}", "hosts.yaml:2:18: become must be one of none, sudo, doas"),
         ("hosts:\n  web1: {address: -x}", "hosts.yaml:2:19: address must be a name or an address of a host"),
         ("hosts:\n  web1: {via: ''}", "hosts.yaml:2:15: via must be a host, or several with a comma between them"),
-        ("hosts:\n  web1: {via: 'a:99999'}", "hosts.yaml:2:15: via must be a host, or several with a comma between them"),
-        ("hosts:\n  web1: {via: 'u:pw@a'}", "hosts.yaml:2:15: via must be a host, or several with a comma between them"),
+        (
+            "hosts:\n  web1: {via: 'a:99999'}",
+            "hosts.yaml:2:15: via must be a host, or several with a comma between them",
+        ),
+        (
+            "hosts:\n  web1: {via: 'u:pw@a'}",
+            "hosts.yaml:2:15: via must be a host, or several with a comma between them",
+        ),
         ("hosts:\n  web1: {via: 'a,'}", "hosts.yaml:2:15: via must be a host, or several with a comma between them"),
         ("hosts:\n  web1: {identity: 3}", "hosts.yaml:2:20: identity must be the path of a key"),
         ("hosts:\n  web1: {transport: scp}", "hosts.yaml:2:21: transport must be one of asyncssh, ssh"),
