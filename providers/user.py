@@ -239,7 +239,13 @@ def _goes_with(group: grp.struct_group, user: Mapping[str, Any]) -> bool:
 
 
 def _check_unused(name: str, uid: int) -> None:
-    """Raise ``ResourceError`` while a process of the user runs; with a prefix the tools do not look."""
+    """Raise ``ResourceError`` while a process of the user runs; with a prefix the tools do not look.
+
+    Processes of the superuser are no obstacle to the removal of an account with the number 0, but the last one stays.
+    """
+    if not uid and not any(entry.pw_uid == 0 and entry.pw_name != name for entry in pwd.getpwall()):
+        msg = f"user {name} is the only account with the number 0, which the machine needs"
+        raise ResourceError(msg)
     for process in listing.matching("/proc", "[1-9]*"):
         with suppress(FileNotFoundError, ProcessLookupError):
             if uid and process.stat().st_uid == uid:

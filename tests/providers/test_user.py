@@ -293,6 +293,12 @@ def test_a_thousand_users_are_listed_without_a_program(tmp_path: Path) -> None:
     assert listed.programs == []
 
 
+def test_the_only_superuser_is_not_deleted() -> None:
+    """Its processes do not count, as another account with the number 0 can be deleted; the plan names the reason."""
+    message = "user root is the only account with the number 0, which the machine needs"
+    assert message in warned({"User[root]": {"ensure": "absent"}})
+
+
 def test_a_user_with_a_running_process_is_not_deleted() -> None:
     """Neither the account nor the home."""
     apply(managehome=True)
