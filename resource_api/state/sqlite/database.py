@@ -306,6 +306,7 @@ def _library() -> Any:
 def _connect(path: str, query: str) -> sqlite3.Connection:
     """Open a connection with the settings of all connections; ``query`` is the end of its URI."""
     quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+    quoted = f"//{quoted}" if path.startswith("//") else quoted  # else its first name would be a host
     connection: sqlite3.Connection = _library().connect(
         f"file:{quoted}?{query}", uri=True, timeout=5, isolation_level=None, check_same_thread=False
     )

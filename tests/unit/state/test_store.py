@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from resource_api.model.record import Commit
 from resource_api.model.values.errors import StateError, UsageError
 from resource_api.state.encryption import keys
 from resource_api.state.open_store import default_path, open_store
@@ -83,6 +84,13 @@ class TestUrl:
         store = open_store("sqlite:~/a/state.db")
         assert isinstance(store, SqliteStore)
         assert store.path == str(tmp_path / "a" / "state.db")
+
+    def test_a_path_with_two_slashes_is_a_path(self, tmp_path: Path) -> None:
+        """SQLite takes the name behind them for a host."""
+        store, name = open_store(f"sqlite:/{tmp_path}/state.db"), StackName("web", "default")
+        with store.lock("test", 0):
+            store.commit(name, Commit())
+        assert open_store(f"sqlite:{tmp_path}/state.db").load(name).serial == 1
 
     @pytest.mark.parametrize("path", ["state.db", "/srv/a b/state.db", "odd?x#y%41.db"])
     def test_sqlite_names_a_file(self, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
