@@ -18,7 +18,7 @@ from resource_api.state.open_store import default_path, open_store
 from resource_api.state.sqlite.recovery import Marker, read_marker, write_marker
 from resource_api.state.sqlite.store import SqliteStore
 from resource_api.state.store import MemoryStore, StackName
-from resource_api.testing.state_compliance import SharedStateCompliance, StateCompliance
+from resource_api.testing.state_compliance import SharedStateCompliance, StateCompliance, record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -89,7 +89,7 @@ class TestUrl:
         """SQLite takes the name behind them for a host."""
         store, name = open_store(f"sqlite:/{tmp_path}/state.db"), StackName("web", "default")
         with store.lock("test", 0):
-            store.commit(name, Commit())
+            store.commit(name, Commit([record()]))
         assert open_store(f"sqlite:{tmp_path}/state.db").load(name).serial == 1
 
     @pytest.mark.parametrize("path", ["state.db", "/srv/a b/state.db", "odd?x#y%41.db"])
