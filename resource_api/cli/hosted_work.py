@@ -229,7 +229,7 @@ def select_hosts(session: Session, manifest: str | None, earlier: RecordedRun | 
         if writers := trust.who_can_change(path):
             problem = Problem(None, f"others can change this inventory: {writers}", "warning", file=path)
             session.console.show_problem(problem)
-    _check_unused(session, selection, patterns)
+    check_unused(session, selection, patterns)
     _warn_of_addresses(session, selection, hosts)
     if earlier is None:
         return hosts
@@ -252,11 +252,14 @@ def _warn_of_addresses(session: Session, selection: Selection, hosts: Mapping[st
         session.log.write("warning", "", f"'{','.join(host_names.fold(addresses))}' {words}; {advice}")
 
 
-def _check_unused(session: Session, selection: Selection, patterns: Sequence[str]) -> None:
-    """Warn of intersections without effect, which are likely mistyped. Raise ``UsageError`` for such an exclusion."""
+def check_unused(session: Session, selection: Selection, patterns: Sequence[str], option: str = "--on: ") -> None:
+    """Warn of intersections without effect, which are likely mistyped. Raise ``UsageError`` for such an exclusion.
+
+    ``option`` begins the messages.
+    """
     for name, names, excluded in islice(selection.unused(patterns), _COMPARED):
         mark = "!" if excluded else "&"
-        text = f"--on: '{name}' after {mark} is neither in an inventory nor selected{hint(name, names)}"
+        text = f"{option}'{name}' after {mark} is neither in an inventory nor selected{hint(name, names)}"
         if excluded:
             raise UsageError(text)
         session.log.write("warning", "", text)

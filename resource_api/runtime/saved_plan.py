@@ -26,7 +26,7 @@ from resource_api.model.step import split_reasons
 from resource_api.model.values import reference
 from resource_api.model.values.assets import spell_contents
 from resource_api.model.values.errors import DefinitionError, ManifestError, Problem, ResourceAPIError, UsageError
-from resource_api.model.values.text import escape_json
+from resource_api.model.values.text import escape_json, shell_word
 from resource_api.model.values.values import UNKNOWN, Sensitive, is_secret, is_unknown, reveal
 from resource_api.plan.diff import Drift
 from resource_api.render import json as documents
@@ -93,8 +93,10 @@ def check_target(path: str, sources: Iterable[str]) -> None:
                 raise UsageError(msg)
 
 
-def document(plan: Plan, key: Key | None = None, directory: str = "") -> PlanJson:
+def document(plan: Plan, key: Key | None = None, directory: str = "", host: str = "") -> PlanJson:
     """Return the document of a saved plan; relative names of its files begin at ``directory``.
+
+    ``host``: the host of ``--on`` that the plan is of; only there it can be applied.
 
     Raise ``ResourceAPIError`` when it needs an ephemeral input, or holds a secret without a ``key`` to encrypt it with.
     """
@@ -111,6 +113,7 @@ def document(plan: Plan, key: Key | None = None, directory: str = "") -> PlanJso
         "files": manifest.text,
         "directory": directory,
         "path": manifest.path,
+        **({"host": host} if host else {}),
         "inputs": spell_contents(reveal(dict(plan.catalog.scope.inputs))),
         "options": {
             name: sorted(value) if isinstance(value, (frozenset, tuple)) else value
@@ -189,11 +192,11 @@ def validated(document: object, path: str) -> PlanJson:
 class SavedPlan:
     """A saved plan to be applied: its manifest, inputs, options, stack, and the comparison with a new plan."""
 
-    def __init__(self, document: Mapping[str, object], path: str, key: Key | None) -> None:
-        """Decrypt the ``document`` of the file ``path``.
+    def __init__(self, document: Mapping[str, object], path: str, key: Key | None, host: str = "") -> None:
+        """Decrypt the ``document`` of the file ``path``; ``host``: the host of ``--on`` that applies it.
 
         Raise ``ManifestError`` when it is not applicable, or no document of this program; ``UsageError`` without its
-        key, ``StateError`` when it was altered.
+        key and on another host than the plan's, ``StateError`` when it was altered.
         """
         _check_format(document, path)
         saved = validated(document, path)
@@ -203,6 +206,9 @@ class SavedPlan:
         self.document = saved
         self.path = path
         self._embedded = embedded = _decrypted(document, path, key)
+        if (own := embedded.get("host", host)) != host:
+            msg = f"{path} is the plan of the host {own}; apply its directory with --on {shell_word(own)}"
+            raise UsageError(msg)
         self.project, self.stack = saved["project"], saved["stack"]
         # It was made to be shown, and is applied now.
         self.options = _read_options(embedded["options"], path)._replace(saved=True, shown=False)

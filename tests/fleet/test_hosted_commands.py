@@ -220,6 +220,12 @@ def test_a_plan_of_each_host_is_saved_and_carried_out(fleet: Fleet) -> None:
     single = fleet.run("apply", "plans/web1.json", "--on", "web1")
     assert single.code == 64
     assert "is the plan of one machine" in single.err
+    here = fleet.run("apply", "plans/web1.json")
+    assert (here.code, here.err) == (
+        64,
+        "Error: plans/web1.json is the plan of the host web1; apply its directory with --on web1\n",
+    )
+    assert not fleet.content("web1")
     result = fleet.run("apply", "plans", "--on", "web[1:2]")
     assert result.code == 0, result
     assert "Applied to 2 hosts" in result.out

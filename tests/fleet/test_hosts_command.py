@@ -110,6 +110,16 @@ def test_hosts_are_listed_with_the_way_to_them(desk: Desk) -> None:
     assert [document["name"] for document in json.loads(out)] == ["web1", "web2", "db1", "gone", "v6"]
 
 
+def test_a_list_refuses_what_on_refuses(desk: Desk) -> None:
+    """``hosts list`` shows what ``--on`` would select: a mistyped exclusion is an error, such a group a warning."""
+    code, out, error = desk.run("hosts", "list", "web,!wbe1")
+    assert (code, out) == (64, "")
+    assert error == "Error: 'wbe1' after ! is neither in an inventory nor selected; did you mean 'web1'?\n"
+    code, out, error = desk.run("hosts", "list", "web1,web&wep")
+    assert (code, "\nweb1 " in out) == (0, True)
+    assert error == "Warning: 'wep' after & is neither in an inventory nor selected; did you mean 'web'?\n"
+
+
 def test_where_a_password_is_is_listed_as_an_inventory_has_it(desk: Desk) -> None:
     """In one form: a path from here on, and the words of a program; with the name of the host."""
     (desk.home / "site").mkdir()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from resource_api.cli import options
+from resource_api.cli import hosted_work, options
 from resource_api.cli.commands import run_on_hosts
 from resource_api.cli.help import CommandGroup
 from resource_api.cli.session import with_session
@@ -161,7 +161,9 @@ def _select(session: Session, patterns: Sequence[str], file: str | None) -> list
         msg = f"there is no {inventory.FILE} here; name an inventory with --hosts, or name hosts"
         raise UsageError(msg)
     try:
-        inventories = Selection(default, session.registry.trust, session.inputs.reader).find(patterns)
+        selection = Selection(default, session.registry.trust, session.inputs.reader)
+        inventories = selection.find(patterns)
+        hosted_work.check_unused(session, selection, patterns, "")
         return [inventory_.host(name) for name, inventory_ in inventories.items()]
     except UsageError as error:
         # Here WHERE is an argument.

@@ -138,6 +138,11 @@ class HostRun:
             contents=asset_contents.SentReader(self.job.files, self._module_path),
         )
 
+    @property
+    def name(self) -> str:
+        """The name by which the host was selected."""
+        return str(self.job.host.get("name", ""))
+
     @cached_property
     def inputs(self) -> dict[str, Any]:
         """The inputs of the manifest by name."""
@@ -284,7 +289,7 @@ def _check_plan(plan: Plan) -> None:
 def _apply(run: HostRun) -> int:
     """Apply the manifest, or the saved plan in the job's options."""
     if (document := run.options.get("saved_plan")) is not None:
-        plan = saved_plan.SavedPlan(document, str(run.options["file"]), run.runtime.key)
+        plan = saved_plan.SavedPlan(document, str(run.options["file"]), run.runtime.key, run.name)
         return run.report(run.runtime.apply_saved(plan, run.selected(*EXECUTION), _check_plan))
     options = run.selected(*RUN_OPTIONS)
     return run.report(run.runtime.apply(run.manifest, run.inputs, on_plan=_check_plan, **options))
@@ -310,7 +315,8 @@ def _plan(run: HostRun) -> int:
     else:
         plan = run.runtime.plan(run.manifest, run.inputs, **run.selected(*RUN_OPTIONS))
     _check_plan(plan)
-    run.result(saved_plan.document(plan, run.runtime.key) if run.options.get("save") else plan.to_dict())
+    saved = run.options.get("save")
+    run.result(saved_plan.document(plan, run.runtime.key, host=run.name) if saved else plan.to_dict())
     for problem in plan.problems:
         run.emit(documents.line("diagnostic", documents.problem(problem)))
     return 1 if plan.summary.failed or plan.problems else 0
