@@ -32,6 +32,7 @@ class Mapping(dict[str, Any]):
     """A mapping with its position in the text, and the positions of its keys."""
 
     position: Position = (0, 0)
+    #: Key → its position; keys of merged mappings have none.
     keys_at: dict[str, Position]
 
 
@@ -50,7 +51,10 @@ class Raw(str):
 
 
 def read(path: str) -> Any:
-    """Return the data of one file. Raise ``ManifestError`` with a position, also if it cannot be read."""
+    """Return the data of one file, or a ``Vault`` if all of it is encrypted.
+
+    Raise ``ManifestError`` with a position, also if it cannot be read.
+    """
     try:
         text, _ = read_file(path)
     except (OSError, ValueError) as error:

@@ -51,9 +51,10 @@ class ManifestText:
     def __init__(self) -> None:
         """Begin without lines."""
         self.lines: list[str] = []
-        #: Line, from 1 → the number of the task, the name of the value or the name of the input that stands there.
+        #: Number of a line, from 1 → the number of the task, or the name of the value, that stands there.
         self.tasks: dict[int, int] = {}
         self.values: dict[int, str] = {}
+        #: The numbers of the lines of inputs.
         self.input_lines: set[int] = set()
 
     @property
@@ -130,7 +131,7 @@ class ManifestText:
 
 
 def _entry(name: str, value: object, indent: str) -> Iterator[str]:
-    """Yield the lines of a key with its value, on one line where it is short and holds no other collections."""
+    """Yield the lines of a key with its value: one if it is short, without collections and line breaks in it."""
     line = f"{indent}{key_text(name)}: {flow_text(value)}"
     is_flat = not any(isinstance(part, (dict, list)) for part in _parts(value)) and "\n" not in line
     if isinstance(value, (dict, list)) and value and is_flat and "\\n" not in line and len(line) <= _WIDTH:
@@ -148,7 +149,7 @@ def _parts(value: object) -> Iterable[Any]:
 
 
 def _source(lines: Sequence[str], start: int, column: int) -> Iterable[str]:
-    """Return the lines of a task: from its first one to before the next that is not indented more than its dash."""
+    """Return the first lines of a task, at most ``_REPEATED``; its first key is at line ``start`` and ``column``."""
     excerpt: list[str] = []
     for number, line in enumerate(lines[start - 1 :]):
         indent = len(line) - len(line.lstrip())
@@ -202,7 +203,10 @@ class _Attempt:
     def __init__(
         self, path: str, plays: Sequence[Play], decisions: Decisions, refused: dict[str, str], runtime: Runtime
     ) -> None:
-        """Convert all plays, with the modules and values that earlier attempts gave up, and write the manifest."""
+        """Convert all plays, without the modules and values that earlier attempts gave up, and write the manifest.
+
+        ``refused``: name of a value → the reason that a manifest cannot have it.
+        """
         self._path = path
         self._runtime = runtime
         self._directory = os.path.dirname(path)
@@ -230,6 +234,7 @@ class _Attempt:
         A manifest declares a resource once. A task of which nothing else is left is not converted where that
         contradicts.
         """
+        # Reference → its first declaration, in the plays before too.
         first = {
             row.reference: row for section in self._sections for task in section.tasks for row in task.declarations
         }
@@ -253,11 +258,11 @@ class _Attempt:
         return result
 
     def _rename(
-        self, row: ConvertedResource, earlier: ConvertedResource, titles_in_use: Mapping[str, ConvertedResource]
+        self, row: ConvertedResource, earlier: ConvertedResource, declared: Mapping[str, ConvertedResource]
     ) -> bool:
         """Give a resource of a loop another title than an earlier loop's; return whether its type allows that.
 
-        The title as written, such as ``${each.value}``, then stands under the namevar.
+        The title as written, such as ``${each.value}``, then stands under the namevar. ``declared``: by reference.
         """
         loops = [part.attributes.get("for_each") for part in (earlier, row)]
         try:
@@ -268,7 +273,7 @@ class _Attempt:
             return False
         row.attributes = {namevars[0]: row.title, **row.attributes}
         titles = numbered(row.title)
-        while row.reference in titles_in_use:
+        while row.reference in declared:
             row.title = next(titles)
         return True
 
@@ -298,7 +303,8 @@ class _Attempt:
     def learn(self, problems: Sequence[Problem], decisions: Decisions, refused: dict[str, str]) -> bool:
         """Add decisions that avoid the problems; return whether there are any.
 
-        The task of a refused resource becomes an `ansible_module`, or is left out if that has been tried.
+        The task of a refused resource becomes an `ansible_module`, or is left out if that has been tried. A value is
+        added to ``refused``, so that the tasks that need it are converted without it.
         """
         has_decision = False
         for problem in problems:
@@ -346,7 +352,7 @@ def _condition(play: Play, plays: Sequence[Play], names: Names) -> tuple[Conditi
 
 
 def _sources(remarks: Sequence[Remark]) -> dict[str, list[str]]:
-    """Return the lines of the files that remarks are about."""
+    """Return file → its lines, of the files that remarks are about."""
     sources = {}
     for file in {remark.location.file for remark in remarks}:
         with open(file, encoding="utf-8", errors="replace") as stream:

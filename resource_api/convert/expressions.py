@@ -50,9 +50,11 @@ _FUNCTIONS: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
     "basename": ("basename", "path", ()),
     "dirname": ("dirname", "path", ()),
 }
+#: Operator of Jinja2's tree → of a condition; then the same for the operators of the test `version`.
 _COMPARISONS: Final = {"lt": "lt", "lteq": "le", "gt": "gt", "gteq": "ge"}
 _OPERATORS: Final = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge"}
 _CHANGED: Final = "changed"
+#: Kind of expression that has no counterpart → its name in messages.
 _KINDS: Final[dict[type[nodes.Node], str]] = {
     nodes.CondExpr: "a conditional expression",
     nodes.Compare: "a comparison as a value",
@@ -128,7 +130,7 @@ def is_template(value: object) -> bool:
 
 
 def follow(value: Any, keys: tuple[str | int, ...]) -> Any:
-    """Return a member of a value. Raise ``Unconvertible`` if there is none."""
+    """Return the member of a value at the end of the path ``keys``. Raise ``Unconvertible`` if there is none."""
     for key in keys:
         try:
             value = value.member(key) if isinstance(value, ValueReference) else value[key]
@@ -148,7 +150,7 @@ def parse(text: str) -> nodes.Expr:
 
 
 def parse_template(text: str, label: str = "") -> nodes.Template:
-    """Return the tree of a template, in messages ``label``. Raise ``Unconvertible``."""
+    """Return the tree of a template, which messages show as ``label``. Raise ``Unconvertible``."""
     try:
         return _ENVIRONMENT.parse(text)
     except (TemplateSyntaxError, RecursionError) as error:
@@ -162,7 +164,10 @@ def _short(text: str) -> str:
 
 
 class Resolver(Protocol):
-    """The names that an expression can use, and the values of the manifest that it adds."""
+    """The names that an expression can use, and the values of the manifest that it adds.
+
+    ``keys``: the path of a member, such as ``("b", 0)`` of the name ``a`` in ``a.b[0]``.
+    """
 
     def resolve(self, name: str, keys: tuple[str | int, ...]) -> Any:
         """Return the value or reference of a name and its members. Raise ``Unconvertible``."""
@@ -171,7 +176,7 @@ class Resolver(Protocol):
         """Return the value of a name, or the default if there is none. Raise ``Unconvertible``."""
 
     def is_defined(self, name: str, keys: tuple[str | int, ...]) -> bool | ValueReference:
-        """Return whether a name has a value, or the reference to test."""
+        """Return whether a name has a value, or the reference whose existence a condition tests."""
 
     def has_value(self, name: str) -> bool:
         """Return whether the playbook defines a name."""
@@ -189,7 +194,10 @@ class Resolver(Protocol):
         """Return a value itself; of a reference the part of an input's default that it leads to, or None."""
 
     def call(self, function: str, arguments: Mapping[str, object], name: str) -> ValueReference:
-        """Add a call of a function to the named values of the manifest, as ``name``; return the reference to it."""
+        """Add a call of a function to the named values of the manifest, as ``name``; return the reference to it.
+
+        ``arguments``: input → value.
+        """
 
 
 class Expressions:
@@ -227,7 +235,10 @@ class Expressions:
         return "".join(_within_text(self._piece(piece, in_text=True)) for piece in pieces)
 
     def _piece(self, text: str, *, in_text: bool = False) -> Any:
-        """Return the value of an expression in braces, or a text. Raise ``Unconvertible``."""
+        """Return the value of an expression in braces, which may be a rendered template, or a text.
+
+        Raise ``Unconvertible``. ``in_text``: whether the value becomes a part of a text.
+        """
         if not _EXPRESSION.fullmatch(text):
             return literal(text)
         try:
@@ -240,7 +251,10 @@ class Expressions:
         return value
 
     def _template(self, text: str, template: nodes.Template, reason: str) -> ValueReference:
-        """Return a call of the function `template` for a text. Raise ``Unconvertible`` if it cannot render it."""
+        """Return a call of the function `template` for a text, which has no other counterpart for ``reason``.
+
+        Raise ``Unconvertible``, with both reasons, if it cannot render it.
+        """
         try:
             variables = self.template_variables(template)
         except Unconvertible as error:
@@ -248,7 +262,10 @@ class Expressions:
         return self._scope.call("template", {"source": literal(text), "variables": variables}, "text")
 
     def template_variables(self, template: nodes.Template) -> dict[str, Any]:
-        """Return the variables that a template cannot do without, or that are defined. Raise ``Unconvertible``."""
+        """Return name → value of the variables that a template cannot do without, or that are defined.
+
+        Raise ``Unconvertible``.
+        """
         _check_template(template)
         variables: dict[str, object] = {}
         free, optional = meta.find_undeclared_variables(template), set(_optional_names(template))
@@ -259,8 +276,11 @@ class Expressions:
         return variables
 
     def _add_variable(self, variables: dict[str, Any], name: str, keys: tuple[str | int, ...]) -> None:
-        """Add a variable of a template; of facts, only the used members. Raise ``Unconvertible`` for one of a loop."""
-        if self._scope.is_loop_variable(name):
+        """Add a variable of a template to ``variables``; of facts, only the used members, nested as in the facts.
+
+        Raise ``Unconvertible`` for one of a loop.
+        """
+        if self._scope.is_loop_variable(name):  # a rendered template is one named value, not one for each element
             refuse(f"a template with '{name}' of a loop")
         if not self._scope.is_facts(name):
             variables[name] = self._scope.resolve(name, ())
@@ -303,7 +323,7 @@ class Expressions:
         no_counterpart("arithmetic")
 
     def _call(self, node: nodes.Call) -> Any:
-        """Return the value of a function or method that has a counterpart."""
+        """Return the value of a function or method. Raise ``Unconvertible`` for one without a counterpart."""
         function = node.node
         if isinstance(function, nodes.Getattr) and function.attr in {"split", "replace", "lower", "upper"}:
             same_filter = nodes.Filter(function.node, function.attr, node.args, [], None, None)
@@ -329,24 +349,31 @@ class Expressions:
         if name in {"bool", "list"}:  # the data type that the value has in a manifest already
             return self.value_of(node.node)
         if name == "combine":
-            return self._scope.call(
-                "std.merge", {"maps": [self.value_of(part) for part in (node.node, *node.args)]}, "map"
-            )
+            return self._merge(node.node, node)
         if name in {"first", "last"}:
             return follow(self.value_of(node.node), (0 if name == "first" else -1,))
         if name == "hash" and [self.value_of(part) for part in node.args] == ["sha256"]:
             return self._scope.call("std.sha256", {"text": self.value_of(node.node)}, "digest")
         return self._function(name, node.node, node)
 
+    def _merge(self, subject: nodes.Node, node: nodes.Filter) -> ValueReference:
+        """Return the call for the filter `combine`. Raise ``Unconvertible`` for options without a counterpart."""
+        options: dict[str, Any] = {str(option.key): self.value_of(option.value) for option in node.kwargs}
+        is_deep = options.pop("recursive", False)
+        if options or not isinstance(is_deep, bool):
+            no_counterpart("the filter 'combine' with these arguments")
+        inputs: dict[str, object] = {"maps": [self.value_of(part) for part in (subject, *node.args)]}
+        return self._scope.call("std.merge", inputs | ({"deep": True} if is_deep else {}), "map")
+
     def _function(self, name: str, subject: nodes.Node, node: nodes.Filter) -> ValueReference:
-        """Return the call of the function that does the same as a filter."""
+        """Return the call of the function that does the same as a filter. Raise ``Unconvertible`` if there is none."""
         if name not in _FUNCTIONS or node.kwargs:
             no_counterpart(f"the filter '{name}'")
         function, first, names = _FUNCTIONS[name]
         if len(node.args) > len(names):
             no_counterpart(f"the filter '{name}' with these arguments")
         arguments = dict(zip(names, map(self.value_of, node.args), strict=False))
-        if name in {"join", "split"}:
+        if name in {"join", "split"}:  # the filter has a default, the function has none
             arguments.setdefault("by", "" if name == "join" else " ")
         inputs = {first: self.value_of(subject), **arguments}
         return self._scope.call(f"std.{function}", inputs, name.removeprefix("to_"))
@@ -431,6 +458,8 @@ class Expressions:
             is_defined = self._scope.is_defined(*chain)
             condition = is_defined if isinstance(is_defined, bool) else {is_defined.path: {"exists": True}}
             return condition if name == "defined" else negated(condition)
+        if any(str(option.key) not in {"strict", "version_type"} for option in node.kwargs):
+            no_counterpart(f"the test 'is {name}' with these arguments")
         if name in {"version", "version_compare"} and node.args:
             operator = self.value_of(node.args[1]) if len(node.args) > 1 else "=="
             path, value = self._path(self.value_of(node.node)), str(self.value_of(node.args[0]))
@@ -444,6 +473,8 @@ class Expressions:
         if name in {"true", "false", "truthy", "falsy"}:
             condition = self.condition(node.node)
             return condition if name[0] == "t" else negated(condition)
+        if name == "sameas" and len(node.args) == 1 and not _is_none(node.args[0]):
+            return self._comparison(node.node, "eq", node.args[0])
         if name in {"none", "sameas"}:
             return {self._path(self.value_of(node.node)): {"exists": False}}
         no_counterpart(f"the test 'is {name}'")
@@ -457,8 +488,12 @@ class Expressions:
         return value.path
 
 
+def _is_none(node: nodes.Node) -> bool:
+    return isinstance(node, nodes.Const) and node.value is None
+
+
 def _comparable(path: str, value: object) -> Any:
-    """Return a value that a fact is compared with; nearly all facts are texts, numbers in them too."""
+    """Return a value that a reference is compared with: as a text if that is a fact of the system, numbers too."""
     is_text = path.startswith("facts.os.") and not isinstance(value, (str, bool))
     return str(value) if is_text else value
 
@@ -511,7 +546,10 @@ def _optional_names(template: nodes.Template) -> Iterator[str]:
 
 
 def _chains(template: nodes.Template) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Yield the variables that a template reads, with their keys: ``a.b[0]`` once, as ``("a", ("b", "0"))``."""
+    """Yield the variables that a template reads, with their keys: ``a.b[0]`` once, as ``("a", ("b", "0"))``.
+
+    The keys are texts so that all can be sorted.
+    """
     waiting: list[nodes.Node] = [template]
     while waiting:
         node = waiting.pop()
@@ -567,7 +605,10 @@ def terms(text: object) -> Iterator[nodes.Expr]:
 
 
 def changed_results(node: nodes.Node, is_result: Callable[[str], bool]) -> list[str]:
-    """Return the results of which one must be changed: of ``a is changed or b.changed`` both; none for other terms."""
+    """Return the results of which one must be changed: of ``a is changed or b.changed`` both; none for other terms.
+
+    ``is_result`` returns whether a name is of the registered result of an earlier task.
+    """
     if isinstance(node, nodes.Or):
         left, right = changed_results(node.left, is_result), changed_results(node.right, is_result)
         return left + right if left and right else []

@@ -71,7 +71,10 @@ class ModuleTask:
     """The arguments of a task's module, each of which must be used, and the resources that it declares."""
 
     def __init__(self, task: Task, scope: TaskScope, directory: str, *, in_loop: bool, element: int = 0) -> None:
-        """Convert the arguments with the names of ``scope``. ``directory`` is the playbook's."""
+        """Convert the arguments with the names of ``scope``. ``directory`` is the playbook's.
+
+        ``in_loop``: whether each of its resources is declared once, with `for_each`.
+        """
         self.task = task
         self.scope = scope
         #: The number of the loop's element for which this is a task of its own: its titles differ from the others'.
@@ -80,6 +83,7 @@ class ModuleTask:
         self.in_loop = in_loop
         expressions = Expressions(scope, lambda name: self.read_text(self.plain_file(name, "files")))
         self.expressions = expressions
+        #: Argument → its converted value, without the omitted ones.
         self._arguments: dict[str, object] = {}
         #: Argument → the error of its value, which is raised only where the argument is taken.
         self._refused: dict[str, Unconvertible] = {}
@@ -89,6 +93,7 @@ class ModuleTask:
                     self._arguments[name] = value
             except Unconvertible as error:
                 self._refused[name] = error
+        #: The arguments that were taken or ignored: any other has no counterpart.
         self._used: set[str] = set()
         self.declarations: list[ConvertedResource] = []
         self.user = self._user()
@@ -194,7 +199,10 @@ class ModuleTask:
         return path.rstrip("/") or "/" if isinstance(path, str) else path
 
     def find_file(self, name: str, *kinds: str) -> str:
-        """Return the path of a file of the playbook or its role, relative to the playbook. Raise ``Unconvertible``."""
+        """Return the path of a file of the playbook or its role, relative to the playbook. Raise ``Unconvertible``.
+
+        ``kinds``: the directories in which Ansible looks for it first, such as ``templates``.
+        """
         candidates = [os.path.join(base, kind, name) for base in self.task.directories for kind in (*kinds, "")]
         path = next((path for path in candidates if os.path.exists(path)), "")
         relative = os.path.relpath(path, self.directory or ".") if path else ""
@@ -239,7 +247,7 @@ class ModuleTask:
     # Resources
 
     def declare(self, type_name: str, title: object, attributes: dict[str, object]) -> ConvertedResource:
-        """Declare a resource; attributes that are None are left out."""
+        """Declare a resource; attributes that are None are left out. Raise ``Unconvertible`` for its title."""
         declared = {name: value for name, value in attributes.items() if value is not None}
         title = str(written(title))
         if self.scope.names.is_rendered(title):
@@ -253,7 +261,7 @@ class ModuleTask:
         title = self.task.name or name
         title = str(written(self.expressions.value(title))) if "{{" in title else title
         title = type_name if self.scope.names.is_rendered(title) else title
-        if self.in_loop and "${each." not in title:
+        if self.in_loop and "${each." not in title:  # each element is a resource with a title of its own
             title = f"{title} ${{each.index}}"
         title = self.scope.names.title(type_name, " ".join(title.split()), (self.task.number, self._element))
         return self.declare(type_name, title, attributes)

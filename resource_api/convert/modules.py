@@ -22,8 +22,10 @@ _SYSTEM_TEXT: Final = """
     /etc/apt /etc/cron.d /etc/cron.daily /etc/default /etc/init.d /etc/security /etc/ssl /etc/systemd
     /etc/systemd/system /etc/sysctl.d /etc/apt/sources.list.d /etc/profile.d"""
 _SYSTEM: Final = frozenset(_SYSTEM_TEXT.split())
+#: State of `file` → `ensure`; the module's ``file`` changes an existing one, and its ``touch`` makes it.
 _KINDS: Final = {"directory": "directory", "file": "present", "touch": "file", "link": "link", "absent": "absent"}
 _CHECKSUM: Final = re.compile(r"sha256:([0-9a-fA-F]{64})\Z")
+#: State of a package in Ansible → `ensure`.
 _STATES: Final = {
     "present": "present",
     "installed": "present",
@@ -32,6 +34,7 @@ _STATES: Final = {
     "removed": "absent",
 }
 _VERSIONED: Final = re.compile(r"([A-Za-z0-9.+_-]+)(==?)([A-Za-z0-9.+:~!_-]+)\Z")
+#: A line of ``authorized_keys``.
 _KEY: Final = re.compile(
     r"(?:(?P<options>\S.*?)\s+)?(?P<type>(?:ssh|ecdsa|sk)-\S+)\s+(?P<key>\S+)(?:\s+(?P<comment>.*))?\Z"
 )
@@ -64,14 +67,14 @@ def copy(task: ModuleTask) -> None:
 
 
 def _into(destination: object, name: object) -> Any:
-    """Return the path of a file that is copied into a directory, which ends with a slash."""
+    """Return the path of a file that is copied to ``destination``, below it if it ends with a slash."""
     if not isinstance(destination, str) or not destination.endswith("/"):
         return destination
     return destination + os.path.basename(str(name))
 
 
 def _declare_file(task: ModuleTask, path: object, attributes: dict[str, object]) -> None:
-    """Declare a file with the arguments that all modules for whole files have."""
+    """Declare a file with the arguments that all modules for whole files have. ``attributes``: those of its content."""
     backup, force = task.flag("backup"), task.flag("force", default=True)
     attributes |= task.permissions() | task.check_command() | ({"backup": backup} if backup is not None else {})
     if force is not True:
@@ -268,13 +271,16 @@ def package(task: ModuleTask) -> None:
         if task.take("upgrade") or task.take("deb") or not task.declarations:
             no_counterpart("a task without names of packages")
         return
-    _each(task, "package", names, attributes)
+    _declare_names(task, "package", names, attributes)
 
 
-def _each(
+def _declare_names(
     task: ModuleTask, type_name: str, names: list[object] | ValueReference, attributes: dict[str, object]
 ) -> None:
-    """Declare a resource for each name, of ``NAME=VERSION`` with that `ensure`; one with `for_each` for a reference."""
+    """Declare a resource for each name, of ``NAME=VERSION`` with that `ensure`; one with `for_each` for a reference.
+
+    ``attributes``: those that all have. Raise ``Unconvertible`` for another version, or a reference in a loop.
+    """
     if isinstance(names, ValueReference) and names.path.startswith("each."):  # one element, which is a name
         names = [names]
     if isinstance(names, ValueReference):
@@ -303,6 +309,7 @@ def _update_lists(task: ModuleTask) -> None:
             if isinstance(age, int) or str(age).isdigit()
             else no_counterpart("'cache_valid_time'")
         )
+        # `find` prints the directory if it is newer, and succeeds in any case.
         attributes |= {"unless": f"find /var/lib/apt/lists -maxdepth 0 -mmin -{minutes} | grep -q .", "shell": True}
     task.declare("exec", "apt-get update", attributes)
 
@@ -322,7 +329,7 @@ def pip(task: ModuleTask) -> None:
     python = task.take("virtualenv_python")
     task.ignore("virtualenv_command", "virtualenv_site_packages")
     options = str(task.take("extra_args", default="")).split() or None
-    if not task.in_loop:
+    if not task.in_loop:  # which would declare it for each element
         if python is not None and not str(python).startswith("/"):
             python = f"/usr/bin/{python}"
         task.declare("python_venv", environment, {"python": python, "owner": task.user})
@@ -506,7 +513,7 @@ def timezone(task: ModuleTask) -> None:
 def locale_gen(task: ModuleTask) -> None:
     """Convert `locale_gen`."""
     state = task.ensure()
-    _each(task, "locale", task.items("name") or [], {"ensure": state})
+    _declare_names(task, "locale", task.items("name") or [], {"ensure": state})
 
 
 def alternatives(task: ModuleTask) -> None:
@@ -554,6 +561,7 @@ def command_attributes(task: ModuleTask) -> dict[str, Any]:
         attributes["creates"] = _absolute(creates, directory)
     if (removes := task.take("removes")) is not None:
         path = _absolute(removes, directory)
+        # Without a shell, a list of guards, each of which is a list of words.
         attributes["onlyif"] = f"test -e {path}" if attributes.get("shell") else [["test", "-e", path]]
     task.ignore("warn", "stdin_add_newline", "strip_empty_ends", "expand_argument_vars")
     return {name: value for name, value in attributes.items() if value is not None}
@@ -568,7 +576,7 @@ def _command_line(task: ModuleTask) -> dict[str, Any]:
     if not isinstance(text, (str, ValueReference)):
         no_counterpart("a task without a command")
     if task.task.short == "command":
-        if isinstance(text, str) and "$" in text.replace("${", ""):
+        if isinstance(text, str) and "$" in text.replace("${", ""):  # ``${`` begins a reference
             no_counterpart("a variable of the environment in a command without a shell")
         return {"command": text}
     if program is not None and program != "/bin/sh":

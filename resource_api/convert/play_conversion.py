@@ -43,10 +43,12 @@ _NEEDLESS: Final = {
     "package_facts": "each resource reads its package",
     "service_facts": "each resource reads its service",
 }
+#: Modules that describe no state of a machine.
 _WITHOUT: Final = frozenset(
     ("add_host", "assert", "fail", "group_by", "pause", "reboot", "set_stats", "wait_for_connection")
 )
 _COMMANDS: Final = ("command", "shell", "raw")
+#: Modules whose result a later command may test: such a task becomes a guard of that command.
 _CHECKS: Final = (*_COMMANDS, "stat")
 #: Most elements of a loop that becomes a resource for each of them.
 _UNROLLED: Final = 200
@@ -175,7 +177,7 @@ class PlayConversion:
 
     def _unrolled(self, task: Task, loop: Loop, elements: Sequence[object]) -> Converted:
         """Convert a loop over literal elements to one resource for each."""
-        scopes = [
+        scopes = [  # without a counter, its name is ""
             TaskScope(self._names, ({loop.variable: element, loop.counter: index}, *task.variables))
             for index, element in enumerate(elements)
         ]
@@ -231,7 +233,8 @@ class PlayConversion:
     def _declare(self, module: ModuleTask, *, needs_result: bool, is_handler: bool) -> str:
         """Declare the resources of a task; return the reason that it is an `ansible_module`, for a comment.
 
-        It is "" for other types, and where no type does the same as the module. Raise ``Unconvertible``.
+        It is "" for other types, and where no type does the same as the module, which needs no comment. Raise
+        ``Unconvertible``. ``needs_result``: whether a later task uses values that only an `ansible_module` returns.
         """
         task = module.task
         if is_handler:
@@ -303,7 +306,10 @@ class PlayConversion:
     # Handlers
 
     def _notify(self, topic: object) -> Iterator[str]:
-        """Yield the references of the handlers of a name or topic, and mark them as notified. Raise for none."""
+        """Yield the references of the handlers of a name or topic, and mark them as notified.
+
+        Raise ``Unconvertible`` if the play has none.
+        """
         name = str(topic).rpartition(" : ")[2]  # it may be written with its role, as ``ROLE : NAME``
         numbers = [
             row.number
@@ -561,7 +567,7 @@ def _literal_elements(task: Task, loop: Loop) -> list[Any] | None:
 
 
 def _matches(pattern: str, directories: Sequence[str]) -> list[str]:
-    """Return the files of a pattern in the first directory that has any."""
+    """Return the absolute paths of the files that match a pattern in the first directory that has any."""
     for directory in directories:
         if files := sorted(glob.glob(os.path.join(directory, pattern))):
             return [os.path.abspath(file) for file in files]

@@ -71,6 +71,7 @@ class Task(NamedTuple):
     name: str
     location: Location
     keywords: dict[str, object]
+    #: The terms of `when` of the task and of all around it, as written.
     conditions: tuple[object, ...] = ()
     tags: tuple[str, ...] = ()
     loop: Loop | None = None
@@ -125,6 +126,7 @@ class _Context(NamedTuple):
     tags: tuple[str, ...] = ()
     variables: tuple[dict[str, object], ...] = ()
     rescues: tuple[int, ...] = ()
+    #: The files that include ``file``, to find one that includes itself.
     files: tuple[str, ...] = ()
 
 
@@ -185,6 +187,7 @@ class _Reader:
         self._add_variables(play.get("vars"), path)
         for entry in as_list(play.get("vars_prompt")):
             if isinstance(entry, Mapping) and isinstance(entry.get("name"), str):
+                # Like an encrypted value, one that Ansible prompts for becomes a mandatory sensitive input.
                 self._variables[entry["name"]] = Variable(Vault(), Location(path, *entry.position))
         for name in as_list(play.get("vars_files")):
             self._read_variables_file(name, directory, location)
@@ -380,6 +383,7 @@ class _Reader:
             return
         name = arguments.get("file", arguments.get("_raw_params"))
         directory = os.path.dirname(context.file)
+        # In a role, whose tasks are in `tasks`, variables are beside that, in `vars`.
         candidates = [os.path.join(directory, str(name)), os.path.join(directory, "..", "vars", str(name))]
         path = next((path for path in candidates if os.path.isfile(path)), "")
         if not isinstance(name, str) or "{{" in name or not path:
@@ -437,7 +441,7 @@ class _Reader:
         return Loop(kind, task[kind], variable, index) if kind else None
 
     def _inherit(self, context: _Context, entry: Mapping) -> _Context:
-        """Return the context of what stands below a play, block, include or role; of a task, its own."""
+        """Return the context of the tasks of a play, block, include or role; of a task, its own."""
         keywords = dict(context.keywords)
         for key in ("become", "become_user", "environment", "ignore_errors", "no_log", "delegate_to", "run_once"):
             if key in entry:
@@ -479,7 +483,7 @@ class _Reader:
 
 
 def _yaml_file(directory: str, name: str) -> str:
-    """Return the path of a file of YAML with this name, or ""."""
+    """Return the path of a file of YAML with this name and any suffix that Ansible accepts, or ""."""
     candidates = (os.path.join(directory, f"{name}{suffix}") for suffix in (".yml", ".yaml", ""))
     return next((path for path in candidates if os.path.isfile(path)), "")
 

@@ -107,7 +107,7 @@ class Result(NamedTuple):
 
     #: The module's resource, whose attribute ``result`` has the result, or "".
     module: str = ""
-    #: The attributes of each resource that reports changes.
+    #: The attributes of each resource that reports changes, to which later tasks add `notify`.
     resources: Sequence[dict[str, Any]] = ()
     #: The command or the path of a check.
     command: object = None
@@ -125,18 +125,19 @@ class Names:
 
     def __init__(self) -> None:
         """Begin without names."""
+        #: Name → the declaration of the input, or the value as the manifest writes it.
         self.inputs: dict[str, ConvertedInput] = {}
         self.values: dict[str, object] = {}
         #: Named value → the comment above it: its position in the playbook.
         self.comments: dict[str, str] = {}
-        #: Of the present play: its variables and the registered results. ``enter`` replaces them.
+        #: Of the present play, by name: its variables and the registered results. ``enter`` replaces them.
         self._variables: dict[str, Variable] = {}
         self._results: dict[str, Result] = {}
         #: ``("fact", name)``, ``("unknown", name)``, or (variable or function, its value as text) → its input or value.
         self._named: dict[tuple[str, str], ValueReference] = {}
         #: The variables that are being declared, to find one that is defined by itself.
         self._computing: list[str] = []
-        #: Type and title → the task that has it.
+        #: Type and title → the numbers of the task that has it, and of its loop's element.
         self._titles: dict[tuple[str, str], tuple[int, int]] = {}
         #: Values that a manifest cannot have, by name, with the reasons.
         self.refused: dict[str, str] = {}
@@ -187,7 +188,7 @@ class Names:
             self._computing.pop()
 
     def literal_value(self, reference: ValueReference) -> Any:
-        """Return the default that a reference to an input has, or None."""
+        """Return the part of an input's default that a reference leads to, or None."""
         name, *keys = reference.path.removeprefix("inputs.").split(".")
         if not reference.path.startswith("inputs.") or name not in self.inputs:
             return None
@@ -207,15 +208,18 @@ class Names:
         return reference
 
     def repeat_over(self, collection: object) -> None:
-        """Give an input that a loop repeats over the data type of collections. Raise ``Unconvertible`` for a secret."""
+        """Give an input that a loop repeats over the data type of collections, unless that is a member of the input.
+
+        It is no longer sensitive for its name alone: titles show it. Raise ``Unconvertible`` for an encrypted one.
+        """
         match = _INPUT.match(collection.path) if isinstance(collection, ValueReference) else None
         declared = self.inputs.get(match[1]) if match else None
         if match is None or declared is None or declared.default is not _MISSING:
             return
-        name, rest = match.groups()
+        name, member = match.groups()
         if declared.sensitive and not declared.guessed:
             refuse(f"'{name}' is encrypted, and what a loop repeats over would be shown in titles")
-        kind = declared.type if rest or declared.type == _MEMBERS else _COLLECTION
+        kind = declared.type if member or declared.type == _MEMBERS else _COLLECTION
         self.inputs[name] = declared._replace(type=kind, sensitive=False)
 
     def secret_input(self, name: str, location: Location) -> ValueReference:
@@ -227,7 +231,10 @@ class Names:
         )
 
     def call(self, function: str, arguments: Mapping[str, object], name: str) -> ValueReference:
-        """Return the reference to a named call of a function; equal calls have one name."""
+        """Return the reference to a named call of a function with ``arguments``, input → value.
+
+        Equal calls have one name.
+        """
         key = (function, repr(arguments))
         if (reference := self._named.get(key)) is None:
             value = {"invoke": function, "with": written(dict(arguments))}
@@ -238,7 +245,7 @@ class Names:
         """Return the names of the inputs and values that declared values use, also by other values."""
         waiting, names = list(declared), set[str]()
         while waiting:
-            for name in map("".join, _NAME_USE.findall(repr(waiting.pop()))):
+            for name in map("".join, _NAME_USE.findall(repr(waiting.pop()))):  # one of both groups is empty
                 if name not in names:
                     names.add(name)
                     waiting.append(self.values.get(name))
@@ -250,7 +257,10 @@ class Names:
         return any(isinstance(value, dict) and value.get("invoke") == "template" for value in values)
 
     def title(self, type_name: str, title: str, task: tuple[int, int]) -> str:
-        """Return a title that no other task has, with a number if need be, and keep it for this task."""
+        """Return a title that no other task has, with a number if need be, and keep it for this task.
+
+        ``task``: its number, and that of its loop's element. If it is converted again, it gets the same title.
+        """
         return next(row for row in numbered(title) if self._titles.setdefault((type_name, row), task) == task)
 
     def in_group(self, group: str) -> ValueReference:
@@ -267,7 +277,10 @@ class Names:
         return ValueReference("inputs").member(name)
 
     def _value(self, name: str, value: object, comment: str) -> ValueReference:
-        """Add a named value, unless it is another one; return the reference to it. Raise for a refused one."""
+        """Add a named value, unless it is another one; return the reference to it.
+
+        Raise ``Unconvertible`` for a name that an earlier attempt has refused.
+        """
         if isinstance(value, ValueReference) and value.path.startswith("values."):
             return value
         name = self._free(name)
@@ -282,7 +295,7 @@ class Names:
 
 
 class LoopNames:
-    """The variables of a loop."""
+    """The variables of a loop. ``keys``: the path of a member of its element, as in ``item.name``."""
 
     def __init__(self, loop: Loop, collection: object) -> None:
         """Use the converted collection: a reference, a list or a mapping."""
@@ -291,7 +304,7 @@ class LoopNames:
         self._is_mapping = loop.kind == "with_dict" or isinstance(collection, dict)
 
     def value(self, keys: tuple[str | int, ...]) -> ValueReference:
-        """Return the reference to the element, or to a member of it."""
+        """Return the reference to the element, or to a member of it. Raise ``Unconvertible``."""
         if not self._is_mapping:
             reference = ValueReference("each.value")
         elif keys[:1] == ("key",):
@@ -325,7 +338,10 @@ class LoopNames:
         return self.value(keys)
 
     def split(self, path: str) -> None:
-        """Split the texts of a member, by the path of its reference, at their commas: the elements get lists."""
+        """Split the texts of a member, by the path of its reference, at their commas: the elements get lists.
+
+        For an attribute that needs a list, where Ansible's argument may be such a text.
+        """
         elements = list(self.collection.values()) if isinstance(self.collection, dict) else self.collection
         name = path.removeprefix("each.value.")
         if not isinstance(elements, list):
@@ -336,7 +352,7 @@ class LoopNames:
 
 
 class TaskScope:
-    """The names that one task can use."""
+    """The names that one task can use; it is a ``Resolver``, whose methods have the same names."""
 
     def __init__(
         self, names: Names, variables: tuple[dict[str, object], ...] = (), loop: LoopNames | None = None
@@ -368,7 +384,7 @@ class TaskScope:
             self._loop.split(reference.path)
 
     def call(self, function: str, arguments: Mapping[str, object], name: str) -> ValueReference:
-        """Return the reference to the result of a function, which is a named value."""
+        """Return the reference to the result of a function, which is a named value. Raise ``Unconvertible``."""
         if "${each." in repr(written(dict(arguments))):
             refuse(f"the function {function} of an element of a loop: values are named once")
         return self.names.call(function, arguments, name)
@@ -378,7 +394,7 @@ class TaskScope:
         return self.names.in_group(group)
 
     def is_defined(self, name: str, keys: tuple[str | int, ...]) -> bool | ValueReference:
-        """Return whether a name has a value, or the reference to test."""
+        """Return whether a name has a value; of members and unknown variables, the reference that a condition tests."""
         if self.is_loop_variable(name):
             return self.resolve(name, keys)  # type: ignore[no-any-return] # of a loop, a reference
         if self.names.result(name) is not None:
@@ -393,7 +409,7 @@ class TaskScope:
         return next((variables[name] for variables in self._variables if name in variables), _MISSING)
 
     def resolve_or(self, name: str, keys: tuple[str | int, ...], default: object) -> Any:
-        """Return the value of a name, or the default if there is none. Raise ``Unconvertible``."""
+        """Return the value of a name; of an unknown one, an input with the default. Raise ``Unconvertible``."""
         if self._loop is not None and name == self._loop.variable:
             return self._loop.value_or(keys, default)
         if not self.has_value(name) and not keys and name not in _MAGIC and not name.startswith("ansible_"):
@@ -428,7 +444,7 @@ class TaskScope:
         return self._builtin(name, keys)
 
     def _of_result(self, name: str, result: Result, keys: tuple[str | int, ...]) -> ValueReference:
-        """Return the reference to a member of a result, which only an ``ansible_module`` has."""
+        """Return the reference to a member of a result. Raise ``Unconvertible``: only an ``ansible_module`` has one."""
         if not result.module:
             refuse(f"the result '{name}' is not known: its task is no ansible_module")
         reference = ValueReference(f"{result.module}.result")
@@ -437,7 +453,10 @@ class TaskScope:
         return reference
 
     def _builtin(self, name: str, keys: tuple[str | int, ...]) -> Any:
-        """Return the value of a variable that Ansible defines, or an input for an unknown one."""
+        """Return the value of a variable that Ansible defines, or an input for an unknown one.
+
+        Raise ``Unconvertible`` for a variable of Ansible without a counterpart.
+        """
         if name == "omit":
             return OMIT
         if name in {"inventory_hostname", "inventory_hostname_short"}:
@@ -457,7 +476,7 @@ class TaskScope:
 
 
 def _unescaped(value: object) -> Any:
-    """Return the plain data of a value, as the default of an input is."""
+    """Return the plain data of a value, as the default of an input is. Raise ``Unconvertible`` for references."""
 
     def unescaped(part: object) -> object:
         return part.replace("$${", "${") if isinstance(part, str) else part

@@ -259,6 +259,8 @@ CONDITIONS: Final = [
     ("word is match('we.*')", {"inputs.word": {"matches": "/^we.*/"}}),
     ("word is search('/x')", {"inputs.word": {"matches": r"/\/x/"}}),
     ("more is defined", {"inputs.more": {"exists": True}}),
+    ("flag is sameas true", {"inputs.flag": True}),
+    ("flag is sameas none", {"inputs.flag": {"exists": False}}),
     ("inventory_hostname == 'web1'", {"host.name": "web1"}),
     ("'web' in group_names", {"values.contains": True}),
     ("word in names", {"values.contains": True}),
@@ -280,6 +282,14 @@ REFUSED: Final = [
     ("command: a\n  delegate_to: x", "'delegate_to' has no counterpart: a manifest describes one machine"),
     ("command: a\n  when: '3 * 4'", "arithmetic has no counterpart"),
     ("command: a\n  when: 'x ==='", "'x ===' is no expression"),
+    (
+        "command: a\n  when: x is match('a', ignorecase=true)",
+        "the test 'is match' with these arguments has no counterpart",
+    ),
+    (
+        "command: a\n  when: x is version('1', operator='<')",
+        "the test 'is version' with these arguments has no counterpart",
+    ),
     ("command: a\n  when: ansible_mounts", "'ansible_mounts' has no counterpart"),
     ('copy: {content: \'{{ lookup("env", "A") }}\', dest: /a}', "the function 'lookup' has no counterpart"),
     ("copy: {content: '{{ hostvars.a.b }}', dest: /a}", "'hostvars.a.b' has no counterpart"),
@@ -494,6 +504,26 @@ def test_a_contradiction_within_a_loop_is_a_comment(tmp_path: Path) -> None:
     contents = {name: row["content"] for name, row in manifest_of(conversion)["resources"].items()}
     assert contents == {"File[/etc/a]": "x", "File[/etc/b]": "${values.text_2}"}
     assert f"not repeated: File[/etc/a] is declared at {playbook}:3 with other values" in conversion.manifest
+
+
+COMBINED: Final = [
+    ("combine(more)", {"maps": ["${inputs.base}", "${inputs.more}"]}),
+    ("combine(more, recursive=true)", {"maps": ["${inputs.base}", "${inputs.more}"], "deep": True}),
+    ("combine(more, recursive=true, list_merge='append')", None),
+]
+
+
+@pytest.mark.parametrize(("text", "inputs"), COMBINED)
+def test_combine_merges_as_deeply_as_in_the_playbook(text: str, inputs: Any, tmp_path: Path) -> None:
+    """An option without a counterpart is not ignored."""
+    playbook = tmp_path / "p.yml"
+    playbook.write_text(
+        task(f'- debug: {{msg: "{{{{ base | {text} }}}}"}}', "  vars: {base: {a: {}}, more: {b: {}}}\n")
+    )
+    conversion = converted(playbook)
+    calls = [value["with"] for value in manifest_of(conversion).get("values", {}).values()]
+    assert calls == ([] if inputs is None else [inputs])
+    assert all("these arguments" in remark.reason for remark in conversion.remarks)
 
 
 def test_no_title_depends_on_a_rendered_template(tmp_path: Path) -> None:
