@@ -20,8 +20,13 @@ from resource_api.terraform import cty, packages, state_file
 from resource_api.terraform.family import Family
 from resource_api.terraform.packages import LockedProvider
 from resource_api.terraform.programs import find_all
-from resource_api.terraform.schema import SchemaField, declared_values, fields_of_resource, schema_document
-from resource_api.terraform.types import attribute_name
+from resource_api.terraform.schema import (
+    SchemaField,
+    attribute_name,
+    declared_values,
+    fields_of_resource,
+    schema_document,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -9,12 +9,17 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values.errors import DefinitionError, ProviderError, UnknownType, hint
-from resource_api.terraform import cty, types
+from resource_api.terraform import cty
 from resource_api.terraform.plugin_process import HandshakeError, PluginError, PluginProcess, start
 from resource_api.terraform.programs import find_all
-from resource_api.terraform.provider import Functions, Resources
-from resource_api.terraform.schema import fields_of_block, object_type
-from resource_api.terraform.session import Configurable, error_texts
+from resource_api.terraform.provider import Configurable, Functions, Resources, error_texts
+from resource_api.terraform.schema import (
+    ephemeral_function,
+    fields_of_block,
+    function_type,
+    object_type,
+    resource_type,
+)
 from resource_api.terraform.type_names import TypeNames, TypeNamesFile
 
 if TYPE_CHECKING:
@@ -121,8 +126,8 @@ class Family:
         """Return a type. Raise ``DefinitionError``."""
         try:
             if name == self.name and any(map(self.schema.get, _CALLED)):
-                return types.function_type(name, self.schema, self.config_fields)
-            return types.resource_type(name, self.resource_schema(name), self.config_fields)
+                return function_type(name, self.schema, self.config_fields)
+            return resource_type(name, self.resource_schema(name), self.config_fields)
         except (ValueError, LookupError) as error:  # each part of the schema is decoded when it is asked for
             msg = f"the Terraform provider {self.name} ({self.path}) has a damaged schema of {name}: {error!r}"
             raise DefinitionError(msg) from error
@@ -161,7 +166,7 @@ class Family:
         sources, called, ephemeral = map(self.schema.__getitem__, _CALLED)
         methods: dict[str, object] = {source: _method(Functions.read_data_source, source) for source in sources}
         methods |= {function: _method(Functions.call_function, function) for function in called}
-        methods |= {types.ephemeral_function(kind): _method(Functions.open_ephemeral, kind) for kind in ephemeral}
+        methods |= {ephemeral_function(kind): _method(Functions.open_ephemeral, kind) for kind in ephemeral}
         return type("Provider", (*configurable, Functions), {"family": self, **methods})
 
     def process(self, key: str | None = None) -> PluginProcess:
@@ -201,7 +206,7 @@ def _method(method: Callable[..., Any], name: str) -> Callable[..., Any]:
 def _type_names(name: str, schema: Message) -> TypeNames:
     """Return the names of all types, with the one of data sources and functions."""
     sources, called, ephemeral = map(schema.__getitem__, _CALLED)
-    functions = sorted([*sources, *called, *map(types.ephemeral_function, ephemeral)])
+    functions = sorted([*sources, *called, *map(ephemeral_function, ephemeral)])
     return TypeNames(sorted([*([name] if functions else []), *schema["resource_schemas"]]), functions)
 
 

@@ -1,43 +1,192 @@
 """The providers of a Terraform provider's types: of its resources, data sources, ephemeral resources and functions.
 
 The state that the program returned last is private data of the resource, in the form of Terraform's own state, never
-rebuilt from attributes. The program alone decides what differs: its plan answers ``insync`` and ``plan``.
+rebuilt from attributes. The program alone decides what differs: its plan answers ``insync`` and ``plan``. A provider
+calls the program with one configuration; the errors of an answer are raised, its warnings are logged.
 """
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+import threading
+import time
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
 
 from resource_api.model.provider_functions import Planned
 from resource_api.model.sealed_secrets import conceal_like, has_sealed
 from resource_api.model.values.errors import CannotList, Problem, ResourceError
 from resource_api.model.values.values import UNKNOWN, Sensitive, is_secret, is_unknown, reveal
+from resource_api.provider.base import BaseProvider
 from resource_api.terraform import cty, schema
-from resource_api.terraform.session import (
-    CAPABILITIES,
-    ERROR,
-    STOP_LIMIT,
-    ProgramSession,
-    check_diagnostics,
-    config_value,
-    diagnostic_text,
-    error_texts,
-)
-from resource_api.terraform.types import NAMEVAR, attribute_name, parameters, with_field_names
+from resource_api.terraform.plugin_process import PluginError
+from resource_api.terraform.schema import NAMEVAR, attribute_name, parameters, with_field_names
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from resource_api.model.change import Change
     from resource_api.model.type_definition import Resource
     from resource_api.provider.context import Context
     from resource_api.terraform.messages import Message
+    from resource_api.terraform.plugin_process import PluginProcess
     from resource_api.terraform.schema import SchemaField
 
+#: The version of Terraform whose protocol this is, for providers that ask.
+_TERRAFORM_VERSION: Final = "1.9.0"
+#: The capabilities of this client.
+_CAPABILITIES: Final = {"write_only_attributes_allowed": True}
+#: The severity of a diagnostic that is an error.
+_ERROR: Final = 1
+#: Methods that any running program can answer, and the one that configures it.
+_UNCONFIGURED: Final = frozenset(
+    {"validate", "validate_data", "validate_ephemeral", "check_config", "upgrade", "configure"}
+)
+#: Seconds for a request to stop, and for the answer of the call that is stopped.
+_STOP_LIMIT: Final = 5.0
+#: Seconds for a call that begins at the end of its time.
+_SHORTEST_LIMIT: Final = 0.1
 #: The most resources of a listing.
 _LONGEST_LIST: Final = 1_000_000
+
+
+class _Program(Protocol):
+    """The program of a provider: its schema, and its processes by configuration."""
+
+    @property
+    def name(self) -> str:
+        """The name of the provider in the manifest."""
+
+    @property
+    def address(self) -> str:
+        """The address of the provider, with a host; a guess where only the path of the program is declared."""
+
+    @property
+    def schema(self) -> Message:
+        """The schemas of the program. Raise ``DefinitionError`` where it cannot be asked."""
+
+    @property
+    def config_fields(self) -> Mapping[str, SchemaField]:
+        """The fields of the provider's configuration."""
+
+    @property
+    def identities(self) -> Mapping[str, Message]:
+        """The schemas of identities by type; empty for a program without them."""
+
+    @property
+    def plans_destruction(self) -> bool:
+        """Whether the provider is to plan deletions too."""
+
+    def process(self, key: str | None = None) -> PluginProcess:
+        """Return the process of a configuration; None: any that runs. Raise ``PluginError``."""
+
+    def configure(self, key: str, call: Callable[[], object]) -> None:
+        """Call ``call``, which configures the process of a configuration, unless that was done."""
+
+
+class _ProgramSession(BaseProvider):
+    """The calls of a program, with its configuration."""
+
+    family: ClassVar[_Program]
+
+    def __init__(self) -> None:
+        """Begin without a configuration and a time limit."""
+        super().__init__()
+        #: None until ``configure``.
+        self._configuration: Mapping[str, object] | None = None
+        #: Its digest, with its secrets, which selects the process; None until the first call that needs a configured one.
+        self._key: str | None = None
+        #: The time limit of the present ``set`` by ``time.monotonic``, or None.
+        self._deadline: float | None = None
+
+    def _call(self, context: Context, method: str, **fields: object) -> Message:
+        """Call the program, log its warnings, and raise ``ResourceError`` with its errors."""
+        answer = self._call_unchecked(context, method, **fields)
+        _check_diagnostics(context, answer)
+        return answer
+
+    def _call_unchecked(self, context: Context, method: str, **fields: object) -> Message:
+        """Call a method within the deadline, and configure the program before where the method needs that.
+
+        The answer may have errors; raise ``ResourceError`` only where none comes.
+        """
+        if method not in _UNCONFIGURED:
+            self._configure(context)
+        with self._errors():
+            if self._deadline is None:
+                return self.family.process(self._key).call(method, None, **fields)
+            return self._limited(method, max(self._deadline - time.monotonic(), _SHORTEST_LIMIT), fields)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Raise ``ResourceError`` with the provider's name for a failed call of its program."""
+        try:
+            yield
+        except PluginError as error:
+            msg = f"the Terraform provider {self.family.name}: {error}"
+            raise ResourceError(msg) from error
+
+    def _limited(self, method: str, seconds: float, fields: Mapping[str, object]) -> Message:
+        """Call the program; ask it to stop after some seconds, and give up after five more.
+
+        The answer of a program that stops may have the state of an object that is made half-way.
+        """
+        stopping = threading.Timer(seconds, self.cancel)
+        stopping.start()
+        try:
+            return self.family.process(self._key).call(method, seconds + _STOP_LIMIT, **fields)
+        finally:
+            stopping.cancel()
+
+    def _configure(self, context: Context) -> None:
+        """Configure the program, unless this was done: another run in this process may have ended it since.
+
+        Raise ``ResourceError`` if it refuses, and if ``configure`` was not called though there are fields.
+        """
+        if self._configuration is None and self.family.config_fields:
+            msg = f"the Terraform provider {self.family.name} is asked before it is configured"
+            raise ResourceError(msg)
+        if self._key is None:
+            text = json.dumps(reveal(dict(self._configuration or {})), sort_keys=True, default=str)
+            self._key = hashlib.sha256(text.encode()).hexdigest()
+        self.family.configure(self._key, partial(self._send_configuration, context))
+
+    def _send_configuration(self, context: Context) -> None:
+        """Send the configuration to the program. Raise ``ResourceError`` if it refuses it."""
+        value = _config_value(self.family.config_fields, self._configuration or {})
+        fields = {"terraform_version": _TERRAFORM_VERSION, "config": value, "client_capabilities": _CAPABILITIES}
+        self._call(context, "configure", **fields)
+
+    def _events(self, context: Context, method: str, **fields: object) -> Iterator[Message]:
+        """Yield the answers of a program; log their warnings, and raise ``ResourceError`` with their errors."""
+        self._configure(context)
+        with self._errors():
+            for event in self.family.process(self._key).stream(method, None, **fields):
+                _check_diagnostics(context, {"diagnostics": event.pop("diagnostic", ())})
+                yield event
+
+    def cancel(self) -> None:
+        """Ask the program to give up its work; one that cannot, or has ended, is no error."""
+        if self._key is not None:
+            with suppress(PluginError):
+                self.family.process(self._key).call("stop", _STOP_LIMIT)
+
+
+class Configurable(_ProgramSession):
+    """A provider with a configuration."""
+
+    def check_config(self, context: Context, config: Resource) -> Resource:
+        """Return the configuration after the program has checked it. Raise ``ResourceError`` with its errors."""
+        self._call(context, "check_config", config=_config_value(self.family.config_fields, config))
+        return config
+
+    def configure(self, context: Context, config: Mapping[str, object]) -> None:
+        """Keep the configuration, and send it to its process. Raise ``ResourceError`` if that refuses it."""
+        self._configuration = dict(config)
+        self._configure(context)
 
 
 class _State:
@@ -70,7 +219,7 @@ class _ProgramPlan(NamedTuple):
         return {attribute_name(key) for key, value in self.planned.items() if value != prior.get(key)}
 
 
-class Resources(ProgramSession):
+class Resources(_ProgramSession):
     """Reads and changes the resources of one type."""
 
     type_name: ClassVar[str]
@@ -118,7 +267,7 @@ class Resources(ProgramSession):
             msg = f"its provider lists only what {', '.join(required)} selects"
             raise CannotList(msg)
         request = {"type_name": self.type_name, "include_resource_object": True, "limit": _LONGEST_LIST}
-        for event in self._events(context, "list", config=config_value(fields, {}), **request):
+        for event in self._events(context, "list", config=_config_value(fields, {}), **request):
             values = cty.from_dynamic(self._kind, event.get("resource_object"))
             if values is not None:
                 identifier = values.get("id")
@@ -237,12 +386,12 @@ class Resources(ProgramSession):
         if should.get("ensure") == "absent":
             return
         config = cty.to_dynamic(self._kind, self._config(should))
-        fields = {"type_name": self.type_name, "config": config, "client_capabilities": CAPABILITIES}
+        fields = {"type_name": self.type_name, "config": config, "client_capabilities": _CAPABILITIES}
         for row in self._call_unchecked(context, "validate", **fields)["diagnostics"]:
             steps = row.get("attribute", {}).get("steps", [])
             name = attribute_name(steps[0]["attribute_name"]) if steps and "attribute_name" in steps[0] else None
-            severity = "error" if row.get("severity") == ERROR else "warning"
-            yield Problem(name, diagnostic_text(row), severity)
+            severity = "error" if row.get("severity") == _ERROR else "warning"
+            yield Problem(name, _diagnostic_text(row), severity)
 
     def _planned(self, context: Context, name: str, should: Mapping[str, object], *, creates: bool) -> _ProgramPlan:
         """Return the program's plan of a resource; the last one for an equal question, since each attribute asks."""
@@ -260,7 +409,7 @@ class Resources(ProgramSession):
             config=cty.to_dynamic(self._kind, config),
             proposed_new_state=cty.to_dynamic(self._kind, proposed),
             prior_private=state.private,
-            client_capabilities=CAPABILITIES,
+            client_capabilities=_CAPABILITIES,
         )
         planned: dict[str, object] = cty.from_dynamic(self._kind, answer.get("planned_state")) or {}
         planned = state.values if state.values == planned else planned  # one object, which saves memory
@@ -345,7 +494,7 @@ class Resources(ProgramSession):
         if values is not None:  # also after an error: this exists now
             self._states[name] = _State(values, answer.get("private", b""))
             self._store(context, name, self._states[name], former=context.private(name), declared=declared)
-        check_diagnostics(context, answer)
+        _check_diagnostics(context, answer)
         if values is None:
             self._states[name] = _State()
             context.store_private(name, None)
@@ -376,7 +525,7 @@ def _revealed(state: object) -> object:
     return reveal(state)
 
 
-class Functions(ProgramSession):
+class Functions(_ProgramSession):
     """Reads data sources, opens ephemeral resources, and calls functions."""
 
     def __init__(self) -> None:
@@ -390,7 +539,7 @@ class Functions(ProgramSession):
         while self._opened:
             name, private = self._opened.pop()
             with self._errors():
-                answer = self.family.process(self._key).call("close", STOP_LIMIT, type_name=name, private=private)
+                answer = self.family.process(self._key).call("close", _STOP_LIMIT, type_name=name, private=private)
             if errors := error_texts(answer):
                 raise ResourceError("; ".join(errors))
 
@@ -404,7 +553,7 @@ class Functions(ProgramSession):
     def read_data_source(self, context: Context, name: str, inputs: Mapping[str, object]) -> Any:
         """Return the attributes of a data source."""
         fields = schema.fields_of_block(self.family.schema["data_source_schemas"][name]["block"])
-        config = config_value(fields, inputs)
+        config = _config_value(fields, inputs)
         self._call(context, "validate_data", type_name=name, config=config)
         answer = self._call(context, "data", type_name=name, config=config)
         return _result(fields, answer.get("state"))
@@ -412,7 +561,7 @@ class Functions(ProgramSession):
     def open_ephemeral(self, context: Context, name: str, inputs: Mapping[str, object]) -> Any:
         """Return the attributes of an ephemeral resource, which is open until the end of the run."""
         fields = schema.fields_of_block(self.family.schema["ephemeral_resource_schemas"][name]["block"])
-        config = config_value(fields, inputs)
+        config = _config_value(fields, inputs)
         self._call(context, "validate_ephemeral", type_name=name, config=config)
         answer = self._call(context, "open", type_name=name, config=config)
         self._opened.append((name, answer.get("private", b"")))
@@ -436,3 +585,34 @@ def _result(fields: Mapping[str, SchemaField], state: Message | None) -> dict[st
     """Return the attributes that a program has read, with its secrets wrapped."""
     values = cty.without_nulls(cty.from_dynamic(schema.object_type(fields), state)) or {}
     return schema.sealed(fields, values)
+
+
+def _config_value(fields: Mapping[str, SchemaField], config: Mapping[str, object]) -> Message:
+    """Return declared values as a whole configuration, with secrets in clear text."""
+    declared = with_field_names(reveal(dict(config)))
+    return cty.to_dynamic(schema.object_type(fields), schema.complete(fields, declared))
+
+
+def _check_diagnostics(context: Context, answer: Message) -> None:
+    """Log the warnings of an answer. Raise ``ResourceError`` with its errors, or for a change that is deferred."""
+    for row in answer.get("diagnostics", ()):
+        if row.get("severity") != _ERROR:
+            context.warning(_diagnostic_text(row))
+    errors = error_texts(answer)
+    if answer.get("deferred"):
+        errors.append("the provider has deferred this")
+    if errors:
+        raise ResourceError("; ".join(errors))
+
+
+def error_texts(answer: Message) -> list[str]:
+    """Return the errors among the diagnostics of an answer."""
+    return [_diagnostic_text(row) for row in answer.get("diagnostics", ()) if row.get("severity") == _ERROR]
+
+
+def _diagnostic_text(row: Message) -> str:
+    """Return the text of a diagnostic of a program, on one line, with the path of its attribute."""
+    steps = row.get("attribute", {}).get("steps", [])  # each of one field: a name or a key
+    path = ".".join(str(next(iter(step.values()))) for step in steps if step)
+    texts = dict.fromkeys(filter(None, (row.get("summary", ""), row.get("detail", ""))))
+    return f"{path}{': ' if path else ''}{': '.join(texts)}".replace("\n", " ").strip()
