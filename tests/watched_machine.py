@@ -18,13 +18,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from resource_api.system.overlay import namespaces, root, written_files
-from resource_api.system.overlay.root import mounts
+from resource_api.system.overlay import namespaces, overlay
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from resource_api.system.overlay.written_files import Written
+    from resource_api.system.overlay.overlay import Written
 
 _SETTINGS: Final = "/proc/sys"
 #: Settings that count or are drawn by lot; the last ones show how they were read.
@@ -53,7 +52,7 @@ def _first(command: Sequence[str], but: Sequence[str]) -> int:
     """Be the first process of the machine: build it, run the command, and print what is different."""
     directory = Path.cwd()
     namespaces.make_mounts_private()
-    written = root.build(mounts(), "50%")
+    written = overlay.build(overlay.mounts(), "50%")
     os.chdir(directory)
     _let_settings_be_changed()
     namespaces.start_loopback()
@@ -108,7 +107,7 @@ def _state(written: int, but: Sequence[str]) -> Mapping[str, str]:
 
 def _files(written: int, but: Sequence[str]) -> Iterator[tuple[str, Written]]:
     """Yield what is written; a directory in which something is written is there for that alone."""
-    text = written_files.read(written)
+    text = overlay.read(written)
     above = {path.rpartition("/")[0] for path in text}
     for path, details in text.items():
         expected = "/__pycache__" in path or any(path == item or path.startswith(f"{item}/") for item in but)

@@ -30,7 +30,7 @@ from resource_api.rehearse.result import Finding, RehearsalError, Verdict, findi
 from resource_api.state.sqlite.store import SqliteStore
 from resource_api.system.overlay import call_filters as bpf
 from resource_api.system.overlay.isolated_run import IsolationError
-from resource_api.system.overlay.written_files import describe_differing, differing_paths, read_contents
+from resource_api.system.overlay.overlay import describe_differing, differing_paths, read_contents
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

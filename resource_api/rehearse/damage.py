@@ -17,7 +17,7 @@ from resource_api.model.values.values import is_unknown, literal, reveal, same_v
 from resource_api.rehearse import side_effects
 from resource_api.rehearse.result import Finding, finding
 from resource_api.runtime.runtime import Runtime
-from resource_api.system.overlay.written_files import (
+from resource_api.system.overlay.overlay import (
     comparable,
     describe_differing,
     differing_paths,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from resource_api.model.datatypes.datatype import DataType
     from resource_api.model.report import RunReport, StepReport
     from resource_api.model.step import Step
-    from resource_api.system.overlay.written_files import Contents
+    from resource_api.system.overlay.overlay import Contents
 
     #: The declarations that are tried until one changes a file: attribute → value.
     Bodies = Sequence[Mapping[str, Any]]

@@ -16,7 +16,7 @@ from resource_api.model.values import reference
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.rehearse import side_effects
 from resource_api.rehearse.result import Finding, Verdict, needs
-from resource_api.system.overlay.written_files import in_any_order
+from resource_api.system.overlay.overlay import in_any_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

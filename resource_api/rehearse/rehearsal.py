@@ -21,9 +21,9 @@ from resource_api.rehearse.orders import FirstRun
 from resource_api.rehearse.result import Finding, Rehearsal, RehearsalError, Verdict, finding, needs
 from resource_api.rehearse.side_effects import DeclaredPaths, Effect, EffectRecorder, PathChange, RecordedCall
 from resource_api.state.store import MemoryStore
-from resource_api.system.overlay import isolated_run, written_files
+from resource_api.system.overlay import isolated_run, overlay
 from resource_api.system.overlay.isolated_run import Isolation
-from resource_api.system.overlay.written_files import Written, read_contents
+from resource_api.system.overlay.overlay import Written, read_contents
 from resource_api.system.process import interactive, process
 
 if TYPE_CHECKING:
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from resource_api.model.type_definition import TypeDefinition
     from resource_api.runtime.manifest_compiler import Source
     from resource_api.runtime.runtime import Runtime
-    from resource_api.system.overlay.isolated_run import Overlay
-    from resource_api.system.overlay.written_files import Contents
+    from resource_api.system.overlay.overlay import Contents
 
 _SECOND: Final = 1.0
 _KILLED: Final = "the rehearsal was killed from inside; nothing of it is left"
@@ -158,7 +157,7 @@ class _Outside:
 
     def first_run(self, show: Callable[[RunReport], None]) -> Any:
         """Return the document of all work on the first overlay; the terminal and the file of ``keep`` stay open."""
-        with written_files.stored(self._request.keep) as file:
+        with overlay.stored(self._request.keep) as file:
             descriptors = {descriptor for descriptor in (file, self._request.terminal) if descriptor is not None}
             inherited = self._request.isolation.open_descriptors
             isolation = self._request.isolation._replace(open_descriptors=lambda: {*inherited(), *descriptors})
@@ -202,9 +201,9 @@ class _Outside:
         """Return the document of ``work`` on an overlay, masked. Raise ``RehearsalError`` or ``_Interrupted``."""
         request = request or self._request
 
-        def encoded(overlay: Overlay) -> bytes:
+        def encoded(layers: int) -> bytes:
             try:
-                document = work(_Inside(self._runtime, request, self._left_out, overlay))
+                document = work(_Inside(self._runtime, request, self._left_out, layers))
             except ResourceAPIError as error:
                 document = {"error": str(error)}
             return json.dumps(self._runtime.log.mask.document(document)).encode()
@@ -232,14 +231,14 @@ def _writers(document: Mapping[str, Any]) -> dict[str, list[str]]:
 class _Inside:
     """The work on the overlay."""
 
-    def __init__(self, runtime: Runtime, request: Request, left_out: Sequence[str], overlay: Overlay) -> None:
+    def __init__(self, runtime: Runtime, request: Request, left_out: Sequence[str], layers: int) -> None:
         """Let ``runtime`` assume that the resources left out exist as declared."""
         excludes = [*request.options.get("excludes", ()), *left_out]
         runtime.assumed = frozenset(left_out)
         self._runtime = runtime
         self._request = request
         self._options = {**request.options, "excludes": excludes}
-        self._layers = overlay.layers
+        self._layers = layers
 
     def _apply(self, runtime: Runtime | None = None) -> RunReport:
         """Apply the manifest without the resources left out, by ``runtime`` unless None."""
@@ -296,14 +295,14 @@ class _Inside:
         if request.terminal is not None and not runtime.run.cancelled:
             interactive.run_shell(request.terminal, _GREETING, lambda: runtime.run.cancelled)
         if archive is not None:
-            written_files.pack(self._layers, archive)
+            overlay.pack(self._layers, archive)
         document["calls"] = recorder.calls
         document["packages"] = side_effects.packages(recorder.calls)
         if request.destroy and not report.exit_code:
             created = [step for step in report.steps if step.status == "success" and step.action is not Action.DELETE]
             document["destroy"] = self._destroy({step.reference for step in created})
             document["left"] = read_contents(self._layers)
-        document["full"] = written_files.is_full(self._layers)
+        document["full"] = overlay.is_full(self._layers)
         return document
 
     def _destroy(self, created: set[str]) -> list[Finding]:

@@ -9,14 +9,14 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from resource_api.model.values.start_up import NamedTuple
-from resource_api.system.overlay import written_files
+from resource_api.system.overlay import overlay
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from resource_api.provider.context import Activity, ActivityDisplay
-    from resource_api.system.overlay.written_files import Written
+    from resource_api.system.overlay.overlay import Written
 
 #: The lists of the files of packages, deb(5).
 _PACKAGE_LISTS: Final = "/var/lib/dpkg/info/"
@@ -76,7 +76,7 @@ class EffectRecorder:
     @contextmanager
     def running(self, activity: Activity) -> Iterator[None]:
         """Record the changes in the ``with`` block, if there are any, and show the activity on the run's display."""
-        before = written_files.read(self._descriptor)
+        before = overlay.read(self._descriptor)
         display: AbstractContextManager[None] = (
             nullcontext() if self._display is None else self._display().running(activity)
         )
@@ -84,7 +84,7 @@ class EffectRecorder:
             with display:
                 yield
         finally:
-            if changes := list(_changes(before, written_files.read(self._descriptor))):
+            if changes := list(_changes(before, overlay.read(self._descriptor))):
                 self.calls.append(_recorded_call(activity, changes))
 
     def waiting(self, activity: Activity) -> AbstractContextManager[Callable[[], None]]:
@@ -166,7 +166,7 @@ def effects(calls: Sequence[RecordedCall], packages: Mapping[str, str], place_of
 def difference(path: str, written: Written, digest: str) -> Verb | None:
     """Return how a written path differs from the machine, or None for equal ones, caches and logs.
 
-    ``digest`` is that of the written content, by ``written_files.digest``; the machine's file is read where all else is
+    ``digest`` is that of the written content, by ``overlay.digest``; the machine's file is read where all else is
     equal.
     """
     if is_cache(path):
@@ -178,7 +178,7 @@ def difference(path: str, written: Written, digest: str) -> Verb | None:
         return "made"
     if _mode_and_owner(status) != (written.mode, written.uid, written.gid):
         return "changed"
-    return "changed" if written.kind == "file" and written_files.digest(path) != digest else None
+    return "changed" if written.kind == "file" and overlay.digest(path) != digest else None
 
 
 def is_cache(path: str) -> bool:

@@ -97,7 +97,7 @@ class _ProgramSession(BaseProvider):
         super().__init__()
         #: None until ``configure``.
         self._configuration: Mapping[str, object] | None = None
-        #: Its digest, with its secrets, which selects the process; None until the first call that needs a configured one.
+        #: The digest of it and its secrets, which selects the process; None until a call needs a configured one.
         self._key: str | None = None
         #: The time limit of the present ``set`` by ``time.monotonic``, or None.
         self._deadline: float | None = None

@@ -22,15 +22,14 @@ from resource_api.model.values.errors import ResourceAPIError, reason
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.system.filesystem import directories
 from resource_api.system.filesystem.directories import opened, write_all
-from resource_api.system.overlay import call_filters, namespaces, root
-from resource_api.system.overlay.root import mounts
+from resource_api.system.overlay import call_filters, namespaces, overlay
 from resource_api.system.process import core_dumps
 from resource_api.system.process.child import close_all_but, join_new_session_keyring
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from resource_api.system.overlay.root import Mount
+    from resource_api.system.overlay.overlay import Mount
 
 #: The largest number of processes.
 PROCESSES: Final = 2048
@@ -239,13 +238,6 @@ class Isolation(NamedTuple):
     open_descriptors: Callable[[], Collection[int]] = tuple
 
 
-class Overlay(NamedTuple):
-    """The argument of the function of an isolated run."""
-
-    #: A descriptor of the directory with the upper layers, for ``written_files``.
-    layers: int
-
-
 class Ended(NamedTuple):
     """The end of an isolated run."""
 
@@ -258,7 +250,7 @@ class Ended(NamedTuple):
 class _Started(NamedTuple):
     """The arguments of the processes of a run."""
 
-    function: Callable[[Overlay], bytes]
+    function: Callable[[int], bytes]
     isolation: Isolation
     mounts: Sequence[Mount]
     #: The handlers to install before the function is called.
@@ -267,13 +259,14 @@ class _Started(NamedTuple):
     answer: int
 
 
-def run(function: Callable[[Overlay], bytes], isolation: Isolation) -> Ended:
+def run(function: Callable[[int], bytes], isolation: Isolation) -> Ended:
     """Call ``function`` in isolation and return its result. Raise ``IsolationError``.
 
-    It shares standard output and error with this process; other descriptors are closed, see ``Isolation``. Signals that
-    would interrupt this process are passed on to it. This process must have a single thread.
+    It gets the descriptor that ``overlay.build`` returns, and shares standard output and error with this process; other
+    descriptors are closed, see ``Isolation``. Signals that would interrupt this process are passed on to it. This
+    process must have a single thread.
     """
-    table, parent = mounts(), os.getpid()
+    table, parent = overlay.mounts(), os.getpid()
     sys.stdout.flush()
     sys.stderr.flush()
     with open(os.memfd_create("answer"), "rb") as answer, signals_blocked() as before:
@@ -335,7 +328,7 @@ def _first(started: _Started, limit: ProcessLimit) -> None:
     directory = os.getcwd()
     namespaces.make_mounts_private()
     limit.enforce()
-    layers = root.build(started.mounts, started.isolation.size)
+    layers = overlay.build(started.mounts, started.isolation.size)
     with suppress(OSError):
         os.chdir(directory)
     if not started.isolation.network:
@@ -367,7 +360,7 @@ def _inside(started: _Started, layers: int) -> None:
     if os.geteuid():
         directories.ROOT.add(namespaces.unknown_user())
     started.signals.restore()
-    answer = started.function(Overlay(layers))
+    answer = started.function(layers)
     sys.stdout.flush()
     sys.stderr.flush()
     _write_answer(started.answer, _RETURNED, answer)

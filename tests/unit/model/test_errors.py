@@ -17,7 +17,7 @@ from resource_api.rehearse import result
 from resource_api.runtime import purging
 from resource_api.state.postgresql import database as postgresql_database
 from resource_api.state.sqlite import database
-from resource_api.system.overlay import isolated_run, written_files
+from resource_api.system.overlay import isolated_run, overlay
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,7 +34,7 @@ MODULES: Final = (
     postgresql_database,
     database,
     isolated_run,
-    written_files,
+    overlay,
 )
 #: The errors that are made of more than a message.
 MADE_OF: Final[dict[type[errors.ResourceAPIError], tuple[Any, ...]]] = {

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from resource_api.system.overlay import written_files
-from resource_api.system.overlay.written_files import LayerError
+from resource_api.system.overlay import overlay
+from resource_api.system.overlay.overlay import LayerError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +25,7 @@ def member(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfil
 
 def keep(data: bytes, directory: Path) -> None:
     """Unpack an archive."""
-    with written_files.stored(str(directory)) as file:
+    with overlay.stored(str(directory)) as file:
         assert file is not None
         os.write(file, data)
 
