@@ -68,9 +68,7 @@ def _terminal() -> int:
     "--test", "tests", multiple=True, metavar="COMMAND", help="Run inside afterwards, by the shell; repeatable."
 )
 @options.rare("--shell", is_flag=True, help="Open a shell inside after the runs; needs a terminal.")
-@options.rare(
-    "--keep", default="", metavar="DIR", help="Keep the written files, without those of --orders, --kills, --damage."
-)
+@options.rare("--keep", metavar="DIR", help="Keep the written files, without those of --orders, --kills, --damage.")
 @click.option(
     "--network",
     type=options.Choice(["none", "host"]),
@@ -117,7 +115,7 @@ def rehearse(session: Session, manifest: str, *, network: str, size: str, **sett
         damage=settings["damage"],
         kills=settings["kills"],
         terminal=_terminal() if settings["shell"] else None,
-        keep=settings["keep"],
+        keep=settings["keep"] or "",
     )
     result = rehearsal.rehearse(session.runtime, request, show)
     session.console.show(result.to_dict, lambda: result.lines(session.output.columns))
