@@ -24,8 +24,16 @@ from resource_api.provider.context import current
 from resource_api.render import changes
 from resource_api.render import json as documents
 from resource_api.system import process_guard
-from resource_api.system.foreign_lines import line_stream
-from resource_api.system.log import Log, StreamLogger, document, json_processors, line, log_event, render_line
+from resource_api.system.log import (
+    Log,
+    StreamLogger,
+    document,
+    json_processors,
+    line,
+    line_stream,
+    log_event,
+    render_line,
+)
 from resource_api.system.process import descriptor_filter, interactive
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from resource_api.model.values.masking import Mask
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import quote_command
 from resource_api.provider.context import calling_context, current
-from resource_api.system.foreign_lines import LineSplitter, decode
+from resource_api.system.log import LineSplitter, decode
 from resource_api.system.process import child, program_checks
 from resource_api.system.process import process as processes
 

@@ -51,8 +51,7 @@ from resource_api.state.store import MEMORY, StackName
 from resource_api.system.facts import Facts
 from resource_api.system.filesystem import asset_contents
 from resource_api.system.filesystem.code_trust import CodeTrust
-from resource_api.system.foreign_lines import line_stream
-from resource_api.system.log import ForwardedLog
+from resource_api.system.log import ForwardedLog, line_stream
 from resource_api.system.process import child, core_dumps, process
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from resource_api.model.values.assets import Archive, Asset, Content, Limits, Me
 from resource_api.model.values.errors import ProviderError
 from resource_api.plugins.worker import guardian
 from resource_api.plugins.worker.protocol import DISCONNECTED, Decoder, encode, encode_error, unreadable_content
-from resource_api.system.foreign_lines import LineSplitter
+from resource_api.system.log import LineSplitter
 from resource_api.system.process import core_dumps, process_tree
 from resource_api.system.process.child import Invocation
 from resource_api.system.process.process import STDERR, STDOUT, Process, describe_exit, starter

@@ -19,7 +19,7 @@ import time
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from resource_api.system import process_guard
-from resource_api.system.foreign_lines import LineSplitter
+from resource_api.system.log import LineSplitter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -18,8 +18,7 @@ from resource_api.plugins.worker.process import WorkerLost, WorkerProcess
 from resource_api.plugins.worker.protocol import _DECODERS, Decoder, encode
 from resource_api.plugins.worker.proxy import WorkerCall, result
 from resource_api.provider.context import Context, RunContext
-from resource_api.system.foreign_lines import LineSplitter
-from resource_api.system.log import ForwardedLog, Log, line
+from resource_api.system.log import ForwardedLog, LineSplitter, Log, line
 from tests.fuzz import things
 from tests.fuzz.target import target
 
