@@ -7,12 +7,16 @@ has unpacked packages, ``HOST/NAMESPACE/NAME/VERSION/linux_amd64/``, and packed 
 
 The lock file ``providers.lock`` has version and hashes of each provider, in the form of ``.terraform.lock.hcl``.
 ``h1:`` is the hash of a package's files, the same for a directory and its zip file. Source: Go's ``dirhash.Hash1``.
+
+Lock files and the configuration file are read as the literals and blocks of HCL. Source: its native syntax
+specification, without expressions, templates and heredocs.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -30,7 +34,6 @@ from resource_api.model.values.errors import ResourceError
 from resource_api.model.values.text import shell_word
 from resource_api.system.filesystem import archive_members, private_files
 from resource_api.system.filesystem.directories import make_directory
-from resource_api.terraform import hcl
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -54,6 +57,16 @@ _TOOLS: Final = ("opentofu", "terraform")
 #: The lock file beside the manifest.
 LOCK_FILE: Final = "providers.lock"
 _LOCK_HEADER: Final = "# Written by 'resource-api providers lock'. Keep it with the manifest.\n"
+_TOKEN: Final = re.compile(
+    r"""(?P<space>[ \t\r]+|(?:\#|//)[^\n]*|/\*.*?\*/)
+      | (?P<newline>\n)
+      | (?P<text>"(?:[^"\\\n]|\\.)*")
+      | (?P<number>-?\d+(?:\.\d+)?)
+      | (?P<word>[A-Za-z_][\w-]*)
+      | (?P<sign>[{}\[\]=:,])""",
+    re.VERBOSE | re.DOTALL,
+)
+_WORDS: Final = {"true": True, "false": False, "null": None}
 
 
 class ProviderAddress(NamedTuple):
@@ -142,7 +155,7 @@ def _filesystem_mirror(attributes: Mapping[str, Any], environment: Mapping[str, 
     return Mirror(_expanded(path, environment), include, exclude)
 
 
-def _configuration(environment: Mapping[str, str], home: str) -> hcl.Block:
+def _configuration(environment: Mapping[str, str], home: str) -> HclBlock:
     """Return the configuration of Terraform's or OpenTofu's command, an empty one where there is none."""
     config_home = environment.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
     files = [os.path.join(home, ".tofurc"), f"{config_home}/opentofu/tofurc", os.path.join(home, ".terraformrc")]
@@ -150,13 +163,13 @@ def _configuration(environment: Mapping[str, str], home: str) -> hcl.Block:
     for path in [stated] if stated else files:
         try:
             with open(path, encoding="utf-8") as file:
-                return hcl.parse(file.read())
+                return parse_hcl(file.read())
         except (FileNotFoundError, NotADirectoryError):
             continue
         except (OSError, ValueError) as error:
             msg = f"{path}: {error}"
             raise ValueError(msg) from error
-    return hcl.Block("", (), {}, [])
+    return HclBlock("", (), {}, [])
 
 
 def _expanded(path: str, environment: Mapping[str, str]) -> str:
@@ -319,7 +332,7 @@ def read_lock(path: str) -> dict[ProviderAddress, LockedProvider] | None:
     """Return the providers of a lock file by address; None where there is none. Raise ``ValueError``."""
     try:
         with open(path, encoding="utf-8") as file:
-            blocks = hcl.parse(file.read()).of_type("provider")
+            blocks = parse_hcl(file.read()).of_type("provider")
             return {ProviderAddress.parse(block.labels[0]): _locked(block) for block in blocks}
     except FileNotFoundError:
         return None
@@ -328,7 +341,7 @@ def read_lock(path: str) -> dict[ProviderAddress, LockedProvider] | None:
         raise ValueError(msg) from error
 
 
-def _locked(block: hcl.Block) -> LockedProvider:
+def _locked(block: HclBlock) -> LockedProvider:
     """Return a block ``provider`` of a lock file. Raise ``KeyError``, and ``TypeError`` for members of other types."""
     version, hashes = block.attributes["version"], block.attributes["hashes"]
     if not isinstance(version, str) or not isinstance(hashes, list):
@@ -360,3 +373,125 @@ def lock_text(providers: Mapping[ProviderAddress, LockedProvider]) -> str:
         name = address._replace(host=address.host or DEFAULT_HOSTS[0])
         blocks.append(f'provider "{name}" {{\n  version = "{locked.version}"\n  hashes = [\n{hashes}  ]\n}}\n')
     return "\n".join(blocks)
+
+
+class HclBlock(NamedTuple):
+    """A block: its type, its labels, its attributes and the blocks in it; the type of a whole file is empty."""
+
+    type: str
+    labels: Sequence[str]
+    attributes: dict[str, object]
+    blocks: list[HclBlock]
+
+    def of_type(self, name: str) -> Iterator[HclBlock]:
+        """Yield the blocks of a type in this one."""
+        return (block for block in self.blocks if block.type == name)
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    line: int
+
+
+def parse_hcl(text: str) -> HclBlock:
+    """Return a file in HCL. Raise ``ValueError`` with the line of a text that is not understood.
+
+    Examples:
+        >>> parse_hcl('a "b" { c = ["d", 1] }').blocks
+        [HclBlock(type='a', labels=('b',), attributes={'c': ['d', 1]}, blocks=[])]
+
+    """
+    parser = _Parser(list(_tokens(text)))
+    body = parser.body("", ())
+    if parser.token.kind != "end":
+        raise parser.error()
+    return body
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    """Yield the tokens of a lock file or CLI configuration. Raise ``ValueError`` with the line."""
+    position, line = 0, 1
+    while position < len(text):
+        match = _TOKEN.match(text, position)
+        if match is None or match.lastgroup is None:
+            msg = f"line {line}: {text[position : position + 20]!r} is not understood"
+            raise ValueError(msg)
+        if match.lastgroup not in {"space", "newline"}:
+            yield _Token(match.lastgroup, match[0], line)
+        line += match[0].count("\n")
+        position = match.end()
+    yield _Token("end", "the end of the file", line)
+
+
+class _Parser:
+    """Reads tokens from the first to the last."""
+
+    def __init__(self, tokens: list[_Token]) -> None:
+        self._tokens = tokens
+        self._position = 0
+
+    @property
+    def token(self) -> _Token:
+        return self._tokens[self._position]
+
+    def error(self) -> ValueError:
+        return ValueError(f"line {self.token.line}: {self.token.text} is not expected")
+
+    def _take(self, *kinds: str, text: str | None = None) -> str:
+        """Return the text of the present token, which must be one of these, and go on."""
+        token = self.token
+        if token.kind not in kinds or (text is not None and token.text != text):
+            raise self.error()
+        self._position += 1
+        return str(json.loads(token.text)) if token.kind == "text" else token.text
+
+    def _is(self, text: str) -> bool:
+        return self.token.kind == "sign" and self.token.text == text
+
+    def body(self, kind: str, labels: Sequence[str]) -> HclBlock:
+        """Return the attributes and blocks up to a closing brace or the end."""
+        block = HclBlock(kind, labels, {}, [])
+        while self.token.kind == "word":
+            name, words = self._take("word"), list[str]()
+            if self._is("="):
+                self._take("sign")
+                block.attributes[name] = self._value()
+                continue
+            while self.token.kind in {"text", "word"}:
+                words.append(self._take("text", "word"))
+            self._take("sign", text="{")
+            block.blocks.append(self.body(name, tuple(words)))
+            self._take("sign", text="}")
+        return block
+
+    def _value(self) -> Any:
+        """Read a literal value: these files need no expressions."""
+        token = self.token
+        if token.kind == "word" and token.text in _WORDS:
+            self._position += 1
+            return _WORDS[token.text]
+        if token.kind == "number":
+            return json.loads(self._take("number"))
+        if self._is("["):
+            return list(self._items("[", "]"))
+        if self._is("{"):
+            return dict(self._items("{", "}"))
+        return self._take("text")
+
+    def _items(self, opening: str, closing: str) -> Iterator[Any]:
+        """Yield the elements of a list, or the pairs of a mapping."""
+        self._take("sign", text=opening)
+        while not self._is(closing):
+            yield self._value() if opening == "[" else self._pair()
+            if self._is(","):
+                self._take("sign")
+        self._take("sign", text=closing)
+
+    def _pair(self) -> tuple[str, Any]:
+        """Read a member of a mapping: ``key = value`` or ``key: value``."""
+        key = self._take("text", "word")
+        if not (self._is("=") or self._is(":")):
+            raise self.error()
+        self._take("sign")
+        return key, self._value()

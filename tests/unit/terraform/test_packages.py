@@ -10,8 +10,8 @@ import pytest
 from packaging.specifiers import SpecifierSet
 
 from resource_api.model.values.errors import ResourceError
-from resource_api.terraform import hcl, packages
-from resource_api.terraform.packages import LockedProvider, Mirror, ProviderAddress, mirrors
+from resource_api.terraform import packages
+from resource_api.terraform.packages import LockedProvider, Mirror, ProviderAddress, mirrors, parse_hcl
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -155,12 +155,12 @@ def test_hcl_is_read_with_its_comments_and_values() -> None:
       */ g {}
     }
     """
-    (block,) = hcl.parse(text).blocks
+    (block,) = parse_hcl(text).blocks
     assert (block.type, list(block.labels)) == ("a", ["b", "c"])
     assert block.attributes == {"d": [True, None, -1.5, {"e": "x\n", "f": []}]}
     assert [inner.type for inner in block.blocks] == ["g"]
     with pytest.raises(ValueError, match="line 2: } is not expected"):
-        hcl.parse("a = 1\n}")
+        parse_hcl("a = 1\n}")
 
 
 def test_mirrors_are_the_ones_of_the_tools(tmp_path: Path) -> None:
