@@ -1,19 +1,22 @@
 """Read facts about this machine, under Facter's names, when a manifest refers to them; and its identity.
 
-The sources are the standard library and the kernel's files: no fact starts a program, none changes during a run.
+The sources are the standard library and the kernel's files, proc(5), sysfs(5) and netdevice(7): no fact starts a
+program, none changes during a run. No other library is needed, so hosts of ``--on`` have the same facts. Linux only.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pwd
+import struct
 import sys
 from contextlib import suppress
 from functools import cache
+from ipaddress import IPv6Address
 from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.start_up import blake2b
-from resource_api.system import hardware_facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,6 +29,15 @@ _FAMILIES: Final = {
     "alpine": "Alpine",
     "gentoo": "Gentoo",
 }
+#: The request for the IPv4 address of an interface, and the position of the address in the answer (netdevice(7)).
+_SIOCGIFADDR: Final = 0x8915
+_ADDRESS: Final = slice(20, 24)
+_LONGEST_NAME: Final = 15
+#: Flags of an IPv6 address (linux/if_addr.h): a temporary, deprecated or tentative address is the last choice.
+TEMPORARY: Final = 0x01
+DEPRECATED: Final = 0x20
+_TENTATIVE: Final = 0x40
+_CORES: Final = "/sys/devices/system/cpu/cpu[0-9]*/topology"
 
 
 @cache
@@ -79,14 +91,97 @@ def _identity() -> dict[str, object]:
     return {"uid": uid, "gid": os.getegid(), "user": user, "privileged": uid == 0}
 
 
-#: The facts that are functions of ``hardware_facts``: it is loaded, and ``socket`` with it, at the first use of one.
-_HARDWARE_FACTS: Final = ("networking", "processors", "memory")
+def networking() -> dict[str, object]:
+    """Return the fact: names, all ``interfaces``, and the addresses of the first one with IPv4, ``lo`` last."""
+    import socket  # 3 ms for this fact alone
+
+    hostname, _, domain = socket.gethostname().partition(".")
+    domain = domain or socket.getfqdn().partition(".")[2]
+    addresses = interfaces()
+    candidates = (families for name, families in addresses.items() if name != "lo" and "ip" in families)
+    primary = next(candidates, addresses.get("lo", {}))
+    fqdn = f"{hostname}.{domain}" if domain else hostname
+    return {"hostname": hostname, "domain": domain, "fqdn": fqdn, "interfaces": addresses, **primary}
+
+
+def interfaces() -> dict[str, dict[str, str]]:
+    """Return the addresses (``ip``, ``ip6``, ``mac``) of each interface: at most one of each family.
+
+    ``ip`` is the primary IPv4 address; ``ip6`` is chosen by ``version_6_addresses``.
+    """
+    import socket
+
+    version_6 = version_6_addresses(_text("/proc/net/if_inet6"))
+    addresses = {}
+    for _, name in socket.if_nameindex():
+        mac = _text(f"/sys/class/net/{name}/address")
+        families = {"ip": _version_4_address(name), "ip6": version_6.get(name, ""), "mac": mac}
+        if present := {family: address for family, address in families.items() if address}:
+            addresses[name] = present
+    return addresses
+
+
+def _version_4_address(interface: str) -> str:
+    """Return the primary IPv4 address of an interface, or ""."""
+    import socket
+
+    request = struct.pack("256s", os.fsencode(interface)[:_LONGEST_NAME])
+    with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        return socket.inet_ntoa(fcntl.ioctl(any_socket, _SIOCGIFADDR, request)[_ADDRESS])
+    return ""
+
+
+def version_6_addresses(table: str) -> dict[str, str]:
+    """Return an IPv6 address per interface from the text of ``/proc/net/if_inet6``.
+
+    An address of the widest scope is preferred, then a permanent one, then the numerically smallest.
+    """
+    addresses: dict[str, list[tuple[int, bool, int]]] = {}
+    for line in table.splitlines():
+        address, _, _, scope, flags, name = line.split()
+        is_passing = bool(int(flags, 16) & (TEMPORARY | DEPRECATED | _TENTATIVE))
+        addresses.setdefault(name, []).append((int(scope, 16), is_passing, int(address, 16)))
+    return {name: str(IPv6Address(min(candidates)[2])) for name, candidates in addresses.items()}
+
+
+def processors() -> dict[str, object]:
+    """Return the fact: the numbers of processors and of cores, each at least 1, and the machine's instruction set."""
+    import glob
+
+    directories = glob.iglob(_CORES)
+    # Processors of one core have the same list of siblings.
+    cores = {_text(f"{path}/core_cpus_list") or _text(f"{path}/thread_siblings_list") for path in directories}
+    return {"count": os.cpu_count() or 1, "physicalcount": len(cores - {""}) or 1, "isa": os.uname().machine}
+
+
+def memory() -> dict[str, object]:
+    """Return the fact: the sizes of the memory and of the swap space in bytes."""
+    sizes = {"MemTotal": 0, "SwapTotal": 0}
+    for line in _text("/proc/meminfo").splitlines():
+        name, _, size = line.partition(":")
+        if name in sizes:
+            sizes[name] = int(size.split()[0]) * 1024
+    return {"system": {"total_bytes": sizes["MemTotal"]}, "swap": {"total_bytes": sizes["SwapTotal"]}}
+
+
+def _text(path: str) -> str:
+    """Return the stripped text of a file, or "" if it cannot be read."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
 _FACTS: Final[Mapping[str, Callable[[], object]]] = {
     "os": _os,
     "kernel": lambda: os.uname().sysname,
     "kernelrelease": lambda: os.uname().release,
     "identity": _identity,
     "python": lambda: {"version": ".".join(map(str, sys.version_info[:3]))},
+    "networking": networking,
+    "processors": processors,
+    "memory": memory,
 }
 
 
@@ -103,13 +198,12 @@ class Facts:
     def __getitem__(self, name: str) -> object:
         """Return one fact. Raise ``KeyError`` for an unknown name."""
         if name not in self._values:
-            read = getattr(hardware_facts, name) if name in _HARDWARE_FACTS else _FACTS[name]
-            self._values[name] = read()
+            self._values[name] = _FACTS[name]()
         return self._values[name]
 
     def names(self) -> list[str]:
         """Return the names of all facts, sorted."""
-        return sorted((*_FACTS, *_HARDWARE_FACTS))
+        return sorted(_FACTS)
 
 
 @cache

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from resource_api.system import facts, hardware_facts
+from resource_api.system import facts
 
 if TYPE_CHECKING:
     import pytest
@@ -21,7 +21,7 @@ def test_interfaces_have_the_addresses_that_psutil_finds() -> None:
         for item in addresses:
             family = {socket.AF_INET: "ip", socket.AF_INET6: "ip6"}.get(item.family, "mac")
             declared.setdefault(name, {}).setdefault(family, set()).add(item.address.partition("%")[0])
-    interfaces = hardware_facts.interfaces()
+    interfaces = facts.interfaces()
     assert {name: set(entry) for name, entry in interfaces.items()} == {
         name: set(entry) for name, entry in declared.items()
     }
@@ -32,9 +32,9 @@ def test_interfaces_have_the_addresses_that_psutil_finds() -> None:
 
 def test_processors_and_memory_are_those_of_psutil() -> None:
     """Counts and bytes are equal."""
-    counts = hardware_facts.processors()
+    counts = facts.processors()
     assert (counts["count"], counts["physicalcount"]) == (psutil.cpu_count(), psutil.cpu_count(logical=False))
-    assert hardware_facts.memory() == {
+    assert facts.memory() == {
         "system": {"total_bytes": psutil.virtual_memory().total},
         "swap": {"total_bytes": psutil.swap_memory().total},
     }
@@ -44,15 +44,15 @@ def test_the_ipv6_address_is_a_lasting_one_of_the_widest_scope() -> None:
     """One of the link, a temporary or a deprecated one only where there is no other; the least of several."""
     lines = [
         ("fe80000000000000000000fffe000001", 0x20, 0x80, "eth0"),
-        ("fd000000000000000000000000000001", 0x00, hardware_facts.TEMPORARY, "eth0"),
+        ("fd000000000000000000000000000001", 0x00, facts.TEMPORARY, "eth0"),
         ("fd000000000000000000000000000003", 0x00, 0x80, "eth0"),
         ("fd000000000000000000000000000002", 0x00, 0x82, "eth0"),
         ("fe80000000000000000000fffe000002", 0x20, 0x80, "eth1"),
-        ("fd000000000000000000000000000004", 0x00, hardware_facts.DEPRECATED, "eth2"),
+        ("fd000000000000000000000000000004", 0x00, facts.DEPRECATED, "eth2"),
         ("fe80000000000000000000fffe000003", 0x20, 0x80, "eth2"),
     ]
     table = "".join(f"{address} 02 40 {scope:02x} {flags:02x} {name}\n" for address, scope, flags, name in lines)
-    assert hardware_facts.version_6_addresses(table) == {
+    assert facts.version_6_addresses(table) == {
         "eth0": "fd00::2",
         "eth1": "fe80::ff:fe00:2",
         "eth2": "fd00::4",
