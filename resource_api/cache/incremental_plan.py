@@ -363,8 +363,8 @@ def _keys_to_leave_out(plan: ExecutionPlan, digests: Mapping[int, str]) -> list[
     """Return, by index, the key of each resource that a later run need not plan; "" for every other one.
 
     Such a resource was in sync. Its type has no default with an expression, it is in no component, and its row is plain
-    data. Its declaration, row and record alone decide about it, its key stands literally in the manifest, and no output
-    uses its values.
+    data: ``digests``, of the rows by index, has one of it. Its declaration, row and record alone decide about it, its
+    key stands literally in the manifest, and no output uses its values.
     """
     catalog, in_sync = plan.catalog, plan.in_sync
     keys = [""] * len(catalog.entries)
@@ -631,7 +631,10 @@ def _without_left_out(state: StackState, catalog: Catalog) -> StackState:
 
 
 def _would_record(plan: ExecutionPlan, several: Mapping[str, Implementations]) -> bool:
-    """Return whether an apply would write records, which only a whole plan may: they name all required resources."""
+    """Return whether an apply would write records, which only a whole plan may: they name all required resources.
+
+    ``several``: provider instance of a type with several providers → these.
+    """
     operations = (operation for operation in plan.operations if operation.step.entry.index not in plan.in_sync)
     return bool(Records(plan, several).differing(map(OperationRun, operations)))
 
@@ -663,14 +666,14 @@ def saved_documents(files: Sequence[Any]) -> list[Document]:
 
 
 def _saved_document(file: str, data: object, heads: Mapping[str, Mapping[str, object]]) -> Document:
-    """Return a saved file as a document with the saved positions; for others its text is parsed then."""
+    """Return a saved file with its positions in ``heads``: section → key → position; for others its text is parsed."""
     raw, _ = reading.read_file(file)
     index = lambda: reading.parse(raw, file).root or Node((1, 1), {})  # noqa: E731 - of this file
     return Document(data, file, raw, index, _positions_as(heads, tuple))
 
 
 def _positions_as(heads: Mapping[str, Mapping[str, object]], kind: Callable[[Any], Any]) -> dict[str, dict[str, Any]]:
-    """Return positions as lists, which JSON has, or as tuples."""
+    """Return ``heads`` (section → key → position) with positions as lists, which JSON has, or as tuples."""
     return {section: {key: kind(position) for key, position in heads[section].items()} for section in heads}
 
 

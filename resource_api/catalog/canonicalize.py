@@ -257,7 +257,7 @@ def failure(method: str, error: Exception) -> str:
 def _failures(
     definition: TypeDefinition, resource: Mapping[str, object], method: str, error: Exception
 ) -> list[Problem]:
-    """Return the problems of a method that raised: of the secrets in attributes that are none, where it met one."""
+    """Return the problems of a method that raised: of each attribute with a secret that it cannot hold, if any has."""
     secrets = [name for name, value in resource.items() if name not in definition.sensitive and holds_secret(value)]
     if secrets and isinstance(error, (AttributeError, TypeError)):
         texts = {name: f"{definition.spelling(name)} cannot be or contain a secret" for name in secrets}

@@ -50,6 +50,7 @@ class PurgeRule(NamedTuple):
 
     #: The type, for the provider instance that lists it.
     definition: TypeDefinition
+    #: The number of resources that one run may delete by it.
     at_most: int
     #: Titles that stay.
     exceptions: Collection[str]
@@ -362,6 +363,7 @@ def declaration_problems(
     """Return the problems of a manifest that hold on every host; ``find_type`` may raise ``DefinitionError``."""
     if any(declared.is_program for declared in manifest.providers.values()):
         return ()  # the types of Terraform providers are known when these are started
+    # A configured provider may be one of another version of the type.
     selected = {declared.type for declared in manifest.providers.values()}
     resources = [
         declared for declared in manifest.resources if declared.type not in selected and not is_component(declared.type)

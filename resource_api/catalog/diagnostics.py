@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     )
     from resource_api.model.entry import ComponentInstance, Entry
 
+#: The number of problems from which on names are not compared for suggestions, which would take long.
 _MANY: Final = 100
 #: The most elements of one ``for_each`` for which errors of one kind at one position are shown.
 _SHOWN: Final = 5

@@ -522,4 +522,5 @@ def _is_pending(value: object) -> bool:
 
 
 def _listed(value: object) -> list[Any]:
+    """Return a metaparameter that may be one value, a list or missing as a list."""
     return [] if value is None else value if isinstance(value, list) else [value]

@@ -365,6 +365,7 @@ class Evaluator:
         ]
 
     def _find(self, path: ExpressionPath) -> Entry | None:
+        """Return the entry that a path into a resource leads to, or None."""
         assert isinstance(path.root, Reference)
         return self._table.find(path.root)
 
@@ -498,14 +499,20 @@ def _written_values(entry: Entry) -> Resource:
 
 
 def _keep_written(entry: Entry, before: Resource) -> None:
-    """Keep the written values as they were ``before`` canonicalizing, instead of their names, if one has changed."""
+    """Keep the values as written, which are recorded too, instead of their names if canonicalizing changed one.
+
+    ``before`` has them with defaults.
+    """
     names, should = entry.written, entry.should
     if type(names) is tuple and not all(map(is_, map(should.get, names), map(before.get, names))):
         entry.written = {name: before.get(name) for name in names}
 
 
 def is_completed(path: ExpressionPath, definition: TypeDefinition, should: Mapping[str, object]) -> bool:
-    """Return whether a path leads to a member that a declared value lacks, and that a provider's plan may add."""
+    """Return whether a path leads to a member that a declared value lacks, and that a provider's plan may add.
+
+    Such a path has no value yet, and is no mistake.
+    """
     if len(path.keys) == 1 or "plan" not in definition.features:
         return False
     try:

@@ -111,6 +111,7 @@ class Scope:
         self.inputs, self.problems = dict[str, Any](), list[Problem]()
         if manifest.inputs or inputs:
             self.inputs, self.problems = input_values.input_values(manifest, inputs, self._make_contents)
+        #: Name → value of the inputs to be masked in output.
         self.secret_inputs = {name: value for name, value in self.inputs.items() if is_secret(value)}
 
     def resolver(
@@ -374,7 +375,7 @@ class Scope:
         return expression.follow_keys(answer, path, path.keys[1:])
 
     def _with_contents(self, name: str, call: FunctionCall, arguments: Mapping[str, object]) -> Mapping[str, Any]:
-        """Return the inputs of a call, with assets and archives made from their descriptions."""
+        """Return the inputs of the call in the value ``name``, with assets and archives made from descriptions."""
         contents = call.function.inputs.content_attributes
         if contents.isdisjoint(arguments):
             return arguments
@@ -423,11 +424,13 @@ def _value_at(values: Mapping[str, object], path: ExpressionPath, kind: str) -> 
 
 
 def _refuse_function(noun: str, call: FunctionCall, _given: Mapping[str, object]) -> Any:
+    """Raise ``ValueError``: a ``noun``, such as a title, is evaluated before functions that may read are called."""
     msg = f"{noun} cannot depend on a function, such as {call}, unless it is pure"
     raise ValueError(msg)
 
 
 def _refuse_resource(noun: str, path: ExpressionPath) -> Any:
+    """Raise ``ValueError``: a ``noun``, such as a title, is evaluated before any resource is."""
     msg = f"{path}: {noun} cannot depend on another resource; use inputs, facts and values that are made of them"
     raise ValueError(msg)
 
@@ -458,7 +461,10 @@ def value_at(value: Any, path: Sequence[str | int]) -> Any:
 
 
 def have_literal_names(declarations: Sequence[Declaration]) -> bool:
-    """Whether no title or metaparameter of the declarations has an expression or a condition, in one check."""
+    """Whether no title or metaparameter of the declarations has an expression or a condition: none is evaluated then.
+
+    One check of all is much faster than one of each.
+    """
     if not CARDINALITY.isdisjoint(chain.from_iterable(map(attrgetter("meta"), declarations))):
         return False
     values = [value for declared in declarations for value in declared.meta.values()]
@@ -476,6 +482,7 @@ class NameEvaluator:
         """Use the inputs, values and facts of ``scope``."""
         self._diagnostics = diagnostics
         self._scope = scope
+        #: Position and message of the problems of metaparameters so far.
         self._reported: set[tuple[FilePosition, str]] = set()
 
     def evaluate_name_changes(self, manifest: Manifest) -> Manifest:
@@ -556,7 +563,7 @@ class NameEvaluator:
         return expression.text_of(value) if _takes_text(path) and type(value) in {int, bool} else value
 
     def _report(self, declared: Declaration, path: tuple[str | int, ...], message: str, hint: str = "") -> None:
-        """Report a problem of a metaparameter at its position, which may be in ``defaults``; a repeated one once."""
+        """Report a problem at ``path``, a metaparameter and keys in it, which may be in ``defaults``; each once."""
         attribute = str(path[0])
         position = self._diagnostics.manifest.place(declared, attribute, *path[1:])
         if (position, message) not in self._reported:

@@ -285,7 +285,10 @@ def _elements(value: Any) -> Iterator[Element]:
 
 
 def _title_pattern(declared: Declaration) -> re.Pattern[str] | None:
-    """Return the pattern of the references that a title may become, and of the resources within a component."""
+    """Return the pattern of the references that a title may become, and of the resources within a component.
+
+    None for an invalid title. It tells that an unknown reference may be to a declaration that is left out.
+    """
     try:
         parsed = expression.parse(declared.title)
     except ValueError:
@@ -315,7 +318,10 @@ class _Templates:
         resolve: Resolve,
         definitions: Mapping[str, Attribute],
     ) -> None:
-        """Parse a declaration once for all ``elements``."""
+        """Parse a declaration once for all ``elements``; ``definitions`` are the type's attributes by name.
+
+        ``resolve`` returns the value of a path in any scope but the element's.
+        """
         self._declared = declared
         self._definitions = definitions
         self._resolve = resolve
@@ -327,7 +333,7 @@ class _Templates:
         self._written = {name: map_leaves(declared.attributes[name], _parsed) for name, _ in self._attributes}
         #: The metaparameters that depend on the element.
         self.names = [name for name, _ in self._meta]
-        #: The paths that at least one element has.
+        #: Keys of a path into an element → whether at least one element has its member; computed when needed.
         self._existing: dict[tuple[str, ...], bool] = {}
 
     def _of_mapping(self, values: dict[str, Any]) -> list[tuple[str, Template]]:
@@ -538,10 +544,12 @@ def _explain_each(written: object) -> ConditionError | None:
 
 
 def _part(element: Element, name: str) -> Any:
+    """Return the key, the value or the index of an element, by the ``name`` that it has in ``${each.NAME}``."""
     return element[conditions.ELEMENT_KEYS.index(name)]
 
 
 def _has(element: Element, path: ExpressionPath) -> bool:
+    """Return whether an element has the member of a path."""
     try:
         expression.follow_keys(_part(element, path.keys[0]), path, path.keys[1:])
     except EvaluationError:

@@ -55,7 +55,7 @@ class Edge(NamedTuple):
 
 
 class Order(NamedTuple):
-    """The sequence of execution, or the cycles that prevent one; the remaining edges, and the yielded ones."""
+    """The sequence of execution, or the cycles that prevent one; the edges that remain, and those that gave way."""
 
     sequence: Sequence[int]
     edges: Sequence[Edge]
@@ -64,7 +64,7 @@ class Order(NamedTuple):
 
 
 def descendants(start: Iterable[int], after: Mapping[int, Iterable[int]]) -> set[int]:
-    """Return ``start`` and everything after it, directly or indirectly."""
+    """Return ``start`` and everything after it, directly or not; ``after``: index → the indices that follow it."""
     reached = set(start)
     waiting = list(reached)
     while waiting:
@@ -430,7 +430,10 @@ def check_failure_handlers(
 def _handlers_in(
     value: object, table: ResourceTable, scope: Scope, handled: Mapping[int, Collection[int]]
 ) -> Iterator[Entry]:
-    """Yield the resources with ``on_failure`` that an output refers to; an invalid output has been reported."""
+    """Yield the resources with ``on_failure``, by index in ``handled``, that an output refers to.
+
+    An invalid output has been reported.
+    """
     with suppress(ValueError):
         roots = [path.root for path in scope.paths(value)]
         entries = dict.fromkeys(table.find(root) for root in roots if isinstance(root, Reference))
@@ -438,7 +441,10 @@ def _handlers_in(
 
 
 def _is_forbidden(edge: Edge, handled: Mapping[int, Collection[int]]) -> bool:
-    """Return whether an edge leads from a handler to a resource that may be carried out without it."""
+    """Return whether an edge leads from a handler to a resource that may be carried out without it.
+
+    ``handled``: index of a handler → the indexes of which one must have failed.
+    """
     if edge.first not in handled:
         return False
     return not (edge.then in handled and set(handled[edge.then]) <= set(handled[edge.first]))

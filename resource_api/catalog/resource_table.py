@@ -72,6 +72,7 @@ class LeftOuts:
     def __init__(self) -> None:
         """Begin empty."""
         self.all: list[LeftOut] = []
+        #: Reference as text → the declaration.
         self._by_name: dict[str, LeftOut] = {}
         #: The patterns of titles that are not evaluated.
         self._patterns: list[tuple[re.Pattern[str], LeftOut]] = []
@@ -274,7 +275,7 @@ def matcher(pattern: str) -> Callable[[str], bool]:
     text = pattern[:1].upper() + pattern[1:]
     if "[" not in text and TYPE_NAME.match(text.lower()):
         text += "[*]"
-    least = len(text) - text.count("*")
+    least = len(text) - text.count("*")  # no shorter reference matches, which needs no expression
 
     @cache
     def regex() -> re.Pattern[str]:

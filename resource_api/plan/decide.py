@@ -300,6 +300,7 @@ def decide_in_bulk(entries: Iterable[Entry], catalog: Catalog, prior: Prior, que
                 is_new = entry.index not in prior.records and not in_doubt
                 if type(ensure := entry.should.get("ensure")) is str and is_new:
                     decided[entry.index] = absent_row, create_decision(ensure)
+    # The intents of an interrupted run are resolved only for resources that the run visits.
     return BulkDecisions(decided, frozenset() if prior.state.intents else frozenset(in_sync))
 
 
@@ -343,6 +344,6 @@ def _is_recorded(record: Record, entry: Entry, row: Resource) -> bool:
 
 
 def required_references(catalog: Catalog, entry: Entry) -> list[str]:
-    """Return the references of the entries directly before an entry."""
+    """Return the references of the entries directly before an entry, which its record names for a later deletion."""
     before = catalog.requires.get(entry.index)
     return [catalog.entries[index].reference_text for index in before] if before else []

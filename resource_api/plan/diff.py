@@ -205,7 +205,10 @@ def absence_differs(entry: Entry, is_: Resource, should: Resource, functions: Pr
 def _call_insync(
     entry: Entry, attribute: str, states: tuple[Resource, Resource], functions: ProviderFunctions
 ) -> tuple[bool | None, str]:
-    """Return the provider's verdict about one attribute, or None if it has none, and its message."""
+    """Return the provider's verdict about one attribute of ``states`` (is, should), or None, and its message.
+
+    The runtime itself compares where it is None. Raise ``ComparisonError``.
+    """
     assert functions.insync is not None
     (answers,) = functions.insync([(entry.name, (attribute,), *states)])
     if isinstance(answers, Exception):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
 
-#: The stages of orphans that are deleted after what is declared.
+#: The stages of orphans that are deleted after what is declared: those of ``--prune`` and those of ``purge``.
 PRUNE_STAGE: Final = 1
 PURGE_STAGE: Final = 2
 
@@ -71,7 +71,10 @@ def _order_with_removals(
     late: Mapping[int, int],
     on_failure: Mapping[int, Collection[int]],
 ) -> tuple[list[Operation], dict[int, list[int]]]:
-    """Order puts and removals by their edges; a circle is broken by leaving out automatic edges."""
+    """Order puts and removals by their edges; a circle is broken by leaving out automatic edges.
+
+    The arguments are those of ``order_operations``.
+    """
     nodes = list(_nodes(steps, orphans))
     edges = _after_hosts(nodes, list(_Edges(nodes, requires).all()))
     edges += _after_failures(nodes, on_failure)
@@ -189,6 +192,7 @@ class _Edges:
     """The edges among nodes, which are operations."""
 
     def __init__(self, nodes: Sequence[_Node], requires: Mapping[int, Sequence[int]]) -> None:
+        """Index the nodes; ``requires``: index of an entry → indexes of the entries before it."""
         self._nodes = nodes
         self._requires = requires
         #: Index of an entry → the node that puts or removes its resource; a replacement is in both.
@@ -315,7 +319,10 @@ def numbers_by_entry(operations: Sequence[Operation]) -> dict[int, list[int]]:
 
 
 def stage_begins(operations: Sequence[Operation], late: Mapping[int, int]) -> Sequence[int]:
-    """Return the number from which on all operations are of each stage or a later one, or else their count."""
+    """Return for each stage of ``late`` (orphan → stage) the number from which on all operations are of it or later.
+
+    It is the count of operations if there are none.
+    """
     begins = []
     for stage in sorted(set(late.values())):
         number = len(operations)
@@ -333,6 +340,7 @@ def blocked(
 ) -> dict[int, str]:
     """Return the entries blocked by a step that failed in the plan: entry's index → reference of that step.
 
+    ``waits``: number → the numbers of the operations that must have succeeded before it. ``late``: orphan → its stage.
     A replacement is done completely or not at all: if one of its operations is blocked, so is the other. If anything
     but an orphan cannot be done, all ``late`` entries are blocked; if anything cannot, those of the last stage, purged.
     """
@@ -364,7 +372,10 @@ def blocked(
 def segments(
     operations: Sequence[Operation], waits: Mapping[int, Sequence[int]], begins: Sequence[int]
 ) -> Iterator[list[Operation]]:
-    """Yield the segments of a plan in its order: consecutive operations of one type that can share a call."""
+    """Yield the segments of a plan in its order: consecutive operations of one type that can share a call.
+
+    ``waits`` and ``begins`` are those of ``SegmentBuilder``.
+    """
     for _, same_type in groupby(operations, key=lambda operation: operation.definition.instance):
         candidates = list(same_type)
         if all(map(_is_plain, candidates)):
@@ -395,6 +406,7 @@ class SegmentBuilder:
         self._planned = operations
         self._waits = waits
         self._begins = begins
+        #: Of the segment's operations; one call has no name twice.
         self._numbers: set[int] = set()
         self._names: set[object] = set()
 
@@ -406,7 +418,7 @@ class SegmentBuilder:
             return False
         step, operations = operation.step, self._planned
         if step.entry.meta.on_failure != self.operations[0].step.entry.meta.on_failure:
-            return False
+            return False  # a call waits for failures, and goes on in spite of ``--fail-fast``, as a whole
         first, last = self.operations[0].number, operation.number
         if _name(operation) in self._names or any(first < number <= last for number in self._begins):
             return False

@@ -243,7 +243,7 @@ class _Planner:
         self.prior = prior
         self.queries = queries
         self.options = options
-        #: By the index of the entry, in the order of the catalog.
+        #: By the index of the entry, in the order of the catalog; handlers of failures are not among them.
         self.steps: dict[int, Step] = {}
         #: Whether a step so far changes something: then a read that fails is deferred, because the change may help.
         self.acting = False
@@ -254,6 +254,7 @@ class _Planner:
         keys_in_doubt = (
             {key for key, intent in prior.state.intents.items() if intent.makes} if options.recorded else None
         )
+        #: The part that all steps of this plan share.
         self._context = PlanContext(prior.urn, catalog.entries, catalog.requires, notifies, keys_in_doubt)
         self._make = partial(Step, context=self._context)
 
@@ -604,7 +605,10 @@ class InputCollector:
         return None
 
     def _reason_elsewhere(self, entry: Entry, steps: Mapping[int, Step]) -> tuple[Replacement | None, bool]:
-        """Return the replacement for the sake of another resource, or None, and whether that one may need no change."""
+        """Return the replacement for the sake of another resource, or None, and whether that one may need no change.
+
+        ``steps`` are by the index of their entry.
+        """
         indexes = (trigger.index for trigger in trigger_entries(self._catalog, entry))
         planned = (steps[index] for index in indexes if index in steps)
         carried_out = (step for step in planned if not (step.decision.error or step.is_noop(noop_run=self._noop)))

@@ -480,7 +480,10 @@ def fail_with_lost_providers(
 
 
 def _replaced_sources(instance: ProviderInstance, catalog: Catalog, replaced: dict[int, Step]) -> Iterator[Step]:
-    """Yield the replacements that change a value of a configuration, as far as is known."""
+    """Yield the replacements, of ``replaced`` by entry's index, after which a value of a configuration is another one.
+
+    A value that is known already is compared when the provider is configured with it.
+    """
     for path in catalog.scope.paths(dict(instance.pending)):
         entry = catalog.find(path.root) if isinstance(path.root, Reference) else None
         if entry is not None and (step := replaced.get(entry.index)) is not None:

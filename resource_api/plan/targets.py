@@ -87,7 +87,7 @@ def select(
 
 
 def _with_leftovers(indexes: set[int], leftovers: Mapping[int, Collection[int]]) -> set[int]:
-    """Return indices with those of the replaced resources of the same names, which are not deleted yet."""
+    """Return indices with their ``leftovers``: index → replaced resources of its name, which are not deleted yet."""
     return indexes.union(*(leftovers[index] for index in indexes & leftovers.keys()))
 
 
@@ -330,7 +330,7 @@ def check_untargeted_dependents(
 ) -> None:
     """Refuse to delete undeclared resources with recorded dependents that are not ``selected``.
 
-    Raises ``UsageError``, which names all dependents, direct or not.
+    ``steps`` are by the index of their entry. Raises ``UsageError``, which names all dependents, direct or not.
     """
     deleted = [
         index

@@ -32,8 +32,10 @@ class FormerNames:
 
     def __init__(self, catalog: Catalog) -> None:
         """Collect ``moved:`` and the aliases of components."""
+        #: Present → former name.
         self._moved = {move.target: move.source for move in catalog.manifest.moved}
         self._components = catalog.components
+        #: Component → its former names, once computed.
         self._of_groups: dict[ComponentInstance, Sequence[Reference]] = {}
         #: Whether a resource can have other former names than its own aliases: in most catalogs none has.
         self._any = bool(self._moved) or any(group.meta.lifecycle.aliases for group in catalog.components.values())
@@ -201,6 +203,7 @@ def find_renames(catalog: Catalog, records: Mapping[int, Record]) -> Renames:
 def with_unique_titles(records: Iterable[Record], reserved: Collection[Reference]) -> list[Record]:
     """Return records with references that are unique and not ``reserved``; a title in conflict becomes the name.
 
+    So each name leads to one resource after a title was given to another one, or while a replaced one exists.
     References among the records follow, but never to a record that has been replaced.
     """
     references = set(reserved)

@@ -80,7 +80,10 @@ def recorded_dependents(catalog: Catalog, prior: Prior) -> dict[int, list[int]]:
 
 
 def leftovers(catalog: Catalog, prior: Prior) -> dict[int, list[int]]:
-    """Return entry → the resources that it has replaced and that are not deleted yet, all by their indexes."""
+    """Return entry → the resources that it has replaced and that are not deleted yet, all by their indexes.
+
+    Its name selects them too in a run with targets.
+    """
     replaced = [index for index, kind in prior.orphans.items() if kind is OrphanKind.SUPERSEDED]
     if not replaced:
         return {}
@@ -291,7 +294,10 @@ def _as_type(record: Record, entry: Entry) -> Record:
 def _predecessors(
     catalog: Catalog, records: Mapping[int, Record], unclaimed: Mapping[RecordKey, Record], replaced: Collection[str]
 ) -> dict[int, Record]:
-    """Return by entry the unclaimed record that it replaces: of its title, or of a ``replaced`` provider instance."""
+    """Return by entry the unclaimed record that it replaces: of its title, or of a ``replaced`` provider instance.
+
+    An entry in ``records`` (by index) has a record of its own, and replaces none.
+    """
     by_reference = {record.reference: record for record in unclaimed.values() if not record.is_replaced}
     of_older = {
         (current_name(record.instance), record.name): record
@@ -313,6 +319,8 @@ def _predecessors(
 def stated_implementations(catalog: Catalog, prior: Prior | None, instance: str) -> dict[Name, str]:
     """Return, by name, the implementation of each resource of an instance that states or has recorded one.
 
+    The providers of a type with several are assigned to its resources by it.
+
     Without ``prior`` records are not considered.
     """
     implementations: dict[Name, str] = {}
@@ -333,7 +341,7 @@ def stated_implementations(catalog: Catalog, prior: Prior | None, instance: str)
 def _sort_unclaimed(
     catalog: Catalog, records: Mapping[int, Record], unclaimed: Mapping[RecordKey, Record], *, prune: bool
 ) -> tuple[list[tuple[Record, OrphanKind]], list[Record]]:
-    """Return the records that become orphans and those that are left alone, both with present names."""
+    """Return the records that become orphans, and those left alone, with present names (``records``: by entry)."""
     if not unclaimed:
         return [], []
     removed = removed_names(catalog)
@@ -375,7 +383,7 @@ def is_removed(record: Record, removed: set[str]) -> bool:
 
 
 def _check_removed_titles(catalog: Catalog, records: Mapping[int, Record]) -> None:
-    """Raise ``ManifestError`` for a removed name that is the recorded title of a resource with another title now."""
+    """Raise ``ManifestError`` for a removed name in ``records`` (by entry) of a resource with another title now."""
     removed = {str(declaration.reference): declaration for declaration in catalog.manifest.removed}
     problems = []
     for index, record in records.items() if removed else ():

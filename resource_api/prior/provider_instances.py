@@ -110,7 +110,7 @@ class _Matcher:
     def __init__(
         self, state: StackState, recorded: Mapping[str, Record], functions: Callable[[str], ProviderFunctions]
     ) -> None:
-        #: These and ``_replaced`` become the fields of the result, see ``ProviderInstances``.
+        #: By name; these and ``_replaced`` become the fields of the result, see ``ProviderInstances``.
         self.recorded = dict(recorded)
         self.configs: dict[str, Values] = {}
         self.refused: dict[str, str] = {}
@@ -122,7 +122,7 @@ class _Matcher:
         self._replaced: dict[str, str] = {}
         #: The commit so far: records of instances, and resources assigned to other instances.
         self._put: dict[RecordKey, Record] = {}
-        self._drop: dict[RecordKey, None] = {}
+        self._drop: dict[RecordKey, None] = {}  # as an ordered set
 
     def match_declared(self, instance: ProviderInstance) -> None:
         """Use the declared configuration; if it cannot reach the resources of the recorded one, keep that one too."""

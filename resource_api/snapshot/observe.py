@@ -68,7 +68,7 @@ class _SnapshotQueries:
         self.functions: Callable[[str], ProviderFunctions] = snapshot.providers.functions
 
     def read(self, names: Mapping[TypeDefinition, Collection[Name]]) -> None:
-        """Read the resources of every instance that is configured; keep the others for ``readiness``."""
+        """Read the resources, ``names`` by type, of every configured instance; keep the others for ``readiness``."""
         for definition, of_type in names.items():
             if self._deferred.contains(definition.instance):
                 self._unread[definition.instance] = definition, of_type

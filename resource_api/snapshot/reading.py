@@ -62,6 +62,7 @@ class _Rows:
 
     def __init__(self) -> None:
         """Begin without rows: none of the instance's names has been read."""
+        #: The reason why the instance could not be read, until something changes; or "".
         self.failure = ""
         #: The exception behind ``failure``.
         self.cause: Exception | None = None
@@ -88,7 +89,7 @@ class _Rows:
     def put_read(
         self, request: _Request, checked: Mapping[Name, CheckedRow], unchecked: Mapping[Name, Resource]
     ) -> None:
-        """Store the rows that a call of ``get`` returned; a requested name without a row is absent.
+        """Store the rows, by name, that a call of ``get`` returned; a requested name without a row is absent.
 
         A whole result replaces all that was read before.
         """
@@ -284,8 +285,9 @@ class Snapshot:
     ) -> None:
         """Store the result of ``get``: with ``check``, requested rows are checked now, all others when they are used.
 
-        A requested name without a row is stored as absent. Rows that another thread has read by name since this read
-        began are newer than its result, and stay.
+        ``got``: the rows, and name → the reason why its resource could not be read. A requested name without a row is
+        stored as absent. Rows that another thread has read by name since this read began are newer than its result, and
+        stay.
         """
         # Another thread may have failed in the meantime; a successful read counts.
         rows.failure = ""
@@ -315,7 +317,7 @@ class Snapshot:
     def existing(
         self, definition: TypeDefinition, names: Sequence[Name] | None
     ) -> tuple[list[Resource], dict[Name, str]]:
-        """Read a type; return its existing resources (``names`` of None), or one row for each of ``names``.
+        """Read a type to show it; return its existing resources (``names``: None), or one row for each of ``names``.
 
         A missing resource has a row with ``ensure: absent``. Also return the failures of single resources by name.
         Raise ``ProviderError`` if the type could not be read.

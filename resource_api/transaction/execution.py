@@ -222,6 +222,7 @@ class SegmentRun:
         if acting := [run for run in self._runs if run.acts]:
             self._act(acting)
         refreshable = "refreshable" in self._definition.features
+        # A finished operation may still have to be refreshed.
         remaining = [run for run in self._runs if (refreshable or not run.finished) and not self._skip_if_blocked(run)]
         if noop := [run for run in remaining if run.step.noop]:
             self._call_noop_handler(noop)
@@ -251,6 +252,7 @@ class SegmentRun:
                 self._end_stopped(called, stopped)
                 raise
             self._end_all()
+        # A resource that was only read is recorded with the unchanged ones.
         self._commit([run for run in runs if run.decision.action is not Action.READ])
 
     def _set(self, runs: Sequence[OperationRun]) -> None:
@@ -270,9 +272,11 @@ class SegmentRun:
 
     @cached_property
     def _retry(self) -> Retry:
+        """The repetition of failed calls, which most segments do not need."""
         return Retry(self._transaction, self._caller, self._prerequisites, self._verification)
 
     def _commit(self, runs: Sequence[OperationRun]) -> None:
+        """Write the outcome of operations to state, with the refreshes that their changes cause."""
         self._transaction.recorder.commit_results(runs, self._results, self._transaction.refreshes.owed(runs))
 
     def _end_without_call(self, run: OperationRun) -> bool:

@@ -159,7 +159,7 @@ class OperationRun:
 
     @property
     def is_to_repeat(self) -> bool:
-        """Whether its call failed, and is to be repeated."""
+        """Whether its call failed, and is to be repeated; a tainted resource is replaced by the next run instead."""
         return self.result.failed and self.tries_left > 0 and not self.result.tainted
 
     @property
@@ -193,7 +193,7 @@ class OperationRun:
 
     @property
     def has_no_effect(self) -> bool:
-        """Whether reading shows that its failed call changed nothing of a resource that was to be updated."""
+        """Whether its failed call, as reading shows, changed nothing of a resource to be updated: no repair is due."""
         if not self.result.unaltered or self.action is not Action.UPDATE or self.sets_write_only:
             return False
         return not any(difference.only_explained for difference in self.decision.differences)

@@ -215,7 +215,7 @@ class Schedule:
         """Take from ``_ready`` the operations of an instance that share a call, and those that wait only for them."""
         segment = SegmentBuilder(self._plan.operations, self._plan.waits, self._begins)
         waiting, later = self._ready.pop(instance), []
-        waits_inside: dict[int, int] = {}
+        waits_inside: dict[int, int] = {}  # by number, the count of operations in this segment that it waits for
         while waiting and not segment.closed:
             number = heappop(waiting)
             operation = self._plan.operations[number]
@@ -240,7 +240,10 @@ class Schedule:
 def split_calls(
     runs: Sequence[OperationRun], waits: Mapping[int, Sequence[int]], count: int
 ) -> list[list[OperationRun]]:
-    """Split operations into up to ``count`` calls of about equal size; those that wait for each other stay together."""
+    """Split operations into up to ``count`` calls of about equal size, which may run side by side.
+
+    Those that wait for each other stay in one, in order; ``waits``: number → the numbers that it waits for.
+    """
     # Each set of them, the largest first, goes to the call that is the smallest so far.
     chains = _chains(runs, waits)
     calls: list[list[OperationRun]] = [[] for _ in range(min(count, len(chains)))]
@@ -278,7 +281,10 @@ def _chains(runs: Sequence[OperationRun], waits: Mapping[int, Sequence[int]]) ->
 
 
 def unrelated_neighbours(plan: ExecutionPlan) -> Iterator[tuple[Operation, Operation]]:
-    """Yield adjacent operations of different types that both act and that no relationship orders."""
+    """Yield adjacent operations of different types that both act and that no relationship orders.
+
+    The first parallel run of a stack names them, because their order is lost.
+    """
     for first, second in pairwise(plan.operations):
         same_type = first.definition.instance == second.definition.instance
         related = same_type or first.number in plan.waits.get(second.number, ())

@@ -161,7 +161,7 @@ class ProviderCaller:
         try:
             provider = self._providers.instance(self._definition.instance)
             with run.provider_call(), process_guard.protected(), display, context.activate(provider):
-                if context.deadline is None or run.isolates(self._definition):
+                if context.deadline is None or run.isolates(self._definition):  # a worker enforces the limit itself
                     call(provider)
                 else:
                     _call_within(context.deadline, running.runs[0].timeout or 0, provider, call)
@@ -314,7 +314,10 @@ class Prerequisites:
         *,
         fail_fast: bool,
     ) -> None:
-        """Take the operations in their order; ``waits`` and the growing ``failures`` are the run's, by number."""
+        """Take the operations in their order; the growing ``failures`` are the run's numbers of failed operations.
+
+        ``waits``: number of an operation → numbers of those that must have succeeded before it.
+        """
         self._runs = runs
         self._fail_fast = fail_fast
         self._failures = failures
@@ -371,7 +374,10 @@ class Prerequisites:
         return False
 
     def _through_unchanged(self, waits: Mapping[int, Sequence[int]]) -> dict[int, Sequence[int]]:
-        """Return the waits of the segment; one for an operation without a change adds that operation's own waits."""
+        """Return the waits of the segment, where an operation that has nothing to do passes its own on.
+
+        The call does not contain it, and so does not show that it is blocked.
+        """
         closed: dict[int, Sequence[int]] = {}
         inherited: dict[int, list[int]] = {}
         for run in self._runs:

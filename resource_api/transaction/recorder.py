@@ -72,7 +72,7 @@ class Recorder:
         self._plan = plan
         self._run_id = run_id
         self._records = records or Records(plan)
-        #: The intents that a run left which was cut: their resources were in doubt.
+        #: By key, the intents that an interrupted run left: their resources were in doubt.
         self._intents = plan.prior.state.intents
         #: The count of unchanged operations that have been compared with state.
         self._compared_count = 0
@@ -90,7 +90,7 @@ class Recorder:
         return list(self._records.adopted.values()) if self._store is not None else ()
 
     def begin(self) -> None:
-        """Write, before anything else, the recovery from an earlier run that was cut, and the imported resources.
+        """Write, before anything else, the recovery from an interrupted run, and the imported resources.
 
         A resource that is imported and replaced is recorded now: however the run ends, it is not lost.
         """
@@ -124,7 +124,7 @@ class Recorder:
             self._store.record_intents(self._name, [self._intent(run) for run in runs])
 
     def _intent(self, run: OperationRun) -> Intent:
-        """Return the intent of an operation; that of a cut run that made the resource ours is kept."""
+        """Return the intent of an operation; the action by which an interrupted run made the resource ours is kept."""
         entry, action = run.step.entry, str(Action.DELETE if run.removal else run.action)
         cut = self._intents.get(run.key) if self._intents else None
         if cut is not None and cut.makes and action != Action.DELETE:
@@ -151,6 +151,8 @@ class Recorder:
         self, runs: Sequence[OperationRun], results: Results, owed: Mapping[RecordKey, Sequence[str]]
     ) -> None:
         """Write the outcome of a segment, the refreshes ``owed`` because of it, and the unchanged resources before it.
+
+        ``owed``: key of a resource to refresh → references of the changed ones.
 
         Records thus stand in the order of execution, which a deletion without known dependencies reverses. A resource
         that could not be read after its call stays in doubt: its intent and its record are not touched.
@@ -291,7 +293,7 @@ class Recorder:
             self._state = self._store.commit(self._name, commit)
 
     def _vanished(self, runs: Iterable[OperationRun]) -> list[RecordKey]:
-        """Return the keys of recorded resources that are declared absent, and are."""
+        """Return the keys of recorded resources that are declared absent, and are: their records are dropped."""
         return [
             run.step.entry.key
             for run in runs
@@ -315,7 +317,7 @@ class Records:
     ) -> None:
         """Make records for ``plan``; ``private`` is the data that providers stored in this run.
 
-        ``several``: the provider instances whose types have several providers.
+        ``several``: provider instance of a type with several providers → these.
         """
         self._private = private or PrivateData()
         self._plan = plan
@@ -483,7 +485,7 @@ def recorded_lifecycle(entry: Entry, before: Record | None) -> RecordedLifecycle
 
 
 def _value_requires(entry: Entry) -> Mapping[str, Sequence[str]]:
-    """Return, by attribute, the references of the resources that its value comes from."""
+    """Return, by attribute, the references of the resources that its value comes from, for exports of the state."""
     return {name: sorted({str(source.reference) for source in entry.sources.get(name, ())}) for name in entry.pending}
 
 
@@ -503,7 +505,7 @@ def _values_of(attributes: Sequence[str], resource: Mapping[str, object] | None)
 
 
 def _are_plain(runs: Sequence[OperationRun]) -> bool:
-    """Return whether no value of any operation is secret, unknown or nested, as in nearly every run."""
+    """Return whether no value of any operation is secret, unknown or nested, as in nearly every run: none is sealed."""
     if any(definition.secret for definition in {run.step.definition for run in runs}):
         return False
     states: list[Mapping[str, object]] = []
@@ -543,7 +545,10 @@ def _sealed_values(run: OperationRun, salt: bytes, *, failed: bool) -> Values:
 
 
 def recorded_inputs(entry: Entry, should: Mapping[str, object], salt: bytes) -> Mapping[str, Any]:
-    """Return the values of a resource as written, sealed; a value that is secret by its type was written in clear."""
+    """Return the values of a resource as written, sealed; ``should``, the canonical ones, shows which are secret.
+
+    A value that is secret by its type was written in clear.
+    """
     definition = entry.definition
     hidden = definition.secret
     if not is_flat(should):
@@ -555,7 +560,10 @@ def recorded_inputs(entry: Entry, should: Mapping[str, object], salt: bytes) -> 
 
 
 def _digested(entry: Entry, name: str, should: Mapping[str, object], salt: bytes) -> Any:
-    """Return a value as written with its secrets as digests, of which no source is recorded."""
+    """Return the value of attribute ``name`` as written, with its secrets as digests, of which no source is recorded.
+
+    ``should`` has its canonical value, which may hold further secrets.
+    """
     attribute = entry.definition.attributes[name]
     if attribute.write_only:
         return digest_secret(entry.inputs[name], salt)

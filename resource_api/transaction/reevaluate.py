@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from resource_api.transaction.operation_run import OperationRun
     from resource_api.transaction.transaction_context import TransactionContext
 
-#: Actions that do not replace another planned one.
+#: Actions that remove or give up a resource: none is carried out in place of another one that the plan showed.
 _UNPLANNED: Final = frozenset({Action.REPLACE, Action.DELETE, Action.FORGET})
 
 
@@ -117,7 +117,10 @@ class Reevaluation:
                 self._results.not_needed(run)
 
     def _is_still_purged(self, run: OperationRun) -> bool:
-        """Return whether a listed resource is still to be deleted, or the record of one that is gone already."""
+        """Return whether a listed resource is still to be deleted, or the record of one that is gone already.
+
+        One whose value does not fit a test of ``where`` is spared.
+        """
         if not exists(run.is_):
             return run.step.record is not None
         try:
@@ -243,9 +246,9 @@ class Reevaluation:
     def _known_values(
         self, step: Step, should: Mapping[str, object], lost: Collection[str] = ()
     ) -> tuple[Mapping[str, Any], str]:
-        """Return the declared values with those that became known, and the problem with them, or an empty text.
+        """Return the values ``should`` with those that became known, and the problem with them, or an empty text.
 
-        The attributes ``lost`` stay unknown.
+        The attributes ``lost``, whose source is deleted before it is created again, stay unknown.
         """
         entry, catalog = step.entry, self._plan.catalog
         values: dict[str, object] = {}
@@ -303,6 +306,7 @@ class Reevaluation:
         removed = step.action is Action.REPLACE and exists(step.is_)
         inputs = self._inputs(step)._replace(removed=removed)
         if step.decision.unaffected and not step.entry.pending:
+            # In the planned values, attributes that the provider left alone have their values of then.
             run.should = step.entry.should
         decision = decide(step.entry, run.is_, run.should, functions, inputs)
         if step.action is Action.REPLACE and decision.action is Action.CREATE:
@@ -366,7 +370,7 @@ class Reevaluation:
 
     @cached_property
     def _groups(self) -> Mapping[int, Mapping[int, Collection[int]]]:
-        """Entry's index → its group of conditional replacements: members and their sources, see the function."""
+        """Entry's index → its group of conditional replacements: member → its sources, which are removed after it."""
         return conditional_groups(self._plan.steps)
 
     @cached_property
@@ -414,7 +418,8 @@ class Reevaluation:
     def _is_removed(self, index: int) -> bool:
         """Return whether a resource is or will be deleted for its replacement: triggers and residents then follow it.
 
-        A conditional replacement, whose reason was not certain in the plan, is decided by the present values.
+        Residents are ``deleted_with`` it. A conditional replacement, whose reason was not certain in the plan, is
+        decided by the present values.
         """
         step = self._step(index) if index in self._results.operations_of else None
         if step is None or step.action is not Action.REPLACE or step.create_first or step.decision.error:
@@ -526,7 +531,7 @@ class Reevaluation:
 
 
 def _changed_predictions(step: Step, decision: Decision) -> str:
-    """Return the attributes whose predicted value differs from the plan's, joined by commas."""
+    """Return the attributes whose predicted value, which other steps may rely on, differs from the plan's; or ""."""
     # A stable value was read, not predicted: if it differs now, other steps are decided with the new one.
     stable, predicted = step.definition.stable, decision.predicted
     return ", ".join(

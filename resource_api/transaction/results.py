@@ -72,7 +72,7 @@ class Results:
         #: Operations whose call ``affected`` has not followed yet, and those that a call may have affected.
         self._called_unseen: list[int] = []
         self._affected: set[int] = set()
-        #: Entry's index → the status that was reported first for it.
+        #: Entry's index → the status that was reported last for it: the first one, or a refresh's after it.
         self._reported: dict[int, str] = {}
         #: The references of the failures of declared resources, in their order.
         self._declared_failures: dict[str, None] = {}
@@ -163,7 +163,7 @@ class Results:
     def skip(self, run: OperationRun, reason: str, cause: str = "") -> None:
         """End an operation that is not carried out; ``cause`` is the reference of the failure, or an empty text."""
         self._end(run, Status.SKIPPED)
-        if reason == HALTED:
+        if reason == HALTED:  # the failed operation itself may end only after this one
             cause = cause or next(iter(self.failures.values()), str(run.step.reference))
         self._add_failure(run, cause)
         if run.step.entry.index not in self._reported:

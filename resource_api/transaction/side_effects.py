@@ -61,7 +61,10 @@ def ask(
 
 
 def _by_cause(answers: Any, changes: Mapping[Name, Change]) -> dict[Name, list[SideEffect]]:
-    """Return the answers by name, without the effects on the changed resources themselves."""
+    """Return the answers by name, each once, without the effects on the changed resources themselves.
+
+    Raise ``ProviderError`` for an answer that is malformed or about no change.
+    """
     effects: dict[Name, list[SideEffect]] = {name: [] for name in changes}
     reported: set[tuple[Name, str, Name, str]] = set()
     for pair in answers or ():
@@ -284,7 +287,7 @@ class SideEffectRule:
         return f"would also {effect.action} {effect}, {reason}; {advice}"
 
     def keys(self, step: Step, effect: SideEffect) -> set[RecordKey]:
-        """Return the identities of the resource that a side effect concerns.
+        """Return the keys that the resource of a side effect may be declared or recorded by.
 
         It belongs to each provider of its type that leads to the same place as the step's provider.
         """
@@ -389,9 +392,13 @@ def _with_same_change(declared: object, before: object, after: object) -> object
 
 
 def _is_below(entry: Entry, top: str, instances: Collection[str]) -> bool:
-    """Return whether a resource is in a tree: where its names are paths, of any type; ``a/`` is all in ``a``."""
+    """Return whether a resource is in a tree: where its names are paths, of any type; ``a/`` is all in ``a``.
+
+    ``instances``: the provider instances of the type that has the tree.
+    """
     parts = entry.name if isinstance(entry.name, tuple) else (entry.name,)
     definition, slash = entry.definition, "" if top.endswith("/") else "/"
+    # Of a type whose providers take no configuration a path is one of this machine.
     local = top[:1] == "/" and definition.ensurable and not definition.config.attributes
     within = any(f"{part}{slash}".startswith(f"{top}{slash}") for part in parts)
     return within and (local or entry.instance in instances)

@@ -90,6 +90,7 @@ class Refreshes:
         self._plan = plan
         self._changed = changed
         subscribes = plan.catalog.subscribes
+        #: Entry's index → the indices of the entries that its change refreshes.
         self._listeners = reverse(subscribes)
         #: Entry's index → the operation that creates or changes it.
         self._operation = {o.step.entry.index: o.number for o in plan.operations if not o.removal} if subscribes else {}

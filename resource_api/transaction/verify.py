@@ -157,14 +157,17 @@ class Verification:
 def _verified(
     runs: Iterable[OperationRun], rows: Mapping[Name, CheckedRow], functions: ProviderFunctions
 ) -> dict[int, Mapping[str, Any]]:
-    """Return, by number, the rows that certainly have the requested state, compared all at once; else ``_missing``."""
+    """Return, by number, the ``rows`` (by name) that certainly have the requested state, compared all at once.
+
+    Any other is compared by ``_missing``, which also names the differences.
+    """
     pairs = list(_comparable(runs, rows))
     positions = equal_indexes([(run.step.entry, row) for run, row in pairs], functions)
     return {run.number: _shared(row, run.should) for run, row in (pairs[position] for position in positions)}
 
 
 def _shared(row: Resource, should: Mapping[str, object]) -> Mapping[str, Any]:
-    """Return a row that shares its equal values with ``should``, to hold them in memory once."""
+    """Return ``should`` if a row equals it, else the row with the long texts that both have: they are held once."""
     if row == should and _DISTINCT.issuperset(map(type, should.values())):
         return should
     for name, text in should.items():
@@ -179,7 +182,7 @@ def _comparable(
     """Yield the operations that a comparison with the declared values verifies, with the row that was read."""
     for run in runs:
         should, row = run.step.entry.should, rows.get(run.name)
-        if row is None or isinstance(row, str) or not exists(row):
+        if row is None or isinstance(row, str) or not exists(row):  # a text: the reason why it was not read
             continue
         if not run.removal and run.requested() is should and exists(should) and not run.decision.predicted:
             yield run, row
