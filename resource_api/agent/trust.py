@@ -40,13 +40,6 @@ class Untrusted(ResourceAPIError):  # noqa: N818 - the state of a source
     exit_code = 65
 
 
-def check_file(path: str, exempt: Iterable[str] = ()) -> None:
-    """Raise ``Untrusted`` if other users can change a file outside the exempt directories; ``OSError``."""
-    if reason := CodeTrust(exempt).check_file(os.path.abspath(path)):
-        msg = f"{path}: is not used, because others could have changed it: {reason}"
-        raise Untrusted(msg)
-
-
 def check_tree(directory: str, exempt: Iterable[str]) -> None:
     """Raise ``Untrusted`` if other users can change a file in a directory, ``ResourceError`` if it is unreadable.
 
@@ -72,7 +65,7 @@ def make_directory(directory: str) -> None:
     """
     try:
         directories.make_directory(directory)
-        check_file(directory)
+        _check_file(directory)
     except OSError as error:
         msg = f"{error.filename or directory}: cannot be made: {error.strerror}"
         raise StateError(msg) from error
@@ -119,11 +112,18 @@ def check_signers(path: str, exempt: Iterable[str]) -> str:
     """
     absolute = os.path.abspath(path)
     try:
-        check_file(absolute, exempt)
+        _check_file(absolute, exempt)
     except OSError as error:
         msg = f"--signers {path}: {error.strerror}"
         raise UsageError(msg) from error
     return absolute
+
+
+def _check_file(path: str, exempt: Iterable[str] = ()) -> None:
+    """Raise ``Untrusted`` if other users can change a file outside the exempt directories; ``OSError``."""
+    if reason := CodeTrust(exempt).check_file(os.path.abspath(path)):
+        msg = f"{path}: is not used, because others could have changed it: {reason}"
+        raise Untrusted(msg)
 
 
 def _fail(error: OSError) -> None:
