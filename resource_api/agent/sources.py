@@ -217,8 +217,6 @@ def _fetch(url: str) -> tuple[bytes, bytes]:
 
 
 _FORMAT: Final = 1
-
-
 _LARGEST: Final = 1 << 20
 
 
@@ -332,34 +330,22 @@ def _check_newer(version: Version, newest: Version | None) -> None:
 
 #: No questions, no background processes, and no programs or protocols by the repository.
 _ENVIRONMENT: Final = {"GIT_TERMINAL_PROMPT": "0", "GIT_SSH_COMMAND": "ssh -oBatchMode=yes"}
-
-
 _SETTINGS: Final = (
     *("gc.auto=0", "maintenance.auto=false", "core.hooksPath=/dev/null", "transfer.fsckObjects=true"),
     *("protocol.allow=never", "protocol.https.allow=always", "protocol.ssh.allow=always", "protocol.file.allow=always"),
     *("credential.interactive=false", "tar.umask=0022"),
 )
-
-
 #: Replacements for programs that would verify with the caller's keys.
 _NO_OTHER_SIGNATURES: Final = (
     "gpg.program=/bin/false",
     "gpg.openpgp.program=/bin/false",
     "gpg.x509.program=/bin/false",
 )
-
-
 #: The signature header of a commit; continuation lines begin with a space.
 _SIGNATURE: Final = regex(r"^gpgsig(?:-sha256)? ((?:.*\n)(?: .*\n)*)", re.MULTILINE)
-
-
 _FETCHED: Final = "refs/agent/fetched"
-
-
 #: Variable for the certificate authorities of Python and OpenSSL → git's variable.
 _AUTHORITIES: Final = {"SSL_CERT_FILE": "GIT_SSL_CAINFO", "SSL_CERT_DIR": "GIT_SSL_CAPATH"}
-
-
 #: git's message after the reason from ssh.
 _REMOTE: Final = "fatal: Could not read from remote repository"
 

@@ -138,18 +138,10 @@ def duration(seconds: float) -> str:
 
 
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
-
-
 #: Columns of a bar; a terminal that is narrower than ``_WIDE`` gets none, and shorter ids.
 _BAR: Final = 6
-
-
 _WIDE: Final = 96
-
-
 _SHORT_ID: Final = 8
-
-
 #: The parts of a step that two runs are compared by.
 _COMPARED: Final = ("action", "status", "error")
 

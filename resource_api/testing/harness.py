@@ -538,8 +538,6 @@ class _Recording(threading.local):
 
 
 _recording: Final = _Recording()
-
-
 #: Whether the audit hook is installed. A hook cannot be removed, so one is added when first needed and shared.
 _hook_installed: Final[list[bool]] = []
 
