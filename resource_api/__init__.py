@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from resource_api.provider.computation import compute as compute
     from resource_api.provider.context import Context as Context
     from resource_api.runtime.planning import Plan as Plan
-    from resource_api.runtime.recording import Report as Report
+    from resource_api.runtime.runtime import Report as Report
     from resource_api.runtime.runtime import Runtime as Runtime
     from resource_api.system.filesystem.account_files import change_accounts as change_accounts
     from resource_api.system.filesystem.backups import BackupStore as BackupStore
@@ -73,8 +73,7 @@ _HOMES = {
     "resource_api.provider.base": ("BaseProvider", "SimpleProvider"),
     "resource_api.plugins.registry": ("Registry",),
     "resource_api.runtime.planning": ("Plan",),
-    "resource_api.runtime.recording": ("Report",),
-    "resource_api.runtime.runtime": ("Runtime",),
+    "resource_api.runtime.runtime": ("Report", "Runtime"),
     "resource_api.provider.command": ("Command", "CommandResult"),
     "resource_api.provider.context": ("Context",),
     "resource_api.provider.computation": ("compute",),

@@ -129,7 +129,7 @@ def report_other_stacks(plan: ExecutionPlan, store: Store, log: Log) -> None:
     if gone and other_stacks:
         _log_readers(gone, own_stack, store.history(), log)
     if steps and other_stacks:
-        _log_shared(plan, steps, readable_states(store, other_stacks), log)
+        _log_shared(plan, steps, _readable_states(store, other_stacks), log)
 
 
 # Things that another stack records too
@@ -149,13 +149,33 @@ def _changes_or_records(step: Step) -> bool:
     return not step.entry.meta.noop and (step.action not in _READING or bool(step.refreshed_by) or step.record is None)
 
 
-def readable_states(store: StateStore, names: Sequence[StackName]) -> Iterator[tuple[StackName, StackState]]:
+def _readable_states(store: StateStore, names: Sequence[StackName]) -> Iterator[tuple[StackName, StackState]]:
     """Yield the states of stacks, except those that are damaged or encrypted with another key: a notice needs none."""
     for name in names:
         try:
             yield name, store.load(name)
         except (UsageError, StateError):
             continue
+
+
+def log_recorded_elsewhere(plan: ExecutionPlan, store: Store, log: Log) -> None:
+    """Log a warning for each resource of a plan that a stack records, with the effect of its next apply."""
+    for stack, state in _readable_states(store, store.stacks()):
+        for step in plan.steps:
+            if (record := state.records.get(step.entry.key)) is not None:
+                reference = str(step.reference)
+                message = f"is recorded in stack '{stack.stack}' of '{stack.project}'{_effect_on_change(step, record)}"
+                log.write("warning", reference, message, step.entry.type, reference=reference)
+
+
+def _effect_on_change(step: Step, record: Record) -> str:
+    """Return the effect of a stack's next apply on a change of its resource, or "" where nothing changes."""
+    if step.action is Action.SAME:
+        return ""
+    attributes = [difference.attribute for difference in step.changes]
+    if step.action is Action.UPDATE and record.should.keys().isdisjoint(attributes):
+        return f", which does not declare {', '.join(attributes)}; the next apply of that stack leaves this change"
+    return "; the next apply of that stack will undo this change"
 
 
 def _log_shared(

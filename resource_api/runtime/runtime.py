@@ -1,26 +1,31 @@
-"""The embedding API: ``Runtime`` composes the stages into plan, apply, destroy and change. The command is built on it.
+"""The embedding API: ``Runtime`` composes the stages into plan, apply, destroy and change, and records each run.
 
-Nothing is decided here that a stage could decide, and nothing is printed.
+The command is built on it. Nothing is decided here that a stage could decide, and nothing is printed.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import time
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, overload
 
 from resource_api.cache import incremental_plan
 from resource_api.model.options import CacheRequest, execution_options, to_options
-from resource_api.model.report import Diagnosed
+from resource_api.model.report import Diagnosed, Finished, RunReport
 from resource_api.model.values.errors import ManifestError, Problem
 from resource_api.plan import planner
+from resource_api.render import json as documents
+from resource_api.render import run_document, text
 from resource_api.runtime import saved_plan
-from resource_api.runtime.environment import RunEnvironment, read_saved_plan
+from resource_api.runtime.environment import RunEnvironment, read_saved_plan, stack_name
+from resource_api.runtime.plan_notices import log_lost_order, log_recorded_elsewhere, report_findings
 from resource_api.runtime.planning import Plan, Planning, planned
-from resource_api.runtime.recording import Recording, Report, log_recorded_elsewhere
 from resource_api.runtime.resource_access import manifest_of, values_of_change
 from resource_api.state.store import MEMORY, NoStore
+from resource_api.transaction.recorder import Recorder, Records
+from resource_api.transaction.transaction import Transaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -33,6 +38,24 @@ if TYPE_CHECKING:
     from resource_api.runtime.configured_provider import SelectedProvider
     from resource_api.runtime.manifest_compiler import Source
     from resource_api.runtime.saved_plan import SavedPlan
+    from resource_api.snapshot.reading import Snapshot
+
+
+class Report(RunReport):
+    """The result of a run: ``steps`` (acted, failed, skipped or noop), ``summary``, ``exit_code``.
+
+    ``str(report)`` is the summary that ``resource-api apply`` prints last.
+    """
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        """Return the summary of the run on one line."""
+        return text.report(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return ``steps``, ``outputs`` and ``summary`` as JSON documents, as in ``resource-api apply --json``."""
+        return documents.report(self)
 
 
 class Runtime(RunEnvironment):
@@ -188,7 +211,7 @@ class Runtime(RunEnvironment):
             self._lock_unless_noop("resource", run_options),
             planned(self, run_options, lambda planning: planning.plan_unrecorded(source), run) as (plan, snapshot),
         ):
-            log_recorded_elsewhere(plan, self)
+            log_recorded_elsewhere(plan, self.store, self.log)
             return Recording(self, plan, "resource", run, recorded=False).execute(snapshot)
 
     def change_resource(
@@ -272,6 +295,81 @@ class Runtime(RunEnvironment):
             return None
         label = json.dumps([source, os.path.abspath(source), self.stack, self.project])
         return CacheRequest(source, label, inputs, options, self.created)
+
+
+class Recording:
+    """One run of a plan, recorded in the state of its stack unless ``recorded`` is false."""
+
+    def __init__(
+        self, environment: RunEnvironment, plan: Plan, command: str, run: str, *, recorded: bool = True
+    ) -> None:
+        """Record the run with the id ``run`` as one of ``command``."""
+        self._environment = environment
+        self._plan = plan
+        self._command = command
+        self._run = run
+        self._of_stack = recorded
+        #: Whether state is written: not by a noop run, nor where there is no state.
+        self._recorded = recorded and not plan.options.noop and not isinstance(environment.store, NoStore)
+        self._name = environment.name(plan.catalog)
+
+    def execute(self, snapshot: Snapshot) -> Report:
+        """Execute the plan and record its outcomes, also when it is interrupted."""
+        environment, plan, name, started = self._environment, self._plan, self._name, time.time()
+        log, run = environment.log, environment.run
+        with log.bind(**name._asdict(), phase="plan"):
+            report_findings(plan, log, environment.store, environment.notify_steps, recorded=self._of_stack)
+            if plan.options.parallel > 1 and log.enabled("info"):
+                log_lost_order(plan, environment.store.history(name), log)
+        records = Records(plan, snapshot.providers.several, run.private)
+        recorder = Recorder(environment.store if self._recorded else None, name, plan, self._run, records)
+        transaction = Transaction(plan, snapshot, recorder, environment.notify_steps)
+        run.applying = True
+        try:
+            with log.bind(**name._asdict(), phase="apply"):
+                report = Report(*transaction.run()._replace(run=self._run))
+        finally:
+            # A later run of the same program starts uncancelled.
+            run.applying = run.cancelled = run.stopping = False
+        self._finish(report, started)
+        snapshot.providers.close(interrupted=transaction.stopped is not None)
+        for problem in report.problems:
+            environment.notify(Diagnosed(problem))
+        environment.notify(Finished(report))
+        return report
+
+    def _finish(self, report: Report, started: float) -> None:
+        """Add the run to the history, save its document if it did anything, and pass that to ``on_document``."""
+        environment, plan = self._environment, self._plan
+        code = 128 + environment.run.signal if environment.run.signal else report.exit_code
+        fields: dict[str, object] = {
+            "run": report.run,
+            "command": self._command,
+            "started": started,
+            "ended": time.time(),
+            "parallel": plan.options.parallel,
+            "summary": {**report.summary._asdict(), "exit_code": code},
+            "drifted": len(plan.drift),
+        }
+        if self._recorded:
+            environment.store.finish_run(self._name, {**fields, **self._outputs_read()})
+        saved = self._recorded and bool(report.changed or report.exit_code)
+        if not saved and environment.on_document is None:
+            return
+        content = run_document.encode(plan, report, {**self._name._asdict(), **fields}, environment.log.mask)
+        try:
+            if saved:
+                environment.store.save_run(report.run, content.encode())
+        except OSError as error:
+            environment.log.write("warning", "", f"no report of this run is kept: {error.strerror}")
+        if environment.on_document is not None:
+            environment.on_document({**run_document.document(content)})
+
+    def _outputs_read(self) -> Mapping[str, Any]:
+        """Return the fields of the history about the outputs of other stacks that the run has read."""
+        outputs = self._plan.catalog.scope.stack_outputs
+        read = [["/".join(stack_name(self._name.project, stack)), name] for stack, name in outputs]
+        return {"stacks": sorted({stack for stack, _ in read}), "outputs_read": read} if read else {}
 
 
 def state_settings(options: Mapping[str, object]) -> dict[str, Any]:
