@@ -45,8 +45,8 @@ class Implementations:
     """The providers of one provider instance, called as if they were one.
 
     ``make`` returns the provider of one of ``names``; each is made at its first call. ``required`` is the
-    name that the manifest states for the whole instance, or empty. ``assigned`` returns the names of the resources
-    that have an implementation of their own.
+    name that the manifest states for the whole instance, or empty. ``assigned`` returns the name of each resource
+    that states an implementation → that implementation.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Implementations:
         return rows
 
     def set(self, context: Context, changes: Mapping[Name, Change], **extra: bool) -> None:
-        """Change the resources, those of one implementation that follow each other in one call."""
+        """Change the resources in their order: those of one implementation that follow each other in one call."""
         assigned = self._assigned()
         if not assigned or not isinstance(changes, Changes):
             self._call(context, "", "set", changes, **extra)
@@ -193,10 +193,10 @@ class Implementations:
         return names_of
 
     def _is_managed_by(self, implementation: str, row: Resource, assigned: Mapping[Name, str]) -> bool:
-        """Return whether an implementation's row is used; one without a name is, so that the row check reports it."""
+        """Return whether the implementation that read a row manages its resource; ``assigned``: name → its implementation."""
         with suppress(KeyError, TypeError):
             return assigned.get(self._definition.name_of(row), "") == implementation
-        return True
+        return True  # the check of all rows reports it
 
     def _call(self, context: Context, implementation: str, method: str, *arguments: object, **inputs: object) -> Any:
         """Call a method of an implementation; an empty name means the one that is chosen by this machine."""

@@ -79,6 +79,7 @@ class DefinitionFiles:
     def __init__(self, read: ReadCode) -> None:
         """Begin without any module loaded; ``read`` as for ``execute_in``, for all but the bundled files."""
         self._read = read
+        #: Directory of the module path → its ``lib/``.
         self._libraries: dict[str, Library] = {}
 
     def type(self, path: str, *, first: bool = True) -> TypeDefinition:
@@ -183,7 +184,7 @@ def by_preference(providers: Mapping[str, object]) -> Mapping[str, Any]:
 
 
 def policy(name: str, file: str, functions: Mapping[str, object]) -> Policy:
-    """Return a policy of its functions. Raise ``DefinitionError`` when it has none, or one is not callable."""
+    """Return a policy; ``functions``: ``resource`` and ``plan`` → function or None. Raise ``DefinitionError``."""
     for word, function in functions.items():
         if function is not None and not callable(function):
             msg = f"{file}: '{word}' must be a function, not {type(function).__name__}"
@@ -264,7 +265,7 @@ def _mapping(path: str, label: str, value: object) -> Mapping[str, Any]:
 def _members(
     path: str, word: str, values: object, make: Callable[[str, str, Mapping[str, object]], object]
 ) -> dict[str, object]:
-    """Return the values of an object, each built by ``make``. Raise ``DefinitionError`` that names the position."""
+    """Return the values of a JSON object by name, built by ``make``. Raise ``DefinitionError`` with the key path."""
     members = {}
     for name, value in _mapping(path, word, values).items():
         key_path = f"{word}.{name}"
@@ -277,10 +278,12 @@ def _members(
 
 
 def _attribute(_path: str, _key_path: str, fields: Mapping[str, Any]) -> Attribute:
+    """Return the attribute of a JSON object, whose members are the arguments of ``Attribute``; for ``_members``."""
     return Attribute(**fields)
 
 
 def _function(path: str, key_path: str, fields: Mapping[str, Any]) -> Function:
+    """Return the function of a JSON object, whose members are the arguments of ``Function``; for ``_members``."""
     inputs = _members(path, f"{key_path}.inputs", fields.get("inputs", {}), _attribute)
     return Function(**{**fields, "inputs": inputs})
 
@@ -357,7 +360,7 @@ class _CheckedLoader(SourceFileLoader):
         self._source, self._status = read(path)
 
     def path_stats(self, path: str) -> Mapping[str, object]:  # noqa: ARG002 - there is one file
-        """Return the time and size of the file."""
+        """Return the time and size of the file, with which its bytecode must agree."""
         return {"mtime": self._status.st_mtime, "size": self._status.st_size}
 
     def get_data(self, path: str) -> bytes:
@@ -476,7 +479,10 @@ class Library:
         fromlist: Sequence[str] | None = (),
         level: int = 0,
     ) -> object:
-        """Do the work of ``builtins.__import__``. Raise ``DefinitionError`` for names that ``lib/`` does not define."""
+        """Import ``lib`` or a module of it, others as Python does; the parameters are those of ``builtins.__import__``.
+
+        Raise ``DefinitionError`` for names that ``lib/`` does not define.
+        """
         target = self._target(name, (globals or {}).get("__package__") or "", level)
         if target is None:
             return builtins.__import__(name, globals, locals, fromlist or (), level)

@@ -74,7 +74,8 @@ class ModulePath:
     ) -> None:
         """Look in ``directories`` in their order, then in installed distributions unless these are excluded.
 
-        ``ways``: a directory → the path, with symbolic links, by which the user named it or a file in it.
+        ``ways``: a directory → the path, with symbolic links, by which the user named it or a file in it. Others could
+        change the links, so that the check of trust follows them.
         """
         self.ways = ways or {}
         #: Without those of installed distributions.

@@ -192,6 +192,7 @@ def _get_problems(features: Collection[str], get: object) -> Iterator[str]:
 
 
 def _parameters(function: FunctionType) -> list[inspect.Parameter]:
+    """Return the parameters of a function, ``self`` included; of one that wraps another its own: it is called."""
     return list(inspect.signature(function, follow_wrapped=False).parameters.values())
 
 
@@ -206,7 +207,7 @@ def _plain_problems(provider: type[object], methods: Iterable[str]) -> Iterator[
 
 
 def _argument_problems(provider: type[object], methods: Mapping[str, str]) -> Iterator[str]:
-    """Yield the plain methods with another number of arguments; decorated and variadic ones are not checked."""
+    """Yield the problem of each method, neither decorated nor variadic, whose arguments are not as in ``methods``."""
     for method, arguments in methods.items():
         function = inspect.getattr_static(provider, method, None)
         if not inspect.isfunction(function):

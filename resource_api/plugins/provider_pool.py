@@ -74,7 +74,7 @@ class ProviderPool:
         self._configs: dict[str, Mapping[str, Any]] = {}
         #: Why an instance cannot be configured.
         self._unavailable: dict[str, str] = {}
-        #: The instances that exist, configured or not.
+        #: Instance → its provider, which may not be configured yet.
         self._made: dict[str, Any] = {}
         #: The names of those that run in workers.
         self._isolated: set[str] = set()
@@ -84,6 +84,7 @@ class ProviderPool:
         self._lock = threading.RLock()
         #: The contexts of pure functions, also of closed instances: ``wrote_output`` asks them all.
         self._pure_contexts: list[Context] = []
+        #: Instance → its pure functions, until it is closed.
         self._functions: dict[str, ProviderFunctions] = {}
         #: Cancelled instance → the lock that is held until its ``cancel`` returns.
         self._cancelling: dict[str, _thread.LockType] = {}
@@ -99,11 +100,11 @@ class ProviderPool:
         self.close(interrupted=error is not None and not isinstance(error, Exception))
 
     def select_versions(self, versions: Mapping[str, str]) -> None:
-        """Use the newest type that fits a range of versions (PEP 440) for each of these instances."""
+        """Use the newest version of a type that is in a range (PEP 440); ``versions``: instance → range."""
         self._versions.update(versions)
 
     def select_implementations(self, required: Mapping[str, str]) -> None:
-        """Use one implementation for all resources of each of these instances."""
+        """Use one implementation for all resources of an instance; ``required``: instance → its name, or "" for any."""
         self.required.update({instance: name for instance, name in required.items() if name})
 
     def implementation(self, instance: str, name: object, recorded: str | None = None) -> str | None:

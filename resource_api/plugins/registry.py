@@ -36,7 +36,7 @@ class _TypeVersion(NamedTuple):
 
 
 class TypeFamily(Protocol):
-    """A source of types that are in no files: their names begin with one word, and they share configurations."""
+    """A source of types in no files, such as a Terraform provider: names with one first word, shared configurations."""
 
     def definition(self, name: str, /) -> TypeDefinition:
         """Return a type. Raise ``DefinitionError``."""
@@ -66,15 +66,16 @@ class Registry:
         self._types: dict[str, TypeDefinition] = {}
         #: Type → the classes of its providers by name, in the order of preference.
         self._providers: dict[str, Mapping[str, builtins.type[object]]] = {}
-        #: None: it was searched for, and there is none.
+        #: Name → component; None: it was searched for, and there is none.
         self._components: dict[str, Component | None] = {}
         self._policies: list[Policy] = []
         #: Kind and name of the definitions that were loaded from a file.
         self._from_file: set[tuple[str, str]] = set()
-        #: The errors of files that are broken, raised again at each use.
+        #: Kind and name → the error of a broken file, raised again at each use.
         self._broken: dict[tuple[str, str], DefinitionError] = {}
+        #: Type and range of versions → the newest version in the range.
         self._versions: dict[tuple[str, str], _TypeVersion] = {}
-        #: The same as ``_providers``, of a version of a type that is not the first on the module path.
+        #: Type and directory → the same as in ``_providers``, of a version that is not the first on the module path.
         self._versioned: dict[tuple[str, str], Mapping[str, builtins.type[object]]] = {}
         #: The first word of the names of types → their source.
         self._families: dict[str, TypeFamily] = {}
@@ -171,7 +172,7 @@ class Registry:
         return self._families.get(word)
 
     def family_definitions(self) -> list[TypeDefinition]:
-        """Return the types of all families, each made for this call. Raise ``DefinitionError``."""
+        """Return the types of all families, for the list of all types; none is kept. Raise ``DefinitionError``."""
         return [family.definition(name) for family in self._families.values() for name in family.names()]
 
     def is_in_family(self, name: str) -> bool:
@@ -260,7 +261,7 @@ class Registry:
     def attributes_of(self, name: str) -> AttributeSet | None:
         """Return the attributes of a type, or the inputs of a component; None where there is none, or it is broken.
 
-        Installed distributions are not searched: that takes as long as many a run.
+        For the secrets in a source line of a message. Distributions are not searched: that takes as long as many a run.
         """
         with suppress(DefinitionError):
             if name in self._types or self._module_path.find("types", name, installed=False):
@@ -290,7 +291,7 @@ class Registry:
         return self._files.builtins_of_manifest(self._module_path.directories)
 
     def data_files(self, name: str) -> Sequence[str]:
-        """Return the files of one name directly in the directories of the module path, in their order."""
+        """Return the files of one name, no code, directly in the directories of the module path, in their order."""
         return self._module_path.data_files(name)
 
     def names(self) -> Sequence[str]:
@@ -303,7 +304,7 @@ class Registry:
         return sorted({*self._module_path.names("components"), *registered})
 
     def types_with_function(self, function: str) -> Sequence[str]:
-        """Return the types that have a function of this name; a type whose file is broken is left out."""
+        """Return the types that a call of this function may mean; a type whose file is broken is left out."""
         types = []
         for name in self.names():
             with suppress(DefinitionError):
@@ -335,7 +336,7 @@ class Registry:
         return "" if path.endswith(".py") else self._files.provider(path, self.type(name, versions)).executable
 
     def files_of(self, name: str) -> list[str] | None:
-        """Return the files of a type and its providers; None where one is missing, or a component has the name."""
+        """Return the files of a type and its providers, for the cache; None where one is missing or for a component."""
         if self._module_path.find("components", name, installed=False):
             return None
         path, providers = self._module_path.find("types", name), self._module_path.providers(name)

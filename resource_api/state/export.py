@@ -45,7 +45,7 @@ def to_document(state: StackState, key: keys.Key | None = None) -> dict[str, obj
         **{key: getattr(state, key) for key in _FIELDS},
         "salt": "" if data_key else state.salt.hex(),
         "resources": [record_document(state, record) for record in state.records.values()],
-        "owed": [[kind, name, sources] for (kind, name), sources in state.owed.items()],
+        "owed": [[instance, name, sources] for (instance, name), sources in state.owed.items()],
         "outputs": state.outputs,
     }
     if data_key is not None:
@@ -70,7 +70,7 @@ def record_urn(state: StackState, record: Record) -> str:
 
 
 def from_document(text: str, file: str, key: keys.Key | None = None) -> StackState:
-    """Return the state in a document.
+    """Return the state in a document; ``file`` is its name in messages.
 
     Raises ``ManifestError`` with every fault, ``UsageError`` or ``StateError`` when ``key`` does not open an
     encrypted document.
@@ -117,7 +117,7 @@ def check_replacement(recorded: StackState, new: StackState, file: str, *, force
 
 
 def replacement_problem(recorded: StackState, new: StackState) -> str:
-    """Return the reason why a state may not replace the ``recorded`` one, or an empty text."""
+    """Return why a state may not replace the ``recorded`` one, as the rest of a sentence about it, or an empty text."""
     if recorded.encrypted and not new.encrypted:
         return "is not encrypted, and a key is named"
     if not recorded.serial:
@@ -190,7 +190,7 @@ def _state(document: Mapping[str, Any], file: str) -> StackState:
         if record.key in records:
             raise _refusal(file, f"{record.reference} and {records[record.key].reference} are one resource")
         records[record.key] = record
-    owed = {(kind, hashable_name(name)): sources for kind, name, sources in document["owed"]}
+    owed = {(instance, hashable_name(name)): sources for instance, name, sources in document["owed"]}
     fields = {key: document[key] for key in _FIELDS}
     salt = bytes.fromhex(document["salt"])
     return StackState(**fields, salt=salt, records=records, owed=owed, outputs=document["outputs"])

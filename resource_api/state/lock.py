@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 #: Seconds between two attempts while waiting.
 _PAUSE: Final = 0.05
-_FLAGS: Final = os.O_NOFOLLOW | os.O_CLOEXEC
+_FLAGS: Final = os.O_NOFOLLOW | os.O_CLOEXEC  # to follow a link would lock or empty another file
 _PRIVATE: Final = 0o600
 #: The start time in ``/proc/PID/stat``: field 22 of proc_pid_stat(5), counted from 0 after field 2, the program.
 _START_TIME: Final = 22 - 3
@@ -140,7 +140,7 @@ class Lock:
         return False
 
     def _lock_file(self, fd: int) -> bool:
-        """Lock an open file; return whether that succeeded and the path leads to it. ``StateError``: it is closed."""
+        """Lock an open file; return whether it is locked and still at its path. Close it before a ``StateError``."""
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             locked, current = os.fstat(fd), os.lstat(self._path)

@@ -52,7 +52,7 @@ def open_store(url: str | None = None, key: Key | None = None) -> Store:
 
 
 def _invalid_url(url: str | None, scheme: str, colon: str) -> UsageError:
-    """Return the error for a URL of no store; what may be a password is not quoted."""
+    """Return the error for a URL of no store, divided at its ``colon``, or ""; a possible password is not quoted."""
     label = f"{scheme}:..." if url and "@" in url else url or repr(url)
     if url and url.strip(":") == "memory":
         suggestion = "memory:"
@@ -113,7 +113,7 @@ def default_path(environment: Mapping[str, str]) -> str:
 
 
 def command_options(values: Iterable[tuple[str, object]]) -> str:
-    """Return options as they are written after a command, each with a space before it; those without a value are not.
+    """Return options for a command that a message advises, each with a space before it; without a value it is left out.
 
     ``values``: each option, such as ``--state``, and its value.
     """

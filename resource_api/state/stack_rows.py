@@ -1,5 +1,6 @@
 """The rows of a stack in a database: its header, and one row for each record, owed refresh and group of intents.
 
+An intent is a change about to be made. A refresh is owed from the change that causes it (``notify``) to its success.
 A row's id is composed of the number of its stack and its position, so that the rows of a stack are adjacent. The header
 holds a tally of each table: the number of its rows and the XOR of their checksums, in an encrypted stack also of their
 authentication codes. SQLite's own check does not notice every lost row: one flipped bit can make a table empty.
@@ -281,7 +282,7 @@ class StackRows:
         records = {record.key: record for record in map(unpack, decode_rows(rows["resource"]))}
         if self.data_key is not None:
             for (key, record), (_, body, _) in zip(list(records.items()), rows["resource"], strict=True):
-                if codec.MARK in body:
+                if codec.MARK in body:  # it holds a secret
                     records[key] = self.data_key.bind_record(self.name, record)
         owed = unpack_owed(decode_rows(rows["owed"]))
         numbers = [row_id - self.number * SPAN for row_id, _, _ in rows["intent"]]
@@ -496,7 +497,7 @@ def headers(database: RowReader) -> dict[StackName, Header]:
 
 
 def verify_checksums(database: RowReader) -> None:
-    """Verify the structure, the rows and the tallies without decoding records. Raises ``StateError``."""
+    """Verify structure, rows and tallies of a new copy, without decoding records or a key. Raises ``StateError``."""
     database.check()
     for header in headers(database).values():
         for table, tally in header.content["tallies"].items():
@@ -522,7 +523,7 @@ def verify(database: RowReader, find_data_key: FindDataKey) -> dict[StackName, S
 def describe_stacks(
     location: str, states: Mapping[StackName, StackState], holder: Callable[[StackName], str]
 ) -> Iterator[str]:
-    """Yield lines about a verified store.
+    """Yield the lines of ``state check`` about a verified store.
 
     ``holder`` returns the run that holds a stack; for "" its open intents are described as in doubt.
     """
@@ -559,7 +560,7 @@ class RecordRow(NamedTuple):
     name: object
     title: str
     inputs: Mapping[str, object]
-    #: The difference from ``inputs``, and of ``is_`` from ``should``.
+    #: The difference from ``inputs``, and of ``is_`` from ``should``: the three are mostly equal.
     should: list[object]
     is_: list[object] | None
     owned: bool = False
@@ -634,7 +635,7 @@ def unpack(columns: Sequence[Any]) -> Record:
 
 
 def unpack_owed(rows: Iterable[Any]) -> dict[RecordKey, Sequence[str]]:
-    """Return the owed refreshes of all rows."""
+    """Return the owed refreshes of all rows, as in ``StackState``: target → references of the sources."""
     return {(instance, hashable_name(name)): sources for instance, name, sources in rows}
 
 

@@ -53,7 +53,7 @@ class StackName(NamedTuple):
 
 
 class CachedConclusion(NamedTuple):
-    """The content saved by ``save_conclusion``, of a stack that is unchanged since."""
+    """A saved conclusion: resources that a run need not plan, as their stack is unchanged. See ``load_conclusion``."""
 
     content: Any
     #: Return the state with only the records at these positions among the saved ``keys``, or None if it changed.
@@ -120,7 +120,10 @@ class StateStore(Protocol):
         ...
 
     def save_conclusion(self, label: str, name: StackName, content: object, keys: Sequence[RecordKey]) -> None:
-        """Save plain data without secrets under ``label``; ``keys`` are the keys of all records, in any order."""
+        """Save plain data without secrets under ``label``, which names the manifest's file and its stack.
+
+        ``keys`` are the keys of all records, in any order, to which ``CachedConclusion.state`` refers.
+        """
         ...
 
     def load_conclusion(self, label: str) -> CachedConclusion | None:
@@ -257,7 +260,7 @@ class MemoryStore:
     def record_intents(self, name: StackName, intents: Sequence[Intent]) -> None:
         """Record the changes about to be made."""
         state = self.load(name)
-        codec.check_encodable(intents)
+        codec.check_encodable(intents)  # raises for the values that a durable store refuses
         self._states[name] = state._replace(intents={**state.intents, **{intent.key: intent for intent in intents}})
 
     def commit(self, name: StackName, commit: Commit) -> StackState:

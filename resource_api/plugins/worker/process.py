@@ -98,7 +98,7 @@ class AssetSender:
             self._readers.popitem()[1].close()
 
     def _open(self, word: str, sha256: str, limits: tuple[int, int] | None) -> int:
-        """Return the number of a new reader of a content; ``limits`` are those of an archive."""
+        """Return the number of a new reader; ``word``: ``asset`` or ``archive``, for which ``limits`` are the limits."""
         self._reader_count += 1
         self._readers[self._reader_count] = _Reader(self._contents[word, sha256], limits)
         return self._reader_count
@@ -108,7 +108,7 @@ class _Reader:
     """One content that is being read."""
 
     def __init__(self, content: Content, limits: tuple[int, int] | None) -> None:
-        """Open an asset or archive that a worker reads piece by piece."""
+        """Open an asset, or an archive within its ``limits``, which a worker reads piece by piece."""
         #: The open file of an asset.
         self._file: BinaryIO | None = None
         #: The members of an archive that were not read yet.

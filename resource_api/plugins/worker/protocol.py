@@ -144,12 +144,12 @@ def encode_value(value: object, on_content: Callable[[Content], object] = id) ->
 
 
 def encode_plain(kind: str, body: Mapping[str, object]) -> bytes:
-    """Return the bytes of a frame of JSON data. Raise ``ProviderError`` for one that is too large, ``ValueError``."""
+    """Return the bytes of a frame of JSON data, as hosts send. Raise ``ProviderError`` if too large, ``ValueError``."""
     return _framed(_json({"kind": kind, **body}))
 
 
 def join(kind: str, body: Mapping[str, str]) -> bytes:
-    """Return the bytes of a frame of values that are encoded already. Raise ``ProviderError`` for one too large."""
+    """Return the bytes of a frame; ``body``: name → JSON text of the value. Raise ``ProviderError`` if too large."""
     texts = {"kind": _json(kind), **body}
     return _framed("{" + ",".join(f"{_json(key)}:{text}" for key, text in texts.items()) + "}")
 
@@ -422,7 +422,7 @@ def encode_error(error: BaseException, mask: Callable[[str], str] = str) -> dict
 
 
 def decode_error(body: Mapping[str, Any]) -> BaseException:
-    """Return the error of a frame: one of ours with its fields, a foreign one as a new class of the same name.
+    """Return the error of a body of ``encode_error``: one of ours with its fields, a foreign one as a new class.
 
     One of which only the text is given is a ``ResourceError``.
     """

@@ -211,10 +211,11 @@ class WorkerPool:
         #: The workers without a call, and those that were asked to end.
         self._idle: list[WorkerProcess] = []
         self._closing: list[WorkerProcess] = []
-        #: The number of calls that have changed something. Of each worker: the number up to which its provider's
-        #: cached data are valid; a call after other changes has the provider made anew. The keys are all workers alive.
+        #: The number of calls that have changed something.
         self._changes = 0
-        self._seen_changes: dict[WorkerProcess, int] = {}
+        #: Each living worker, idle or in a call → the number of changes up to which its provider's cached data are
+        #: valid; a call after other changes has the provider made anew.
+        self._workers: dict[WorkerProcess, int] = {}
 
     def start_first(self) -> None:
         """Start a worker, which waits for the first call."""
@@ -228,7 +229,7 @@ class WorkerPool:
         worker, before = self._take(), self._changes
         call = WorkerCall(self._run, context, method, self.config)
         try:
-            last = call.run(worker, arguments, fresh=self._seen_changes.get(worker) != before)
+            last = call.run(worker, arguments, fresh=self._workers.get(worker) != before)
         except CallTimeout:
             self._discard(worker, context)
             call.fail_undecided()
@@ -240,14 +241,14 @@ class WorkerPool:
         with self._lock:
             self._changes += changed
             # The cache of this worker's provider stays valid if no other call changed anything meanwhile; -1: never.
-            self._seen_changes[worker] = self._changes if self._changes == before + changed else -1
+            self._workers[worker] = self._changes if self._changes == before + changed else -1
             self._idle.append(worker)
         return result(last)
 
     def interrupt(self) -> None:
         """Report to each living worker that the run is interrupted; those that start later are told when they close."""
         self.interrupted = True
-        for worker in list(self._seen_changes):  # idle or in a call; a copy, as other threads start workers
+        for worker in list(self._workers):  # a copy, as other threads start workers
             worker.interrupt()
 
     def begin_close(self) -> None:
@@ -275,7 +276,7 @@ class WorkerPool:
             worker = self._idle.pop() if self._idle else None
         if worker is not None and worker.has_ended():
             lost = worker.end_as_lost()
-            self._seen_changes.pop(worker, None)
+            self._workers.pop(worker, None)
             if not worker.stopped:
                 text = f"its worker {lost.how} while it was idle{lost.more}; another is started"
                 self._run.log.write("warning", self._definition.name, text, self._definition.name)
@@ -287,7 +288,7 @@ class WorkerPool:
         worker.kill()
         with self._lock:
             self._changes += not context.reading
-            self._seen_changes.pop(worker, None)
+            self._workers.pop(worker, None)
 
     def _start(self) -> WorkerProcess:
         """Start a worker and keep its answer in ``ready``. Raise ``ProviderError``, ``DefinitionError``."""
@@ -312,7 +313,7 @@ class WorkerPool:
         if problem := self._problem(answer):
             worker.kill()
             raise problem
-        self._seen_changes[worker] = self._changes
+        self._workers[worker] = self._changes
         self.ready = answer.body
         return worker
 
@@ -526,7 +527,10 @@ def _log(
     fields: Mapping[str, object] | None = None,
     change: Mapping[str, object] | None = None,
 ) -> None:
-    """Log a line about a ``subject``: a text, or the ``name`` of a resource; without both it is about the type."""
+    """Log a line about a ``subject``: a text, or the ``name`` of a resource; without both it is about the type.
+
+    ``fields``: those of the event by name; ``change``: the fields of a ``Difference``.
+    """
     if level not in LEVELS:
         msg = f"'{level}' is no level of the log"
         raise ValueError(msg)

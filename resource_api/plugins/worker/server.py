@@ -229,7 +229,7 @@ class _RequestedPrivateData(PrivateData):
         self._request = request
 
     def get(self, key: RecordKey) -> object:
-        return self._request("private", name=key[1])
+        return self._request("private", name=key[1])  # the runtime knows the instance
 
     def store(self, key: RecordKey, data: object) -> None:
         self._request("store_private", name=key[1], data=data)
@@ -250,6 +250,7 @@ class _SendingOutcomes(CallOutcomes):
             self._send("status", name=name, status=status, reason=self[name].reason, logged=True, **fields)
 
     def log_status(self, names: list[Name], status: str, text: object) -> None:
+        """Send the line instead of logging it: in the runtime it may have to wait for the verification."""
         self._send("status_line", names=list(names), status=status, text=f"{text}")
 
     def add_attribute(self, name: Name, difference: Difference, text: str) -> None:
@@ -390,7 +391,7 @@ class _Server:
     """Answers calls of one provider."""
 
     def __init__(self, connection: Connection, registry: Registry, hello: Mapping[str, Any]) -> None:
-        """Serve the one instance and implementation that the parent's greeting names."""
+        """Serve the one instance and implementation that the body of the frame ``hello`` names, and its log level."""
         self._connection = connection
         self._instance: str = hello["instance"]
         self._run = WorkerRun(connection, hello["level"])

@@ -44,7 +44,10 @@ class Key(Protocol):
         ...
 
     def unwrap(self, wrapped: Mapping[str, object]) -> bytes:
-        """Return the data key. Raises ``ValueError`` for a wrong key, ``UsageError`` for one of another kind."""
+        """Return the data key in an answer of ``wrap``.
+
+        Raises ``ValueError`` for a wrong key, ``UsageError`` for one of another kind.
+        """
         ...
 
 
@@ -105,6 +108,7 @@ class PassphraseKey:
         self.url = url
         self._path = path
         self._passphrase = passphrase.encode()
+        #: Salt and cost → the cipher: a derivation takes long on purpose.
         self._ciphers: dict[tuple[object, ...], Cipher] = {}
 
     def wrap(self, data_key: bytes) -> dict[str, object]:
@@ -126,6 +130,7 @@ class PassphraseKey:
         """Return the cipher of the key that scrypt derives from the passphrase, once for each salt and cost."""
         parameters = (salt, *cost.values())
         if parameters not in self._ciphers:
+            # By default OpenSSL refuses the memory that this cost needs.
             key = scrypt(self._read_passphrase(), salt=salt, **cost, maxmem=2**31 - 1, dklen=KEY_BYTES)
             self._ciphers[parameters] = Cipher(key)
         return self._ciphers[parameters]
@@ -168,7 +173,7 @@ def create_key_file(path: str) -> None:
 
 
 def _wrapped_by(kind: str, wrapped: Mapping[str, Any]) -> str:
-    """Return the wrapped text. Raises ``UsageError`` when it was wrapped by a key of another kind."""
+    """Return the encrypted text in an answer of ``wrap``. Raises ``UsageError`` when a key of another kind gave it."""
     if wrapped.get("kind") != kind:
         msg = f"it was encrypted with another kind of key, {wrapped.get('kind')}:..."
         raise UsageError(msg)

@@ -70,7 +70,7 @@ class DataKey:
             raise StateError(msg) from error
 
     def encrypt(self, clear: object, bound: object) -> str:
-        """Return JSON data as ciphertext, bound to other JSON data."""
+        """Return JSON data as ciphertext, bound to other JSON data, without which it cannot be decrypted."""
         return self._cipher.encrypt(codec.to_bytes(clear), codec.to_bytes(bound))
 
     def decrypt(self, text: Any, bound: object) -> Any:
@@ -82,7 +82,7 @@ class DataKey:
             raise StateError(msg) from error
 
     def authenticate(self, table: str, row: Row) -> int:
-        """Return the 128-bit authentication code of a row: without the key no other row has a known one."""
+        """Return the 128-bit authentication code of a row: without the key none can be computed for another row."""
         row_id, body, _ = row
         digest = blake2b(b"%s %d " % (table.encode(), row_id) + body, key=self._row_key, digest_size=16)
         return int.from_bytes(digest.digest(), "big")
@@ -160,7 +160,7 @@ def _change_outputs(name: StackName, outputs: Mapping[str, object], change: _Cha
 
 
 def _unwrap(key: Key, wrapped: Mapping[str, object]) -> bytes:
-    """Return a data key. Raises ``ValueError`` for a wrong format: a data key that is public would prove nothing."""
+    """Return a data key. Raises ``ValueError`` for another format or length: an empty key would prove nothing."""
     if wrapped["format"] != FORMAT:
         msg = f"there is no format {wrapped['format']}"
         raise ValueError(msg)

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: Parameters of libpq unless the user sets them: a host that does not answer is an error within this time, and a cut
-#: connection is noticed while it is idle and while it waits for an answer.
+#: Parameter of libpq → the variable by which users set it, or "", and the default: a host that does not answer is an
+#: error within this time, and a cut connection is noticed while it is idle and while it waits for an answer.
 _DEFAULTS: Final[Mapping[str, tuple[str, str | int]]] = {
     "connect_timeout": ("PGCONNECT_TIMEOUT", 10),
     "fallback_application_name": ("", "resource-api"),
@@ -153,7 +153,7 @@ class ServerConnection:
             msg = "libpq cannot read the URL"
             raise ValueError(msg) from None  # its message quotes the URL
         for name, (variable, value) in _DEFAULTS.items():
-            if "service" not in parameters and variable not in os.environ:
+            if "service" not in parameters and variable not in os.environ:  # a service has its own
                 parameters.setdefault(name, value)
         self._parameters = conninfo.make_conninfo(**parameters)
         self._connection: Connection | None = None
@@ -364,6 +364,7 @@ class FetchedRows:
     def __init__(self, rows: Iterable[tuple[str, int, bytes, int]], url: str) -> None:
         """Take rows, each after the name of its table; ``url`` is in messages about damage."""
         self._url = url
+        #: Table → its rows, ordered by id.
         self._rows: dict[str, list[Row]] = {}
         for table, row_id, body, checksum in sorted(rows, key=itemgetter(0, 1)):
             self._rows.setdefault(table, []).append((row_id, body, checksum))

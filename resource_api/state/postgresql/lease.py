@@ -84,7 +84,7 @@ class LeaseHolder(NamedTuple):
 
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> LeaseHolder:
-        """Return the holder in a row; a field that it lacks is empty."""
+        """Return the holder in a row's column ``holder``, field → value; a field that it lacks is empty."""
         fields: Any = {field: values.get(field) or "" for field in cls._fields}
         return cls(**fields)
 
@@ -169,7 +169,7 @@ def lost(connection: Connection, name: StackName) -> StateLost:
 
 
 def foreign_holders(connection: Connection) -> dict[tuple[str, str], str]:
-    """Return the holder of each stack that another process has locked, for messages."""
+    """Return (project, stack) → the holder in words, of each stack that another process has locked, for messages."""
     rows = connection.execute(_HOLDERS).fetchall()
     holders = {(project, stack): LeaseHolder.read(holder) for project, stack, holder in rows}
     return {name: str(holder) for name, holder in holders.items() if not (holder.is_this_process or holder.has_ended)}

@@ -59,6 +59,7 @@ WITH mine AS (
         {{columns}}
     WHERE number = %(number)s AND fence = %(fence)s AND write <> %(write)s
     RETURNING number, project, stack)"""
+#: The columns of the stack's row that a write sets besides, if it changes the header.
 _HEADER: Final = ", body = %(body)s, checksum = %(checksum)s, lineage = %(lineage)s, serial = %(serial)s"
 _DELETE: Final = f"DELETE FROM {SCHEMA}.{{}} WHERE id >= %s AND id < %s"
 _LIMIT: Final = "SET LOCAL idle_in_transaction_session_timeout = {}"
@@ -253,7 +254,7 @@ class LeasedSession:
                 self._guard.release()
 
     def close(self, *, reconnect: bool) -> None:
-        """End every lease. Where that fails, it ends by itself: after an interrupt nobody waits for a connection."""
+        """End every lease, or let it expire: without ``reconnect``, after a failure, a lost connection stays closed."""
         self._ended.set()
         if reconnect or self._server.is_open:
             with suppress(StateError):
@@ -396,7 +397,7 @@ class PostgresqlStore(RowStore[LeasedSession]):
             session.finished[str(run.get("run"))] = name
 
     def save_run(self, run: str, content: bytes) -> None:
-        """Save the document of a run beside its entry in the history; of a run without one here it is not kept."""
+        """Save the document of a run beside its entry in the history; without one from this session it is not kept."""
         with _as_system_error(), self._writing() as session:
             if run in session.finished and len(content) <= databases.LARGEST_REPORT:
                 report = databases.to_json(json.loads(content))

@@ -35,7 +35,9 @@ GENERATIONS: Final = 3
 NONE_LEFT: Final = "says how to start again, because no intact generation is left"
 TABLES: Final = ("stack", "resource", "owed", "intent", "run")
 
+#: The settings of every connection; with ``trusted_schema=OFF`` an altered schema cannot call functions that do harm.
 _SETTINGS: Final = ("busy_timeout=5000", "synchronous=FULL", "temp_store=MEMORY", "trusted_schema=OFF")
+#: The beginnings of the names of errors that mean damage: ``SQLITE_ERROR`` is that of a schema without our tables.
 _DAMAGE: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT", "SQLITE_ERROR", "SQLITE_TOOBIG")
 #: The advice where state cannot be stored.
 _ELSEWHERE: Final = "name another place with --state sqlite:PATH"

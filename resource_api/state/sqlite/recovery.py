@@ -32,17 +32,17 @@ if TYPE_CHECKING:
 _REFRESH: Final = "'resource-api refresh MANIFEST' reads the present state of every resource again"
 #: The verdict about an encrypted generation whose checksums are right.
 _NOT_OPENED: Final = "this key does not open it: it was made with another one, or altered"
-_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC  # a marker is a file of ours, never a link
 
 
 class Marker(NamedTuple):
-    """The versions that the database must contain; ``creating``: it is being created and may be missing."""
+    """Stack → version that the database must have at least; ``creating``: it is being created and may be missing."""
 
     versions: Mapping[StackName, Version]
     creating: bool = False
 
     def losses(self, versions: Mapping[StackName, Version]) -> Iterator[str]:
-        """Yield a sentence for each stack that is missing, older or of another lineage in ``versions``.
+        """Yield a sentence for each stack that is missing, older or of another lineage in the database's ``versions``.
 
         One whose lineage has another name there was renamed by a run that was killed before it wrote this marker.
         """
@@ -195,7 +195,7 @@ def _intact(path: str, find_data_key: FindDataKey) -> Iterator[_Intact]:
 
 
 def _exchange(path: str, best: _Intact, marker: Marker) -> Iterator[str]:
-    """Rename the damaged database, its log first, and copy the generation into its place."""
+    """Rename the damaged database, its log first, and copy the generation to its path; yield a line for each action."""
     aside = _unused_name(path)
     with databases.state_errors(path):
         for name in databases.files_of(path):
@@ -224,7 +224,7 @@ def _losses(before: Marker | None, best: _Intact) -> Iterator[str]:
 
 
 def _verify(path: str, find_data_key: FindDataKey, *, immutable: bool) -> _Intact | None:
-    """Return the states in a database if every row is intact, or None."""
+    """Return the states in a database if every row is intact, or None; ``immutable``: no process writes to it."""
     try:
         with closing(Database(path, immutable=True) if immutable else databases.open_for_reading(path)) as database:
             return _Intact(path, stack_rows.verify(database, find_data_key))

@@ -223,7 +223,7 @@ class RecordedName(NamedTuple):
 
 
 def recorded(path: str) -> Iterator[tuple[StackName, list[RecordedName]]]:
-    """Yield each stack of the database at ``path`` and its resources. Raise ``StateError`` for damage."""
+    """Yield each stack of the database at ``path``, and its resources, for completion. Raise ``StateError``."""
     if (opened := open_state(path)) is None:
         return
     with closing(opened.database) as database:

@@ -238,7 +238,7 @@ class SqliteStore(RowStore[WriteSession]):
 
 
 class _SavedConclusion(NamedTuple):
-    """A cache entry: its stack, the digest of the stack's header, the row ids of all records, and the content."""
+    """A cache entry: its stack, the digest of the stack's header, the row ids of the saved keys, and the content."""
 
     name: StackName
     digest: str
@@ -335,7 +335,7 @@ def _remove_oldest(path: str) -> None:
 
 
 def _read_file(path: str, name: str) -> object:
-    """Return the content of a file, or None if it is missing, damaged, or could be another user's."""
+    """Return the content of a file of the cache, or None if it is missing, damaged, or could be another user's."""
     with suppress(OSError, ValueError, RecursionError):
         if not private_files.is_private_directory(_cache_directory(path)):
             return None
@@ -355,4 +355,5 @@ def _write_file(path: str, name: str, content: object) -> None:
 
 
 def _digest(body: bytes) -> bytes:
+    """Return the digest by which a damaged file is noticed."""
     return blake2b(body, digest_size=16).hexdigest().encode()
