@@ -203,7 +203,7 @@ _FALSE: Final = Constant(False)  # noqa: FBT003 - the value of a condition
 
 
 def violations(path: KeyPath, value: object) -> Iterator[Violation]:
-    """Yield everything that is wrong with a condition, at ``path``, whatever its names are."""
+    """Yield everything that is wrong with the form of a condition at ``path``; ``judge`` looks its names up."""
     parser = _Parser()
     parser.condition(path, value)
     yield from parser.violations
@@ -246,7 +246,7 @@ def parse(value: object) -> Condition:
 
 
 def uses_each(condition: Condition) -> bool:
-    """Return whether a condition depends on an element of ``for_each``."""
+    """Return whether a condition depends on an element of ``for_each``, so that it is judged for each of them."""
     if isinstance(condition, (AllOf, AnyOf)):
         return any(map(uses_each, condition.conditions))
     if isinstance(condition, NotCondition):

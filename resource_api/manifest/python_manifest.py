@@ -63,7 +63,7 @@ def read(
     """Execute a Python manifest and return its document. Raises ``ManifestError`` with the Python line.
 
     ``inputs`` are values by name; ``facts`` has ``[name]`` and ``names()``. ``on_inputs`` is called with the checked
-    inputs before ``manifest``. ``builtin_names`` are those of Python, with an ``__import__`` that knows ``lib``.
+    inputs before ``manifest``, to mask secrets. ``builtin_names``: Python's, with an ``__import__`` that knows ``lib``.
     """
     module = _execute(raw, file, builtin_names)
     _check_constants(module, file, raw)
@@ -83,7 +83,7 @@ def read(
 
 
 def _check_constants(module: Mapping[str, object], file: str, raw: bytes) -> None:
-    """Raise ``ManifestError`` for constants with the names of sections that are not read."""
+    """Raise ``ManifestError`` for constants of an executed ``module`` that are called like a section and not read."""
     problems = [
         Problem(None, f"{name} is not read", "error", "", file, *constant_position(raw, name), "constant", advice)
         for name, advice in _UNREAD.items()
@@ -96,13 +96,13 @@ def _check_constants(module: Mapping[str, object], file: str, raw: bytes) -> Non
 def _document(
     data: Mapping[str, object], file: str, raw: bytes, calls: Mapping[str, Mapping[str, CallSite]]
 ) -> Document:
-    """Return the document of data that the file ``raw`` declares. Raises ``ManifestError`` for unsuitable values."""
+    """Return the document of ``data``; ``calls``: section → key → call that declared it. Raises ``ManifestError``."""
     index = partial(positions, calls, raw)
     return Document(read_mapping(data, file, index).data, file, raw, index)
 
 
 def _inputs(constants: Document, arguments: Mapping[str, object]) -> Mapping[str, Any]:
-    """Return the values of the declared inputs. Raise ``ManifestError`` for wrong ones, and for wrong constants."""
+    """Return the declared inputs' values; ``arguments`` by name. Raise ``ManifestError``, also for wrong constants."""
     manifest = assemble([constants])
     declared = {name: value for name, value in arguments.items() if name in manifest.inputs}
     values, problems = input_values(manifest, declared)
@@ -112,14 +112,14 @@ def _inputs(constants: Document, arguments: Mapping[str, object]) -> Mapping[str
 
 
 def _ephemeral(constants: Mapping[str, Any]) -> dict[str, PendingValue]:
-    """Return the ephemeral inputs as pending values: their uses are checked, so that none is recorded."""
+    """Return the ephemeral ``inputs`` of a manifest's data as pending values: uses are checked, so none is recorded."""
     declared = constants.get("inputs") or {}
     names = [name for name, body in declared.items() if body and body.get("ephemeral")]
     return {name: PendingValue(Expression((ExpressionPath("inputs", (name,)),))) for name in names}
 
 
 def _execute(raw: bytes, file: str, builtin_names: Mapping[str, object]) -> dict[str, Any]:
-    """Execute the module of a manifest and return its names."""
+    """Execute the module of a manifest and return its names with their values; ``builtin_names`` as for ``read``."""
     module: dict[str, object] = {"__name__": "__manifest__", "__file__": file, "__builtins__": builtin_names}
 
     def run() -> None:
@@ -171,11 +171,12 @@ def blueprint(
     facts: object,
     on_inputs: Callable[[Any], None],
 ) -> LoadedComponent:
-    """Return the function that builds uses of a component; ``on_inputs`` is called first, with the use's inputs."""
+    """Return the function that builds uses of a component; ``on_inputs`` gets a use's inputs first, to mask secrets."""
     code = getattr(function, "__code__", None)
     file, line = (code.co_filename, code.co_firstlineno) if code is not None else (definition.name, 1)
 
     def build(parent: str, title: str, inputs: Mapping[str, object]) -> Document:
+        """Return the declarations of one use, whose reference is ``parent``; ``inputs`` by name."""
         on_inputs({name: value for name, value in inputs.items() if not _is_pending(value)})
         m = ComponentApi(file, parent, title, inputs, facts)
         with read_only("a component"):
@@ -380,6 +381,7 @@ class ManifestApi:
         #: The name, groups and address of the host, as ``${host.name}`` has them.
         self.host = View(_viewed(getattr(facts, "host", {})))
         self._file = file
+        #: Section → key → the value as a YAML manifest has it.
         self._sections: dict[str, dict[str, object]] = {"resources": {}, "outputs": {}, "values": {}}
         #: Section → key → the author's call that declared it, for the positions of problems.
         self._calls: dict[str, dict[str, CallSite]] = {"resources": {}, "outputs": {}, "values": {}}
@@ -432,7 +434,7 @@ class ManifestApi:
     def invoke(
         self, function: str, given: Mapping[str, object] | None = None, *, provider: str | None = None, **more: object
     ) -> PendingValue:
-        """Call a provider's function; keywords are inputs.
+        """Call a provider's function; keywords are inputs, as the members of ``given`` are.
 
         ``provider`` is a configured provider, otherwise the type's default one. Return the pending answer, which can be
         indexed: ``answer["address"]``.
@@ -521,7 +523,7 @@ class ComponentApi(ManifestApi):
         return data, calls
 
     def _qualify(self, body: dict[str, object], keys: Collection[str], declared: Mapping[str, object]) -> None:
-        """Replace the references under some keys of a body, in place, by those of the whole manifest."""
+        """Qualify, in place, the references under ``keys`` of a body that are keys of ``declared``."""
         for key in keys:
             if body.get(key) is not None:
                 body[key] = self._resolved(body[key], declared)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from resource_api.model.values.document import Position
 
+    #: Key → the position of the key, and the node of its value.
     Children = dict[str | int, tuple[Position, Node]]
     #: Line and offset in bytes of the start and the end of an instruction's source.
     Extent = tuple[int | None, int | None, int | None, int | None]
@@ -94,7 +95,7 @@ def raised_at(error: BaseException, file: str, raw: bytes) -> Position:
 def positions(calls: Mapping[str, Mapping[str, CallSite]], raw: bytes, top: Position = _TOP) -> Node:
     """Return the positions of all declarations, by section and key, and of the constants in ``raw``.
 
-    ``top`` is the position of everything else.
+    ``calls``: section → key → the call that declared it. ``top`` is the position of everything else.
     """
     source = _Source(raw)
     sections: Children = source.constants()

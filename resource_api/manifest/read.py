@@ -119,7 +119,7 @@ def read_providers(path: str) -> Manifest:
 
 
 def from_texts(files: Sequence[Mapping[str, Any]], root: str = "", path: str = "") -> Manifest:
-    """Return the manifest that a saved plan embeds, from its ``text``, with the positions in that.
+    """Return the manifest that a saved plan embeds as ``Manifest.text``, with the positions in that.
 
     ``root`` is the directory of relative file names, ``path`` the manifest's path, or "". Raises ``ManifestError``, and
     ``ValueError`` for a file without a name.
@@ -241,7 +241,7 @@ class _File(NamedTuple):
 
 
 class _PendingInclude(NamedTuple):
-    """An entry of ``include`` with a condition, and the place for the file."""
+    """An entry of ``include``: its number, file and condition, the directory of the file, and the list to add it to."""
 
     source: Document
     number: int
@@ -261,7 +261,7 @@ class _Loader:
         openers: Mapping[str, Callable[[str], int]],
         sent: Mapping[str, Document] | None = None,
     ) -> None:
-        """Load files by the reader of their suffix; ``openers``: descriptors of files that are open already."""
+        """Load no file yet; ``readers``, ``openers``: suffix → the function that parses, or opens, such files."""
         self._readers = readers
         self._openers = openers
         #: Label → document, of files that were read already; None: they are read here.
@@ -270,6 +270,7 @@ class _Loader:
         self._seen: set[object] = set()
         #: The named file, in a list like the files of an ``include`` entry.
         self.roots: list[_File] = []
+        #: The entries of ``include`` whose conditions were not judged yet.
         self.pending: list[_PendingInclude] = []
         self.problems: list[Problem] = []
 
@@ -385,7 +386,7 @@ class _Loader:
             self.report(entry.source, ("include", entry.number), reason, hint)
 
     def report(self, source: Document, path: tuple[str | int, ...], message: str, hint: str = "") -> None:
-        """Add the problem of an entry of ``include``."""
+        """Add the problem of an entry of ``include``, or of the part of it at ``path``."""
         self.problems.append(document.problem(source.file, source.position(path), "include", message, hint))
 
 
@@ -417,7 +418,8 @@ def read_mapping(
 ) -> Document:
     """Return a document with a copy of ``data``: tuples become lists, sensitive values stay wrapped.
 
-    ``index`` returns the positions of everything in ``data``; without it only ``heads`` are known. Raises
+    ``index`` returns the positions of everything in ``data``; without it only ``heads`` are known: section → key → its
+    position. Raises
     ``ManifestError`` for values that JSON cannot hold, with the keys above them.
     """
     copier = _Copier(Document(None, file, b"", index))

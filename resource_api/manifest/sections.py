@@ -111,7 +111,7 @@ def assemble(documents: Sequence[Document], problems: Iterable[Problem] = ()) ->
 
 
 def without(documents: Iterable[Document], keys: Collection[str]) -> list[Document]:
-    """Return documents without the resources under ``keys``, and without the defaults that only they would have."""
+    """Return documents without the resources under ``keys``, which need no plan, and the defaults of only these."""
     reduced = []
     for source in documents:
         resources = {key: body for key, body in (source.data.get("resources") or {}).items() if key not in keys}
@@ -151,9 +151,10 @@ class ManifestBuilder:
         self.problems = list(problems)
         #: Whether names may be missing that the rest of the manifest uses.
         self.lacks_names = bool(self.problems)
-        #: The types of which a resource, or an alias of one, has been left out.
+        #: The types of which a resource or an alias has been left out: no reference to such a type is called unknown.
         self.incomplete: set[str] = set()
         self.project: str | None = None
+        #: The sections by name: of ``defaults`` file → type → attribute → value, of conditions output → condition.
         self.inputs: dict[str, Input] = {}
         self.defaults: dict[str, dict[str, dict[str, object]]] = {}
         self.providers: dict[str, ConfiguredProvider] = {}

@@ -118,8 +118,9 @@ class _Builder:
     def __init__(self, text: bytes) -> None:
         """Parse by libyaml's events, which keep positions and never build objects of other classes."""
         self._get: Callable[[], Any] = CParser(text).get_event
+        #: Anchor → its value, or ``_OPEN`` or ``_REFUSED``.
         self._anchors: dict[str, object] = {}
-        #: The anchors of scalars that no alias has used yet.
+        #: Anchor of a scalar that no alias has used yet → its mark: it may be a text that begins with ``&``.
         self._unused: dict[str, Any] = {}
         #: The plain keys that were accepted: one object for each text.
         self._keys: dict[str, str] = {}
@@ -388,6 +389,7 @@ class _Index:
 
     def __init__(self, text: bytes) -> None:
         self._get: Callable[[], Any] = CParser(text).get_event
+        #: Anchor → the positions of its value.
         self._anchors: dict[str, Node] = {}
 
     def document(self) -> Node:

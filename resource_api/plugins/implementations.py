@@ -193,7 +193,7 @@ class Implementations:
         return names_of
 
     def _is_managed_by(self, implementation: str, row: Resource, assigned: Mapping[Name, str]) -> bool:
-        """Return whether the implementation that read a row manages its resource; ``assigned``: name → its implementation."""
+        """Return whether the implementation that read a row manages its resource; ``assigned``: of each resource."""
         with suppress(KeyError, TypeError):
             return assigned.get(self._definition.name_of(row), "") == implementation
         return True  # the check of all rows reports it

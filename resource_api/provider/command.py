@@ -101,7 +101,8 @@ class Command:
     resource_api.model.values.errors.CommandError: 'false' returned 1
 
     ``program`` is a full path, or a name that is searched on ``program_checks.SECURE_PATH`` at its first use. One that
-    is ``read_only`` runs with noop as well. ``timeout`` is in seconds. Every failure is a ``CommandError``.
+    is ``read_only`` runs with noop as well. ``timeout`` is in seconds, ``env`` holds variables by name.
+    Every failure is a ``CommandError``.
     """
 
     def __init__(
@@ -241,7 +242,7 @@ def _invocation(
     *,
     user: str | None,
 ) -> Invocation:
-    """Return the arguments, environment and input of a run. Raise ``CommandError`` for values that are refused."""
+    """Return the invocation of a run; ``variables`` override the user's. Raise ``CommandError`` for wrong values."""
     argv = tuple(program_checks.argument(name, value) for value in arguments)
     account = None if user is None else _account(name, user)
     environment = program_checks.environment(name, {**(account.variables if account else {}), **variables})

@@ -43,6 +43,7 @@ current: ContextVar[Context | None] = ContextVar("current", default=None)
 
 #: The interval in seconds at which an interrupt is looked for.
 _TICK: Final = 0.05
+#: The attribute of a provider that holds the contexts of its present calls.
 _ATTRIBUTE: Final = "_resource_api_contexts"
 #: Levels of the loggers of Python → methods of a context.
 _LEVELS_ELSEWHERE: Final = {"warn": "warning", "error": "err", "exception": "err", "critical": "err", "log": "notice"}
@@ -275,7 +276,10 @@ class Context:
             stack.remove(self)
 
     def end_block(self, error: BaseException | None, earlier: int) -> BaseException | None:
-        """Return why a logging context fails, or None: ``error``, or a mistake after ``earlier`` ones; forget these."""
+        """Return why a logging context fails, or None: ``error``, or the first mistake in it; forget its mistakes.
+
+        ``earlier``: the number of mistakes before it.
+        """
         if error is not None:
             self._has_failed = True
         elif len(self.mistakes) > earlier:
@@ -289,7 +293,7 @@ class Context:
         return {"resource_type": self.type.name, **self.outcomes.fields(self._only)}
 
     def make_default(self, provider: object) -> None:
-        """Make this the context of ``provider`` outside of any call that has a context of its own."""
+        """Make this the context of ``provider`` outside of its calls: for programs that its threads run then."""
         _stack(provider).insert(0, self)
 
     @property
@@ -510,7 +514,7 @@ class Context:
     def _open(
         self, titles: object, message: str, status: str, change: tuple[object, object] | None = None
     ) -> LoggingContext:
-        """Open a logging context, also without ``with``: success gives the ``status`` or reports the ``change``."""
+        """Open a logging context, also without ``with``; success gives ``status``, or reports ``change``, two states."""
         self._require_changing()
         return LoggingContext(self, self.outcomes.names(titles), message, status, change).opened()
 

@@ -105,8 +105,8 @@ class CallOutcomes(dict["Name", Outcome]):
             subject = self.subjects.get(name)
             parent = f"{subject.parent}/" if subject and subject.parent else ""
             by_parent.setdefault(parent, []).append(self._title(name))
-        head = capitalize_type(self._definition.name)
-        return ", ".join(f"{parent}{head}[{', '.join(titles)}]" for parent, titles in (by_parent or {"": []}).items())
+        kind = capitalize_type(self._definition.name)
+        return ", ".join(f"{parent}{kind}[{', '.join(titles)}]" for parent, titles in (by_parent or {"": []}).items())
 
     def log(self, level: str, names: Sequence[Name], text: object, **fields: object) -> None:
         """Write a line about names, none about no name; ``text`` may be any object, such as an exception."""

@@ -77,6 +77,7 @@ class DerivedValues:
 
     def __init__(self) -> None:
         """Begin without results of earlier runs."""
+        #: Digest → result of earlier runs, as JSON; then the files of the code that has computed these.
         self._earlier: Mapping[str, str] = {}
         self._earlier_code: Sequence[str] = ()
         #: The values used by this run, as JSON.
@@ -89,7 +90,7 @@ class DerivedValues:
         self._earlier, self._earlier_code = earlier, code
 
     def get(self, owner: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-        """Return ``function(*arguments)``, stored or computed; ``used`` keeps it unless it raises or is no JSON."""
+        """Return ``function(*arguments)`` of a type, ``owner``, stored or computed; ``used`` keeps it if it is JSON."""
         try:
             data = marshal.dumps((owner, function.__module__, function.__qualname__, arguments), _WITHOUT_REFERENCES)
         except ValueError:

@@ -98,7 +98,7 @@ class AssetSender:
             self._readers.popitem()[1].close()
 
     def _open(self, word: str, sha256: str, limits: tuple[int, int] | None) -> int:
-        """Return the number of a new reader; ``word``: ``asset`` or ``archive``, for which ``limits`` are the limits."""
+        """Return the number of a new reader; ``word``: ``asset``, or ``archive``, whose limits are ``limits``."""
         self._reader_count += 1
         self._readers[self._reader_count] = _Reader(self._contents[word, sha256], limits)
         return self._reader_count
