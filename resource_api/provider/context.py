@@ -514,7 +514,7 @@ class Context:
     def _open(
         self, titles: object, message: str, status: str, change: tuple[object, object] | None = None
     ) -> LoggingContext:
-        """Open a logging context, also without ``with``; success gives ``status``, or reports ``change``, two states."""
+        """Open a logging context, also without ``with``; success gives ``status``, or reports the two states."""
         self._require_changing()
         return LoggingContext(self, self.outcomes.names(titles), message, status, change).opened()
 
