@@ -36,6 +36,7 @@ METAPARAMETERS: Final = RELATIONSHIPS | CARDINALITY | EVALUATED | {"alias", "pro
 OPERATIONS: Final = ("create", "update", "delete")
 #: The names that inputs of components must not have.
 RESERVED: Final = METAPARAMETERS | {"title"}
+#: Keyword of a definition in Puppet → the one here.
 _RENAMED: Final = {"desc": "docs", "behaviour": "kind", "behavior": "kind"}
 
 
@@ -97,6 +98,7 @@ class Attribute:
         self.must_be = must_be
         self.stable = stable
         self.merged = merged
+        #: Keyword arguments that do not exist, which ``attribute_problems`` reports with all other mistakes.
         self.unknown: Mapping[str, object] = unknown
 
     def fresh_default(self) -> Any:
@@ -130,7 +132,7 @@ class AttributeSet:
     """Attributes by name, as declared."""
 
     def __init__(self, attributes: Mapping[str, Attribute]) -> None:
-        """Store the attributes; ``attribute_problems`` checks them."""
+        """Store the attributes; the definition that has them reports a value that is no mapping."""
         self.attributes = dict(attributes) if hasattr(attributes, "items") else attributes
 
     @cached_property
@@ -140,7 +142,7 @@ class AttributeSet:
 
     @cached_property
     def unrestricted_types(self) -> Mapping[str, frozenset[type]]:
-        """Attribute → the Python types of which it accepts every value."""
+        """Attribute → the Python types of which it accepts every value, so that ``accepts`` need not be called."""
         return {name: attribute.datatype.unrestricted_types for name, attribute in self.attributes.items()}
 
     @cached_property
@@ -244,7 +246,7 @@ def _value_problems(attribute: Attribute) -> list[str]:
     if attribute.kind == "read_only":
         problems.append("a read_only attribute cannot have a default; it is never set")
     elif not attribute.datatype.accepts(attribute.default):
-        spelling = "given" if attribute.datatype.sensitive else repr(attribute.default)
+        spelling = "given" if attribute.datatype.sensitive else repr(attribute.default)  # a secret is not shown
         problems.append(f"the default {spelling} is not of its data type {attribute.type}")
     return problems
 

@@ -81,7 +81,10 @@ class Changes(MappingABC):  # type: ignore[type-arg] # a read-only view of mixed
     def __init__(
         self, changes: Mapping[Name, Change], blocked: Callable[[Name], bool], interrupted: Callable[[], bool]
     ) -> None:
-        """Store ``changes``; ``blocked`` and ``interrupted`` are called for each name when iteration reaches it."""
+        """Store ``changes``; ``blocked`` and ``interrupted`` are called for each name when iteration reaches it.
+
+        ``blocked`` returns whether a prerequisite of the name has failed, ``interrupted`` whether the run is.
+        """
         self.offered = changes
         self.blocked = blocked
         #: The names that the provider has read from this mapping; it cannot have begun to change others.
@@ -114,7 +117,7 @@ class Changes(MappingABC):  # type: ignore[type-arg] # a read-only view of mixed
         return len(self.offered)
 
     def part(self, names: Iterable[Name]) -> Changes:
-        """Return the changes of some names; the two mappings share ``begun``."""
+        """Return the changes of some names, for one of a type's providers; the two mappings share ``begun``."""
         part = Changes({name: self.offered[name] for name in names}, self.blocked, self._interrupted)
         part.begun = self.begun
         return part
@@ -245,6 +248,7 @@ def diff(definition: TypeDefinition, is_: Mapping[str, object], should: Mapping[
             present = is_.get(attribute)
             if present is not value and not same_value(present, value):
                 compared = compared_value(definition, attribute, present, value)
+                # Another object: the declared members of a merged attribute, which may be equal.
                 if compared is present or not same_value(compared, value):
                     differences.append(Difference(attribute, compared, value))
     return differences

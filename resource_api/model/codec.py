@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 #: Occurs in the text of every value that contains a secret.
 MARK: Final = TAG.encode()
+#: The keys of a sealed secret, without and with its ciphertext.
 _SEALED: Final = ({TAG, "digest"}, {TAG, "digest", "box"})
 
 
@@ -112,7 +113,7 @@ def plain(value: object, around: tuple[int, ...] = ()) -> Any:
 
 
 def _plain_items(value: object, around: tuple[int, ...]) -> Any:
-    """Return a collection as JSON can hold it, with an ellipsis for a part that contains itself."""
+    """Return a collection as JSON can hold it, with an ellipsis for a part that contains itself, as in ``plain``."""
     if id(value) in around:
         return "..."
     inside = (*around, id(value))

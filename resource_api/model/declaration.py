@@ -273,7 +273,7 @@ class Manifest(NamedTuple):
     saved_in: str = ""
     #: What is wrong with declarations that are left out: reported together with the problems of compiling.
     problems: tuple[Problem, ...] = ()
-    #: The types of which a resource, or an alias of one, is left out.
+    #: The types of which a resource, or an alias of one, is left out: an unknown name of these is no error.
     incomplete: frozenset[str] = frozenset()
     #: Output → its condition, of those that have one.
     output_conditions: Mapping[str, object] = {}
@@ -284,7 +284,7 @@ class Manifest(NamedTuple):
     with_includes: Callable[[Callable[[Manifest, Any], str]], Manifest] | None = None
     #: The references of its resources in the initial order; empty means the order of the files.
     order: tuple[str, ...] = ()
-    #: The provider instance that is needed although no resource uses it, or "".
+    #: The provider instance to configure although no resource uses it, for a command that reads it, or "".
     selected: str = ""
 
     def __repr__(self) -> str:

@@ -69,7 +69,7 @@ EMPTY: Final[Values] = {}
 
 
 def make_meta(raw: Mapping[str, Any]) -> Meta:
-    """Return the checked metaparameters of a declaration; ``NO_META`` if it has relationships at most."""
+    """Return the checked metaparameters of a declaration; the shared ``NO_META`` if it has relationships at most."""
     if raw.keys() <= RELATIONSHIPS and "on_failure" not in raw:
         return NO_META
     lifecycle, retry = dict(raw.get("lifecycle") or {}), raw.get("retry")
@@ -159,7 +159,7 @@ class Entry:
 
     @property
     def can_be_adopted(self) -> bool:
-        """Whether it is managed without being ours where it exists already, and nothing else is declared."""
+        """Whether it is managed without being ours where it exists already: no ``lifecycle`` states otherwise."""
         lifecycle = self.meta.lifecycle
         stated = lifecycle.owned is not None or lifecycle.import_ is not None or lifecycle.external
         return self.definition.ensurable and not stated
@@ -200,7 +200,10 @@ class Entry:
 
     @property
     def own_names(self) -> set[str]:
-        """The texts that name it: its title, the only namevar as written, and the title of its canonical name."""
+        """The texts that name it without a call of its provider, which may canonicalize others to its name.
+
+        They are its title, the only namevar as written, and the title of its canonical name.
+        """
         namevars = self.definition.namevars
         only = (self.inputs.get(namevars[0]),) if len(namevars) == 1 else ()
         return {self.title, *map(str, only), self.definition.title_of(self.definition.absent_row(self.name))}

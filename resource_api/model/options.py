@@ -153,7 +153,7 @@ class Options(NamedTuple):
 
 
 class CacheRequest(NamedTuple):
-    """A run that may use the cached conclusion of an earlier one."""
+    """A run that may use the cached conclusion of an earlier one: which resources were in sync and need no plan."""
 
     #: The manifest's file.
     source: str

@@ -142,7 +142,8 @@ DONE: Final[Mapping[str, str]] = {"ran": "run", "outputs_changed": "outputs chan
 def count_words(counts: Mapping[str, object], words: Mapping[str, str], *, always: str = "") -> list[str]:
     """Return each count that is not 0 with its word, ``2 created``, and the count named ``always``.
 
-    Outputs are counted only where nothing else is: a run is about resources.
+    ``counts``: name → number; ``words``: name → word, where that is not the name. Outputs are counted only where
+    nothing else is: a run is about resources.
     """
     phrases = []
     for name, count in counts.items():

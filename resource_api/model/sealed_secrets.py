@@ -216,6 +216,6 @@ def _repeating(row: Mapping[str, object], names: Iterable[str], secrets: list[ob
     candidates = [name for name in names if isinstance(row[name], (str, list, dict))]
     if not candidates:
         return []
-    mask = Mask(runs=False)
+    mask = Mask(runs=False)  # a part of a secret does not tell it
     mask.add([secret if is_secret(secret) else Sensitive(secret) for secret in secrets if not has_sealed(secret)])
     return [name for name in candidates if mask.document(row[name]) != row[name]]

@@ -100,6 +100,7 @@ class Function:
         self.keeps_secrets = keeps_secrets
         self.inputs = AttributeSet({} if inputs is None else inputs)
         self.output = output
+        #: Keyword arguments that do not exist, which the ``TypeDefinition`` reports with all other mistakes.
         self.unknown: Mapping[str, object] = unknown
 
     def __repr__(self) -> str:
@@ -141,8 +142,10 @@ class TypeDefinition(AttributeSet):
     Traceback (most recent call last):
     resource_api.model.values.errors.DefinitionError: type 'queue': attribute 'length': data type 'Integer[1': ...
 
-    ``config`` declares the configuration of its provider; ``version`` is the type's own, such as ``1.2.0``. Raises
-    ``DefinitionError`` with all problems. ``warnings`` lists unusual but accepted parts.
+    ``config`` declares the configuration of its provider; ``version`` is the type's own, such as ``1.2.0``. In
+    ``automatic`` are ``autorequires`` and its kin: relationship → type → titles, ``$attribute`` for its value, or a
+    function that returns titles. Raises ``DefinitionError`` with all problems. ``warnings`` lists unusual but accepted
+    parts.
     """
 
     def __init__(
@@ -207,7 +210,7 @@ class TypeDefinition(AttributeSet):
         self._check(keyword_problems(TypeDefinition, unknown), features if invalid else None)
 
     def _check(self, problems: Iterable[str], invalid_features: object) -> None:
-        """Raise ``DefinitionError`` with ``problems`` and all others of the definition."""
+        """Raise ``DefinitionError`` with ``problems`` and all others; ``invalid_features``: a wrong value, or None."""
         problems = [*problems, *_type_problems(self)]
         if invalid_features is not None:
             problems.append(f"features must be a set of names, such as {{'canonicalize'}}, not {invalid_features!r}")
@@ -219,7 +222,7 @@ class TypeDefinition(AttributeSet):
         return f"TypeDefinition(name={self.name!r})"
 
     def takes_over(self, type_name: str) -> bool:
-        """Return whether a resource of another type may move to this one: both names have the same first word."""
+        """Return whether a resource of another type may move to this one: both begin with the same word."""
         return "moved_from_types" in self.features and type_name.partition("_")[0] == self.name.partition("_")[0]
 
     def for_instance(self, name: str) -> TypeDefinition:
@@ -289,7 +292,7 @@ class TypeDefinition(AttributeSet):
 
     @cached_property
     def special(self) -> frozenset[str]:
-        """The attributes whose declared values are no plain ones: ``read_only``, which refuse any, and references."""
+        """The attributes whose values are checked one by one: ``read_only``, which refuse any, and references."""
         return self.read_only.union(self.reference_types)
 
     @cached_property

@@ -50,7 +50,8 @@ class DataType(NamedTuple):
     ``accepts`` decides about a value; ``check`` does so for values without sensitive wrappers. ``optional``: None is
     accepted. ``sensitive``: it is ``Sensitive[T]`` or contains one. ``parts`` are the types within it: content,
     elements, key and value, alternatives, or the values of a Struct, whose (key, required) pairs are ``fields``.
-    ``low`` and ``high`` limit a number or a size; None: no limit.
+    ``low`` and ``high`` limit a number or a size; None: no limit. ``words``: the values of an Enum or Boolean, or
+    the types of a Reference.
     """
 
     kind: str
@@ -71,7 +72,7 @@ class DataType(NamedTuple):
         return isinstance(datatype, DataType) and self.text == datatype.text
 
     def __ne__(self, datatype: object) -> bool:
-        """Compare the canonical texts."""
+        """Compare the canonical texts: a tuple's own method compares the fields."""
         return not self == datatype
 
     def __hash__(self) -> int:
@@ -105,7 +106,7 @@ class DataType(NamedTuple):
         return all(kind.accepts_known(item) for kind, item in self.elements(value))
 
     def _types_of(self, value: dict[Any, object]) -> dict[Any, DataType] | None:
-        """Return the data type of each member of a Struct or Hash; None if its keys do not fit."""
+        """Return the data type of each member of a Struct or Hash, by key; None if its keys do not fit."""
         if self.kind == "Hash":
             fits = self.has_size(value) and all(map(self.parts[0].accepts, value))
             return dict.fromkeys(value, self.parts[1]) if fits else None

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _REFERRED: Final = Expression((ExpressionPath("values", ()),))
 _SCALAR: Final = frozenset({str, int, float, bool})
 _COLLECTIONS: Final = frozenset({list, dict, type(None)})
+#: The Python types of values that may become text, or hold a part that may.
 _CONVERTED: Final = frozenset({int, bool, list, dict, Sensitive})
 #: Data type → the Python types of its values, for data types that messages can describe.
 _VALUES: Final[dict[str, frozenset[type]]] = {

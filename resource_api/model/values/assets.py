@@ -267,7 +267,7 @@ def checked_members(members: Iterable[Member], limits: Limits) -> Iterator[Membe
     ``MAX_DEPTH``, and the whole stays within ``limits``; raise ``ResourceError`` otherwise. A directory that is only
     implied by a name is yielded before its content; if the archive describes it later, it is yielded again.
     """
-    kinds: dict[str, str] = {}
+    kinds: dict[str, str] = {}  # name → kind, of the members so far
     counter = _Counter(limits)
     for member in members:
         if member.name.count("/") >= MAX_DEPTH:

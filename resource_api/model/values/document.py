@@ -244,7 +244,10 @@ class Violation(NamedTuple):
 def unknown_keys(
     path: tuple[str | int, ...], mapping: dict[str, object], allowed: tuple[str, ...], context: str
 ) -> Iterator[Violation]:
-    """Yield a violation with the nearest allowed key for each key not in ``allowed``; ``context`` as in ``suggest``."""
+    """Yield a violation with the nearest allowed key for each key of ``mapping``, at ``path``, not in ``allowed``.
+
+    ``context`` as in ``suggest``.
+    """
     for key, value in mapping.items():
         if key not in allowed:
             # The nearest key, advice on a Salt module as the value, or a sentence on any unknown key in this context.

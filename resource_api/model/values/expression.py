@@ -66,7 +66,7 @@ class EvaluationError(ValueError):
 
 
 class Index(str):
-    """A number in a path that is written in brackets: ``${values.z[0]}``."""
+    """A number in a path that is written in brackets, ``${values.z[0]}``, so that ``str`` writes it so again."""
 
     __slots__ = ()
 

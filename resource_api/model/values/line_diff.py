@@ -49,7 +49,7 @@ def count_changes(is_: object, should: object) -> str:
 
 
 def unified(is_: object, should: object, names: tuple[str, str]) -> Iterator[str]:
-    """Yield the lines of a unified diff without line breaks; nothing for equal texts."""
+    """Yield the lines of a unified diff without line breaks; nothing for equal texts. ``names``: of both texts."""
     before, after = _lines(is_), _lines(should)
     for number, hunk in enumerate(_hunks(_edits(before, after))):
         if not number:

@@ -133,7 +133,7 @@ class _LateModule:
     """Stands in for a module, which is imported with the first use of a name in it."""
 
     def __init__(self, name: str) -> None:
-        vars(self)["_name"] = name
+        vars(self)["_name"] = name  # ``__setattr__`` would set it in the module
 
     def __getattr__(self, name: str) -> Any:
         """Import the module, and keep its value in the instance, where Python finds it from then on."""

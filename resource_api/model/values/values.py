@@ -254,12 +254,12 @@ class ColumnGroup(NamedTuple):
 
 
 def batches(many: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Yield consecutive batches of a thousand."""
+    """Yield consecutive batches of a thousand: results for all resources at once would need much memory."""
     return (many[start : start + _PORTION] for start in range(0, len(many), _PORTION))
 
 
 def column_groups(resources: Sequence[Mapping[str, object]]) -> Iterator[ColumnGroup]:
-    """Yield the resources grouped by their attributes."""
+    """Yield the resources grouped by their attributes, so that the values of an attribute are checked together."""
     by_shape: dict[tuple[str, ...], list[int]] = {}
     for index, shape in enumerate(map(tuple, resources)):
         group = by_shape.get(shape)
