@@ -59,7 +59,7 @@ _CALLS: Final[Mapping[str, tuple[int | None, int | None]]] = {
 _WRITES: Final = {"write": 0, "pwrite64": 0, "writev": 0, "pwritev": 0, "sendfile": 0, "copy_file_range": 2}
 #: Call → index of the argument with the flags, which tell whether it creates or truncates a file.
 _OPENS: Final = {"open": 1, "openat": 2}
-_MAKES: Final = os.O_CREAT | os.O_TRUNC | (os.O_TMPFILE & ~os.O_DIRECTORY)
+_MAKES: Final = os.O_CREAT | os.O_TRUNC | (os.O_TMPFILE & ~os.O_DIRECTORY)  # O_DIRECTORY makes none
 #: Machine → its column in the table, its number in filters, and the number of seccomp(2).
 _MACHINES: Final = {"x86_64": (0, 0xC000003E, 317), "aarch64": (1, 0xC00000B7, 277)}
 
@@ -68,6 +68,7 @@ _PASS, _HOLD = (bpf.RETURN, 0, 0, bpf.ALLOW), (bpf.RETURN, 0, 0, bpf.ASK)
 _DATA: Final = "iIQ6Q"
 _QUESTION: Final = struct.Struct(f"QII{_DATA}")
 _ANSWER: Final = struct.Struct("QqiI")
+# SECCOMP_IOCTL_NOTIF_RECV, SECCOMP_IOCTL_NOTIF_SEND and SECCOMP_USER_NOTIF_FLAG_CONTINUE.
 _RECEIVE, _SEND = 0xC0502100, 0xC0182101
 _CONTINUE: Final = 1
 #: Milliseconds between two calls of ``stopped``.
@@ -92,7 +93,8 @@ def _run_held(
 
     All processes of this process table except this one and the first are killed right before changing call number
     ``kill_at`` (0: never), and when ``stopped`` returns True: call this on an overlay only. Consecutive calls for which
-    ``section`` returns the same number, unless it is 0, count as one. Raise ``IsolationError`` if the kernel refuses.
+    ``section`` returns the same number, that of a write of state, unless it is 0, count as one. Raise
+    ``IsolationError`` if the kernel refuses.
     """
     ours, theirs = socket.socketpair()
     with ours:
@@ -175,6 +177,7 @@ def _receive(listener: int) -> tuple[int, int, int, tuple[int, ...]] | None:
 def _is_file(process: int, descriptor: int) -> bool:
     """Return whether a descriptor of another process is open for a regular file: writes to pipes change no file."""
     try:
+        # The kernel uses 32 bits of an argument that is a descriptor.
         return stat.S_ISREG(os.stat(f"/proc/{process}/fd/{descriptor & 0xFFFFFFFF}").st_mode)
     except OSError:  # it has ended, or runs as another user
         return False
@@ -236,7 +239,11 @@ _NOT_REPEATED: Final = "the run has succeeded, and fails when it is made once mo
 
 
 def run(runtime: Runtime, apply: Callable[[Runtime], RunReport], layers: int, point: int) -> dict[str, Any]:
-    """Apply, cut before change ``point`` (0: never), and apply again; return a document. Raise ``RehearsalError``."""
+    """Apply, cut before change ``point`` (0: never), and apply again; return a document. Raise ``RehearsalError``.
+
+    ``layers``: the descriptor of the overlay's layers. The document: ``changes``, their number; ``at``, the cut call,
+    or ""; ``subject``, of the provider's call that was cut; ``failed``, the next run's findings; ``contents``.
+    """
     runtime.with_copied_state(SqliteStore(_STATE))  # fills the file, which each process then opens for itself
     monitor = _Monitor()
 
@@ -258,7 +265,10 @@ def run(runtime: Runtime, apply: Callable[[Runtime], RunReport], layers: int, po
 
 
 class _Monitor:
-    """Record, in memory that processes share, the current provider call and the current write of state."""
+    """Record, in memory that processes share, the current provider call and the current write of state.
+
+    The process that watches reads them: the one to name the resource that a cut hit, the other as ``section``.
+    """
 
     def __init__(self) -> None:
         #: The number of the current write of state, then the current call's subject, ended by a zero byte.
@@ -340,7 +350,7 @@ def survives_cuts(
     """Return whether the next run reaches the same state after each of ``count`` runs that are cut once.
 
     ``first`` are the contents after the first run: paths that differ in a second uncut run too are not compared.
-    ``attempt`` makes a run and cuts it at a point, or nowhere for 0. ``writers``: path → its writers.
+    ``attempt`` returns the document of ``run`` at a point. ``writers``: path → the references of its writers.
     """
     whole = attempt(0)
     compared = whole["contents"].keys() | first.keys()
@@ -365,7 +375,10 @@ def survives_cuts(
 def _findings(
     outcome: Mapping[str, Any], whole: Mapping[str, Any], compared: set[str], writers: Mapping[str, Sequence[str]]
 ) -> Iterator[Finding]:
-    """Yield the damage that the next run did not mend after a cut: failed steps, or else paths that differ."""
+    """Yield the damage that the next run did not mend after a cut: failed steps, or else paths that differ.
+
+    ``outcome`` and ``whole`` are the documents of a cut run and of an uncut one; ``writers`` as in ``survives_cuts``.
+    """
     if outcome["failed"]:
         for fields in outcome["failed"]:
             failure = Finding(*fields)

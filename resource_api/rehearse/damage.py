@@ -85,7 +85,7 @@ def damages(steps: Sequence[Step], first: RunReport) -> Iterator[Damage]:
     """Yield the damages after the run ``first``, impossible ones with an obstacle; ``steps``: the plan after it."""
     successes = {report.reference: report for report in first.steps if report.status == "success"}
     for step in steps:
-        if step.noop or is_unknown(list(step.should.values())):
+        if step.noop or is_unknown(list(step.should.values())):  # unknown ones cannot be declared
             continue
         if "imperative" in step.definition.features:
             yield Damage(step, "", (), _UNREADABLE)
@@ -228,6 +228,7 @@ class Damager:
     def _set(self, step: Step, body: Mapping[str, object], *, replaced: bool = False) -> str:
         """Apply ``body`` to a resource, ``replaced``: by a new creation; return why that failed, or ""."""
         reference = str(Reference(step.definition.name, step.entry.title))
+        # With an empty state of its own: the next run of the manifest must not know of the damage.
         runtime = Runtime(self._runtime.registry, run=self._runtime.run, facts=self._runtime.facts)
         manifest = {"project": "damage", "resources": {reference: literal(reveal(body))}}
         try:

@@ -259,7 +259,10 @@ def _on_the_way(order: Order, exchanges: int) -> list[int]:
 
 
 def free_in_order(run: FirstRun, count: int, attempt: Callable[[tuple[str, ...]], Mapping[str, Any]]) -> Verdict:
-    """Return whether up to ``count`` other orders have the same result; ``attempt`` applies references in an order."""
+    """Return whether up to ``count`` other orders have the same result.
+
+    ``attempt`` applies the resources with these references in this order, and returns the document of ``once``.
+    """
     names = [str(entry.reference) for entry in run.catalog.entries]
     pairs = [(first, then) for then, before in run.catalog.requires.items() for first in before]
     aside = [index for index, name in enumerate(names) if name in run.left_out]
@@ -281,7 +284,7 @@ def free_in_order(run: FirstRun, count: int, attempt: Callable[[tuple[str, ...]]
 
 
 def _comparable_result(document: Mapping[str, Any], shared: Collection[str]) -> Tried:
-    """Return an order's result without owners, whose numbers depend on it, and the lines' order in ``shared``."""
+    """Return the result in an order's document without owners, whose numbers depend on it, ``shared`` in any order."""
     compared = {
         path: (kind, mode, in_any_order(digest) if path in shared else digest)
         for path, ((kind, mode, *_), digest) in document["contents"].items()

@@ -133,6 +133,7 @@ class _Outside:
             for entry in self._catalog.entries
             if "not_rehearsable" in entry.definition.features or entry.definition.config.attributes
         ]
+        #: Reference → the function that finds the position of its declaration, which only a finding needs.
         self._positions = {str(entry.reference): entry.declaration.place for entry in self._catalog.entries}
 
     def place_of(self, reference: str) -> str:
@@ -175,7 +176,7 @@ class _Outside:
         return orders.free_in_order(first, self._request.orders, attempt)
 
     def survives_cuts(self, document: Mapping[str, Any]) -> Verdict:
-        """Return whether the next run reaches the same state after cut runs, each on its own overlay."""
+        """Return whether the next run reaches the state of the first, ``document``, after cut runs on new overlays."""
 
         def attempt(point: int) -> Any:
             return self._isolated(lambda inside: inside.cut(point))
@@ -184,7 +185,10 @@ class _Outside:
         return cuts.survives_cuts(self._request.kills, document["contents"], attempt, writers, self.place_of)
 
     def damaged(self, rehearsal: Rehearsal, document: Mapping[str, Any]) -> Rehearsal:
-        """Return the rehearsal with the verdict on damages; each one that is not repaired begins a new overlay."""
+        """Return the rehearsal with the verdict on damages to the result of the first run, ``document``.
+
+        Each damage that is not repaired begins a new overlay.
+        """
         shared = orders.shared_paths(self._catalog.entries, _writers(document))
         problems: list[Finding] = []
         untouched: list[Finding] = []
@@ -220,7 +224,7 @@ class _Outside:
 
 
 def _writers(document: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return path → the references of its writers in the first run."""
+    """Return path → the references of its writers in the first run, in their order, from its document."""
     writers: dict[str, list[str]] = {}
     for references, _, changes in document["calls"][: document["first_calls"]]:
         for path, *_ in changes:
@@ -360,7 +364,10 @@ def _remnants(
     packages: Mapping[str, str],
     place_of: Callable[[str], str],
 ) -> Iterator[Finding]:
-    """Yield the differences from the machine after ``destroy`` but for caches and logs, files of packages last."""
+    """Yield the differences from the machine after ``destroy`` but for caches and logs, files of packages last.
+
+    ``remaining``: path → the file's fields and digest; ``packages``: path → package.
+    """
     is_declared = side_effects.declared_paths(calls)
     changed_by = {change.path: tuple(call.references) for call in calls for change in call.changes}
     undeclared = []
@@ -378,7 +385,7 @@ def _remnants(
 def _packages_last(all_effects: Sequence[Effect]) -> list[Effect]:
     """Return effects in another order, last those of the resources that installed packages.
 
-    Files of a package keep its name, by which ``folded`` counts them, unless one line names them all.
+    Files of a package keep its name, by which ``folded`` counts them, unless it makes one line of them without it too.
     """
     installing = {reference for effect in all_effects if effect.package for reference in effect.references}
     by_package: dict[str, list[Effect]] = {}
@@ -397,7 +404,7 @@ def _findings(rows: Sequence[Sequence[str]]) -> list[Finding]:
 
 
 def _recorded_call(references: Sequence[str], declared: Mapping[str, Any], changes: Sequence[Any]) -> RecordedCall:
-    """Return a recorded call from its form in the document, where named tuples are lists."""
+    """Return a recorded call from its form in the document, where named tuples are lists, ``declared`` by reference."""
     read = [PathChange(path, first, None if written is None else Written(*written)) for path, first, written in changes]
     return RecordedCall(references, {reference: DeclaredPaths(*paths) for reference, paths in declared.items()}, read)
 

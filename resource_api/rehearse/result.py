@@ -23,6 +23,7 @@ _GAP: Final = "  "
 #: On a terminal, the widest question beside which findings stand, and the fewest columns that they need.
 _WIDEST_QUESTION: Final = 40
 _LEAST_ROOM: Final = 30
+#: Text to paste into a manifest, as ``needs`` returns it.
 _PASTED: Final = regex(r"needs 'require: .+?\][\"']?'")
 #: No text contains it, because control characters are escaped.
 _NO_BREAK: Final = "\0"

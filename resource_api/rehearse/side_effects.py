@@ -107,7 +107,7 @@ def packages(calls: Sequence[RecordedCall]) -> Mapping[str, str]:
 
 
 def _changes(before: Mapping[str, Written], after: Mapping[str, Written]) -> Iterator[PathChange]:
-    """Yield the differences, sorted by path."""
+    """Yield the differences between two readings of the overlay, path → written file, sorted by path."""
     for path in sorted(before.keys() | after.keys()):
         written = after.get(path)
         if before.get(path) != written:
@@ -145,7 +145,7 @@ class Effect(NamedTuple):
 def effects(calls: Sequence[RecordedCall], packages: Mapping[str, str], place_of: Callable[[str], str]) -> list[Effect]:
     """Return the effects of calls beyond the declared ones, in their order. The files of this machine are read.
 
-    ``place_of`` returns the position of a reference's declaration.
+    ``packages``: path → package, of new files. ``place_of`` returns the position of a reference's declaration.
     """
     verbs: dict[str, Verb] = {}
     undeclared = []
@@ -187,7 +187,7 @@ def is_cache(path: str) -> bool:
 
 
 def is_common(path: str) -> bool:
-    """Return whether a path is one of the caches and logs, or a file of all users or groups."""
+    """Return whether a path is one of the caches and logs, or a file that changes with any user or group."""
     return is_cache(path) or path in _ACCOUNTS
 
 
