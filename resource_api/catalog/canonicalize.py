@@ -185,7 +185,7 @@ def canonicalize(
 def _call_canonicalize(
     provider: ProviderFunctions, resources: list[Resource]
 ) -> tuple[list[Resource], dict[int, list[Problem]]]:
-    """Call ``canonicalize`` once, or for each resource if that raises; check only answers that are not flat."""
+    """Return the answers of ``canonicalize``, called once, or for each one if that raises; and problems by index."""
     arguments = resources if are_flat(resources) else [_known_values(resource) for resource in resources]
     assert provider.canonicalize is not None
     answers: list[Any]

@@ -218,7 +218,7 @@ class EntryBuilder:
         return ""
 
     def _attributes_of(self, entry: Entry, key: str, key_paths: Sequence[str]) -> Iterator[str]:
-        """Yield the attribute of each key path in a member of ``lifecycle``; report an invalid key path."""
+        """Yield the attribute of each key path in the member ``key`` of ``lifecycle``; report an invalid key path."""
         for text in key_paths:
             try:
                 yield parse_place(text)[0]

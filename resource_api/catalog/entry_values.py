@@ -420,7 +420,10 @@ class Evaluator:
         return list(ValueKinds(self.scope, self._find).misfits(name, attribute, value))
 
     def _of_resource(self, path: ExpressionPath) -> Any:
-        """Return the declared value that a path leads to; unknown if only the state has it."""
+        """Return the declared value that a path leads to; unknown if only the state has it.
+
+        Raise ``ValueError`` for an ephemeral one, which would be recorded with the value that refers to it.
+        """
         target = self._find(path)
         if target is not None and path.keys[0] in target.ephemeral:
             msg = f"{path} is ephemeral: write the expression that it is declared with"
@@ -460,7 +463,7 @@ class Evaluator:
         return [problem for problem in problems if problem not in hidden] if hidden else problems
 
     def _declared(self, entry: Entry) -> Mapping[str, Any]:
-        """Return the values of an entry with their references."""
+        """Return the values of an entry with their references, for messages."""
         values = {**self._diagnostics.manifest.defaults_of(entry.declaration), **entry.declaration.attributes}
         return entry.definition.renamed(values) if entry.definition.spelt else values
 

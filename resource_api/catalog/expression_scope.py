@@ -273,7 +273,10 @@ class Scope:
         return self._at(path, lookup)
 
     def _chosen(self, written: ExpressionPath, lookup: _Lookup) -> Any:
-        """Return the value of a path in which other paths choose keys; a secret if such a key is."""
+        """Return the value of a path in which other paths choose keys; a secret if such a key is.
+
+        Raise ``ValueError`` for a key that does not exist.
+        """
         path, secret = expression.with_choices(written, partial(self._resolve, lookup))
         if path is None:
             return UNKNOWN
@@ -461,10 +464,7 @@ def value_at(value: Any, path: Sequence[str | int]) -> Any:
 
 
 def have_literal_names(declarations: Sequence[Declaration]) -> bool:
-    """Whether no title or metaparameter of the declarations has an expression or a condition: none is evaluated then.
-
-    One check of all is much faster than one of each.
-    """
+    """Whether no title or metaparameter of these, checked at once for speed, has an expression or a condition."""
     if not CARDINALITY.isdisjoint(chain.from_iterable(map(attrgetter("meta"), declarations))):
         return False
     values = [value for declared in declarations for value in declared.meta.values()]

@@ -255,6 +255,7 @@ def choose_outputs(manifest: Manifest, table: ResourceTable, diagnostics: Diagno
 
 
 def _refuse_resource(path: ExpressionPath) -> Any:
+    """Raise ``ConditionError``: collections and conditions are judged before any resource is read."""
     msg = f"{path}: it decides which resources there are, and cannot depend on a resource"
     raise ConditionError(msg, (), "use an input, a value or a fact")
 
@@ -450,7 +451,7 @@ class _Templates:
         return path_of
 
     def _key(self, key: str, element: Element) -> str:
-        """Return a key of a path that is evaluated later, chosen if the element chooses it."""
+        """Return a key of a path that is evaluated later, chosen if the element chooses it. Raise ``ValueError``."""
         if not isinstance(key, ChosenKey) or key.path.root != "each":
             return key
         value = self.member(key.path, element, whole=True)
@@ -500,7 +501,10 @@ class _Templates:
         return Sensitive(value) if secret and not isinstance(value, Sensitive) else value
 
     def _member(self, path: ExpressionPath, element: Element, *, whole: bool) -> Any:
-        """Return the member of an element that ``${each...}`` names, or None where only other elements have it."""
+        """Return the member of an element that ``${each...}`` names, or None where only other elements have it.
+
+        Raise ``ValueError`` for any other, and where a text needs it (not ``whole``).
+        """
         first = path.keys[0]
         if first == "key" and element.key is MISSING:
             msg = f"{path}: the element [{element.number}] is neither a text nor a number, so that it has no key"
@@ -526,7 +530,7 @@ class _Templates:
 
 
 def _parsed(leaf: Any) -> Any:
-    """Return the expression of a text, and any other value as it is; an invalid text is reported elsewhere."""
+    """Return the expression of a text, to tell references by, and any other value as it is; also an invalid text."""
     try:
         parsed = expression.parse(leaf) if type(leaf) is str else leaf
     except ValueError:

@@ -1,8 +1,8 @@
 """The graph of relationships: its edges, the order of execution, cycles and descendants; checks of ``on_failure``.
 
 Edges come from metaparameters, values and types. The order is the manifest's, corrected by relationships; an automatic
-relationship gives way to explicit ones that contradict it. A resource with ``on_failure`` comes after those whose
-failure it needs (contract §10.8), and nothing can require it, because it is mostly not carried out. Nodes are numbers.
+relationship gives way to explicit ones that contradict it. A resource with ``on_failure``, a handler, comes after those
+whose failure it needs (contract §10.8); nothing can require it, as it is mostly not carried out. Nodes are numbers.
 Pure and iterative: the length of a chain is not limited by the stack.
 """
 
@@ -247,6 +247,7 @@ class EdgeBuilder:
         return [text for text in references if text not in inherited] if inherited else references
 
     def _component_around(self, declared: Entry | ComponentInstance) -> ComponentInstance | None:
+        """Return the component that declares a resource or component, or None."""
         return self._table.components.get(reference.parse(declared.parent)) if declared.parent else None
 
     def _host(self, declared: Entry | ComponentInstance) -> Entry | None:
@@ -430,10 +431,7 @@ def check_failure_handlers(
 def _handlers_in(
     value: object, table: ResourceTable, scope: Scope, handled: Mapping[int, Collection[int]]
 ) -> Iterator[Entry]:
-    """Yield the resources with ``on_failure``, by index in ``handled``, that an output refers to.
-
-    An invalid output has been reported.
-    """
+    """Yield the resources with ``on_failure``, by index in ``handled``, that an output, if it is valid, refers to."""
     with suppress(ValueError):
         roots = [path.root for path in scope.paths(value)]
         entries = dict.fromkeys(table.find(root) for root in roots if isinstance(root, Reference))

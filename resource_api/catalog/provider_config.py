@@ -135,7 +135,10 @@ def default_config(provider: ProviderFunctions, values: Mapping[str, object]) ->
 
 
 def reduce_to_providers(manifest: Manifest) -> Manifest:
-    """Return a manifest with only the inputs and values that configurations of providers use, also by other values."""
+    """Return a manifest with the inputs and values that configurations of providers use, also by way of values.
+
+    A command that compiles no resource then needs no other input.
+    """
     inputs: dict[str, Input] = {}
     values: dict[str, object] = {}
     waiting: list[object] = [declared.config for declared in manifest.providers.values()]

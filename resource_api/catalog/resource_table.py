@@ -90,7 +90,7 @@ class LeftOuts:
         return [part.declaration for part in self.all if part.declaration is not None]
 
     def match(self, text: str, matches: Callable[[str], bool]) -> bool:
-        """Return whether a reference, or a pattern for references, names a declaration that is left out."""
+        """Return whether a reference, or a pattern with its test, names a declaration left out: it is no mistake."""
         if any(map(matches, self._by_name)) or any(pattern.match(text) for pattern, _ in self._patterns):
             return True
         return "[" in text and text[-1:] == "]" and self.find(parse(text)) is not None

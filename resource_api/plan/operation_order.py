@@ -1,7 +1,8 @@
 """Order the operations of a plan, find those that each must wait for, and cut them into segments, each for one ``set``.
 
-Without removals this is the order of the catalog. A replacement is two operations. Removals run in reverse recorded
-dependencies, dependents first, and after everything else if possible.
+Without removals this is the order of the catalog. A replacement is two operations, a removal and a put. Removals run in
+reverse recorded dependencies, dependents first, and after everything else if possible. A conditional replacement is one
+whose reason is not certain in the plan; an orphan is recorded, and no longer declared.
 
 In order, a segment is a series of consecutive operations of one type; with ``--parallel``, where relationships alone
 order, it has all operations of a type that wait for nothing else. An imperative resource and one with a timeout have a
@@ -321,7 +322,7 @@ def numbers_by_entry(operations: Sequence[Operation]) -> dict[int, list[int]]:
 def stage_begins(operations: Sequence[Operation], late: Mapping[int, int]) -> Sequence[int]:
     """Return for each stage of ``late`` (orphan → stage) the number from which on all operations are of it or later.
 
-    It is the count of operations if there are none.
+    A stage begins when all operations before it have ended. The number is the count of operations if it has none.
     """
     begins = []
     for stage in sorted(set(late.values())):

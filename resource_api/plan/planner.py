@@ -133,7 +133,7 @@ class ExecutionPlan(NamedTuple):
 
     @property
     def late(self) -> Mapping[int, int]:
-        """The stages of orphans that are left alone if anything before them fails, see ``late_orphans``."""
+        """Index of an orphan that is left alone if anything before it fails → its stage, see ``late_orphans``."""
         return late_orphans(self.prior, self.options)
 
     @property
@@ -220,7 +220,7 @@ def plan(
 
 
 def late_orphans(prior: Prior, options: Options) -> Mapping[int, int]:
-    """Return the stages, from 1, of the orphans that are deleted after the declared resources, if those succeed.
+    """Return index → stage, from 1, of the orphans that are deleted after the declared resources, if those succeed.
 
     First those that ``--prune`` deletes, none with ``--prune-always``; then those of ``purge``.
     """
@@ -489,7 +489,10 @@ class _Planner:
             raise
 
     def _call(self, call: FunctionCall, inputs: Resource) -> Any:
-        """Return the result of a function; ``UNKNOWN`` if it fails and an earlier step may help."""
+        """Return the result of a function; ``UNKNOWN`` if it fails and an earlier step may help.
+
+        Raise ``EvaluationError`` if none does.
+        """
         failure, later, _ = self.queries.readiness(call.instance, self.resolve)
         try:
             return UNKNOWN if later else self.queries.call(call, inputs)
@@ -539,6 +542,7 @@ class InputCollector:
         self._catalog = catalog
         self._prior = prior
         self._noop, self._destroy = options.noop, options.destroy
+        #: The indices of the resources of ``--replace``.
         self._requested: set[int] = set()
         if options.replace:
             self._requested = targets.matching(options.replace, catalog, "--replace", prior.undeclared)

@@ -2,7 +2,8 @@
 
 A resource is replaced where a value that can only be set at creation differs, where its manifest or provider demands
 it, and for the sake of another resource, which triggers it, takes it with it, or is the source of one of its values.
-It is not replaced while it is protected, nor where a provider would lose resources with its configuration. Pure.
+It is not replaced while it is protected, nor where a provider would lose resources with its configuration. While its
+reason is not certain, a replacement is conditional: it is decided at its turn. Pure.
 """
 
 from __future__ import annotations
@@ -384,7 +385,8 @@ def conditional_requirements(members: Iterable[int], after: Mapping[int, Iterabl
 def forget_hosted(steps: Mapping[int, Step], *, noop: bool) -> Mapping[int, Step]:
     """Turn deletions into forgetting where ``deleted_with`` leads, through a chain too, to a resource that is deleted.
 
-    ``noop``: whether the whole run is noop; steps that are noop in a real run are not deleted.
+    ``steps`` are by the index of their entry. ``noop``: whether the whole run is noop; steps that are noop in a real
+    run are not deleted.
     """
     deleted = {
         str(step.reference): index

@@ -110,7 +110,7 @@ def _unmatched_tags(catalog: Catalog, options: Options) -> Iterator[tuple[str, s
 
 
 def _selecting(options: Options) -> Iterator[str]:
-    """Yield the options that select resources, as on the command line."""
+    """Yield the options that select resources as they are on the command line, for a message."""
     yield from (f"--target {pattern}" for pattern in options.targets)
     yield from (f"--exclude {pattern}" for pattern in options.excludes)
     yield from (f"--tags {tag}" for tag in sorted(options.tags))
@@ -225,7 +225,7 @@ def check_stacks(options: Options, state: StackState) -> None:
 
 
 def _reference(pattern: str, option: str) -> str:
-    """Return a pattern for references with an upper-case first letter, or the reference of a URN."""
+    """Return a pattern for references with an upper-case first letter, or a URN's reference. Raise ``UsageError``."""
     if not pattern.startswith("urn:"):
         return capitalize_type(pattern)
     try:
@@ -289,7 +289,7 @@ class IncompleteRun(NamedTuple):
 
 
 def needed(catalog: Catalog, excluded: Collection[int], selected: Collection[int]) -> set[int]:
-    """Return the ``excluded`` entries that should exist and that a ``selected`` one needs, to be read only."""
+    """Return the ``excluded`` entries that should exist and that a ``selected`` one needs: they are only read."""
     # The effect of an imperative resource cannot be read back.
     readable = [index for index in excluded if "imperative" not in catalog.entries[index].definition.features]
     missable = {index for index in readable if exists(catalog.entries[index].should)}

@@ -156,7 +156,7 @@ class Renames(NamedTuple):
         return text if outer is None else self.components[outer] + text[len(outer) :]
 
     def restricted(self, names: Collection[str], *, complete: bool) -> Renames:
-        """Return the renames to one of ``names``, and those of components if the run is ``complete``."""
+        """Return the renames that a run makes: to one of ``names``, and those of components if it is ``complete``."""
         whole = {former: present for former, present in self.whole.items() if present in names}
         return Renames(whole, self.components if complete else {})
 

@@ -155,7 +155,7 @@ def match(
 def _unclaimed(
     state: StackState, records: Mapping[int, Record], moved_keys: Sequence[RecordKey]
 ) -> dict[RecordKey, Record]:
-    """Return the records that no entry claims; there are none if each is claimed under its own key."""
+    """Return, by key, the records that no entry claims; there are none if each is claimed under its own key."""
     if not moved_keys and len(records) == len(state.records):
         return {}
     claimed = {record.key for record in records.values()}

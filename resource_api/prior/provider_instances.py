@@ -63,7 +63,7 @@ def provider_records(state: StackState) -> Iterable[Record]:
 
 
 def unused_instances(records: Iterable[Record]) -> list[RecordKey]:
-    """Return the recorded instances that no recorded resource uses any more."""
+    """Return the keys of the recorded instances that no recorded resource uses any more, to be dropped."""
     stored = list(records)
     instances = {record.instance for record in stored if record.type != PROVIDER_TYPE}
     return [record.key for record in stored if record.type == PROVIDER_TYPE and record.name not in instances]

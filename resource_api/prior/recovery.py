@@ -168,7 +168,7 @@ def recover(
 
 
 def join(renaming: Commit, recovery: Commit) -> Commit:
-    """Return one commit for a renaming and a recovery."""
+    """Return one commit for a renaming and a recovery, which are both written before anything else."""
     put = {record.key: record for record in (*renaming.put, *recovery.put)}
     owed = {**renaming.owed, **recovery.owed}
     return recovery._replace(

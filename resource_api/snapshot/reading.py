@@ -176,12 +176,12 @@ class Snapshot:
             return
         request = self._request(definition, missing)
         try:
-            got = self._get(definition, missing)
+            answer = self._get(definition, missing)
             if (rows.whole_at or 0) > request.epoch:
                 # Another thread began to read everything after this one did, and has finished first.
                 self._check(definition.instance, rows, names)
             else:
-                self._accept(definition, rows, request, got)
+                self._accept(definition, rows, request, answer)
         except Exception as error:  # contained: it fails the resources of this type
             if names is None and isinstance(error, CannotList):
                 raise
@@ -219,15 +219,15 @@ class Snapshot:
         rows = self._instances.setdefault(definition.instance, _Rows())
         request = self._request(definition, names)
         try:
-            got = self._get(definition, names)
+            answer = self._get(definition, names)
         except Exception as error:
             self._reject(definition, rows, request, error)
             raise ReadError from error
         if definition.ensurable and definition.accepts["ensure"]("present"):
-            rows_returned, _ = got
+            rows_returned, _ = answer
             for row in rows_returned:
                 row.setdefault("ensure", "present")
-        self._accept(definition, rows, request, got, check=False)
+        self._accept(definition, rows, request, answer, check=False)
         return rows.unchecked
 
     def _missing(self, rows: _Rows, names: Collection[Name] | None, *, fresh: bool) -> list[Name] | None:
@@ -279,19 +279,19 @@ class Snapshot:
         definition: TypeDefinition,
         rows: _Rows,
         request: _Request,
-        got: tuple[list[Resource], dict[Name, str]],
+        answer: tuple[list[Resource], dict[Name, str]],
         *,
         check: bool = True,
     ) -> None:
         """Store the result of ``get``: with ``check``, requested rows are checked now, all others when they are used.
 
-        ``got``: the rows, and name → the reason why its resource could not be read. A requested name without a row is
+        ``answer``: the rows, and name → the reason why its resource was not read. A requested name without a row is
         stored as absent. Rows that another thread has read by name since this read began are newer than its result, and
         stay.
         """
         # Another thread may have failed in the meantime; a successful read counts.
         rows.failure = ""
-        returned, failed = got
+        returned, failed = answer
         functions = self.providers.functions(definition.instance)
         by_name, wrong = self._checker.index_by_name(functions, request.names, returned)
         names = by_name if request.names is None else request.names

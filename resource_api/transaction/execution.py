@@ -95,7 +95,7 @@ class Execution:
         return self._results.affected(run.number)
 
     def _names_ahead(self, segment: Sequence[OperationRun]) -> list[Name]:
-        """Return the names of later resources that one ``get`` reads together with those of a segment.
+        """Return the names of later resources that one ``get`` reads together with those of a segment, to save calls.
 
         They were in sync, are of the same type, and no change is planned before them. For a segment that has been read
         ahead itself there are none.
@@ -120,12 +120,12 @@ class Execution:
         return ahead
 
     def _remove_late(self, runs: Sequence[OperationRun]) -> None:
-        """Remove the resources whose replacement became certain only now."""
+        """Remove the resources whose replacement became certain only now; their own operations then create them."""
         for run in runs:
             operation = self.reevaluation.late_removal(run)
             if operation is not None and not self._transaction.halted([run]):
                 removal = type(run)(operation)
-                removal.is_, run.is_ = run.is_, None  # the operation itself then creates the resource
+                removal.is_, run.is_ = run.is_, None
                 self._carry_out([removal])
             if operation is not None and (halted := self._transaction.halted([run])):
                 self._results.skip(run, halted)
@@ -398,7 +398,7 @@ class SegmentRun:
             self._results.complete(run)
 
     def _mark_unconfirmed(self, run: OperationRun, *, possible: bool) -> bool:
-        """Mark a creation that cannot be seen as unconfirmed, and return whether it is one.
+        """Mark a creation that cannot be seen as unconfirmed, for the next run to read again; return whether it is one.
 
         ``possible``: it may have succeeded although the provider reported nothing.
         """
@@ -408,7 +408,7 @@ class SegmentRun:
         return unconfirmed
 
     def _is_confirmed(self, run: OperationRun) -> bool:
-        """Return whether reading confirms a reported success, as far as ``--strict`` requires it."""
+        """Return whether reading confirms a reported success, as far as ``--strict`` requires it: it is logged then."""
         failing = self._transaction.plan.options.strict == "error" or self._verification.observed(run).failure
         return not (failing and self._verification.missing(run))
 

@@ -205,7 +205,7 @@ def _deadline(runs: Sequence[OperationRun]) -> float | None:
 
 
 def _hidden(run: OperationRun, write_only: Collection[str]) -> list[str]:
-    """Return the ``write_only`` attributes whose value an operation changes."""
+    """Return the ``write_only`` attributes whose value an operation changes, for log lines: no row shows them."""
     return [difference.attribute for difference in run.decision.differences if difference.attribute in write_only]
 
 
@@ -220,7 +220,7 @@ def _store_reports(runs: Sequence[OperationRun], context: Context) -> None:
 
 
 class SettlingProgress:
-    """The wait until changes are visible."""
+    """The progress of a wait until changes are visible, as it is shown."""
 
     place = detail = ""
     verb = "waiting to see"
@@ -327,10 +327,12 @@ class Prerequisites:
 
     @cached_property
     def _by_name(self) -> Mapping[Name, OperationRun]:
+        """The operations by the name that a provider reaches."""
         return {run.name: run for run in self._runs}
 
     @cached_property
     def _by_number(self) -> Mapping[int, OperationRun]:
+        """The operations by the number that is in ``_waits``."""
         return {run.number: run for run in self._runs}
 
     def blocked(self, name: Name, context: Context | None = None) -> bool:

@@ -1,7 +1,7 @@
 """Writes a run to state: intents before effects, one commit for each segment, unchanged resources at the end.
 
-A record has the state of a resource as it *is*, never only as declared, and its declaration, with secrets sealed. The
-caller holds the lock on the state.
+A record has the state of a resource as it *is*, never only as declared, and its declaration, with secrets sealed: as
+digests, encrypted too where the state has a key. The caller holds the lock on the state.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Recorder:
 
     @cached_property
     def _imported(self) -> Mapping[RecordKey, Record]:
-        """The records of resources that are imported and replaced, as they are before that."""
+        """By key, the records of resources that are imported and replaced in this run, as they are before that."""
         plan = self._plan
         if len(plan.operations) == len(plan.steps):
             return {}  # nothing is replaced: a replacement has two operations
@@ -204,14 +204,14 @@ class Recorder:
         return [records[index]._replace(status="tainted") for index in remaining]
 
     def _pending_creation(self, run: OperationRun) -> Record | None:
-        """Return the record of a resource that was removed for its replacement, until that is created, or None."""
+        """Return the record of a resource that was removed for its replacement, which a run then creates, or None."""
         if run.action is not Action.REPLACE or run.step.create_first or run.retained or exists(run.is_):
             return None
         old = self._plan.prior.state.records.get(run.key) or self._imported.get(run.key)
         return None if old is None else old._replace(is_=None, status="pending")
 
     def _predecessor_to_delete(self, run: OperationRun, old: Record) -> Record:
-        """Return the record of a replaced resource that still exists, for its deletion, under an unused title."""
+        """Return the record of a replaced resource, to be deleted, under a title that its successor does not have."""
         lifecycle = old.lifecycle._replace(retain=run.step.entry.meta.lifecycle.retain)
         (renamed,) = former_names.with_unique_titles([old], self._used_references)
         self._used_references.add(renamed.reference)
@@ -302,7 +302,7 @@ class Recorder:
         ]
 
     def _resolved_intents(self, runs: Iterable[OperationRun]) -> list[RecordKey]:
-        """Return the keys of resources that were in doubt and proved to be in sync."""
+        """Return the keys of resources that were in doubt and proved to be in sync: their intents are over."""
         return [run.step.entry.key for run in runs if run.step.entry.key in self._intents] if self._intents else []
 
 
@@ -572,7 +572,7 @@ def _digested(entry: Entry, name: str, should: Mapping[str, object], salt: bytes
 
 
 def _without_ephemeral(entry: Entry, values: Mapping[str, object]) -> Mapping[str, Any]:
-    """Return the values of a resource that may be recorded."""
+    """Return the values of a resource that may be recorded: none that is made from an ephemeral input."""
     hidden = entry.ephemeral
     return {name: value for name, value in values.items() if name not in hidden} if hidden else values
 

@@ -3,6 +3,9 @@
 Unknown values are filled in from the results of earlier operations; resources that may have changed are read again. An
 operation that would do more than the plan showed fails. The catalog and the plan stay as they are: new values go into
 the ``OperationRun``.
+
+A replacement is conditional if its reason was not certain in the plan. Those of resources that were created from each
+other are a group: all that turn out to be needed are carried out, or none.
 """
 
 from __future__ import annotations
@@ -215,7 +218,7 @@ class Reevaluation:
         return not problem
 
     def _values_of_unmade(self, run: OperationRun) -> tuple[Mapping[str, Any], str]:
-        """Return the declared values of a resource whose provider could not be created in the plan, and the problem.
+        """Return the declared values of a resource whose provider could not be made in the plan, and a problem or "".
 
         Only its provider can tell its canonical name: the operation is renamed where that differs.
         """

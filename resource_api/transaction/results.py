@@ -93,7 +93,7 @@ class Results:
         return numbers_by_entry(self._plan.operations)
 
     def affected(self, number: int) -> bool:
-        """Return whether a call was made for an operation, or for one that it waits for at any distance."""
+        """Return whether an operation, or one that it waits for at any distance, had a call: its row may be old."""
         waiting, self._called_unseen = self._called_unseen, []
         while waiting:
             changed = waiting.pop()
@@ -204,7 +204,7 @@ class Results:
         return (f"skipped because {cause} failed{hint}" if cause else INTERRUPTED), cause
 
     def _failure_before_replacement(self, removal: OperationRun) -> str | None:
-        """Return the failure, at any distance, that blocks the creation of a replacement, or None."""
+        """Return the failure, at any distance, that blocks the creation of a replacement, or None: it may begin."""
         waiting, visited = list(self.operations_of[removal.step.entry.index]), {removal.number}
         while waiting:
             number = waiting.pop()

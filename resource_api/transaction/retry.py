@@ -222,7 +222,7 @@ def set_error(run: OperationRun, error: Exception) -> None:
 
 
 class _Wait:
-    """The wait for a repeated call."""
+    """The progress of the wait for a repeated call, as it is shown."""
 
     place = detail = ""
 
@@ -234,7 +234,9 @@ class _Wait:
 
     @property
     def verb(self) -> str:
+        """The activity, with the number of the try."""
         return f"waiting{self._run.number_of_try}"
 
     def log(self, seconds: int) -> None:
+        """Log a notice that it still goes on."""
         self._events.log("notice", self._run, f"still {self.verb} ({seconds} s)")

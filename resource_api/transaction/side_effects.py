@@ -175,7 +175,7 @@ def with_side_effects(plan: ExecutionPlan, providers: ProviderPool) -> tuple[Exe
 
 
 def _unasked(effects: Sequence[SideEffect]) -> list[SideEffect]:
-    """Return the side effects that were not asked for."""
+    """Return the side effects without the declared changes themselves, which a plan shows anyway."""
     return [effect for effect in effects if not effect.asked]
 
 
@@ -224,7 +224,7 @@ def _effects(
 
 
 def _smallest(refusals: Sequence[Refusal]) -> Sequence[Refusal]:
-    """Return the refusals without those of calls of which a part is refused too."""
+    """Return the refusals without those of calls of which a part is refused too, which names the resources better."""
     indices = [{step.entry.index for step in refusal.steps} for refusal in refusals]
     return [
         refusal for refusal, whole in zip(refusals, indices, strict=True) if not any(part < whole for part in indices)
@@ -239,7 +239,7 @@ def _log_unknown(runs: Sequence[OperationRun], error: Exception, providers: Prov
 
 
 def _with_effects(step: Step, effects: Sequence[SideEffect] | None, rule: SideEffectRule) -> Step:
-    """Return a step with side effects added to those of its other operation; None means not known yet."""
+    """Return a step with side effects (None: unknown) beside those of its other operation; a forbidden one fails it."""
     if effects is None or step.side_effects is None:
         return step._replace(side_effects=None)
     step = step._replace(side_effects=(*step.side_effects, *_unasked(effects)))
@@ -257,10 +257,12 @@ class SideEffectRule:
 
     @cached_property
     def _entries(self) -> Mapping[RecordKey, Entry]:
+        """The declared resources and orphans by key, to find the one that a side effect happens to."""
         return {entry.key: entry for entry in self._plan.catalog.entries}
 
     @cached_property
     def _steps(self) -> Mapping[int, Step]:
+        """Entry's index → its step."""
         return {step.entry.index: step for step in self._plan.steps}
 
     def refusal(self, step: Step, effect: SideEffect) -> str:
@@ -319,7 +321,7 @@ class SideEffectRule:
         return None if recorded is None else recorded.should
 
     def goes_anyway(self, step: Step, effect: SideEffect) -> bool:
-        """Return whether the run deletes the resource that a side effect removes anyway."""
+        """Return whether the run itself deletes the resource that a side effect removes: its plan shows that."""
         entries = (self._entries.get(key) for key in self.keys(step, effect) if effect.removes)
         return any(entry is not None and self._is_deleted(entry) for entry in entries)
 
@@ -343,7 +345,7 @@ class SideEffectRule:
         return all(map(self._is_deleted, orphans)) if entries else effect.dependent
 
     def _is_deleted(self, entry: Entry) -> bool:
-        """Return whether the run deletes a resource for itself."""
+        """Return whether the run deletes a resource by a step of its own."""
         step = self._steps.get(entry.index)
         return step is not None and step.action is Action.DELETE and not step.error
 

@@ -48,6 +48,7 @@ class Verification:
 
     @property
     def _functions(self) -> ProviderFunctions:
+        """The pure functions of the provider instance, which may be configured only in the run."""
         return self._snapshot.providers.functions(self._definition.instance)
 
     def read(self, runs: Sequence[OperationRun]) -> None:
@@ -137,7 +138,7 @@ class Verification:
         return same_value(value, compared_value(definition, name, former.get(name), should))
 
     def time_of_change(self) -> str:
-        """Return the present time (ISO 8601), or an empty text for a type whose changes are visible at once."""
+        """Return the present time (ISO 8601), for later runs to wait by; "" for a type with changes visible at once."""
         may_lag = not self._imperative and self._snapshot.providers.settle(self._definition)
         return datetime.now(UTC).isoformat(timespec="milliseconds") if may_lag else ""
 
