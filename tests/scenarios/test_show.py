@@ -79,6 +79,21 @@ def test_a_stale_plan_is_shown_with_a_warning(planned: Bench) -> None:
     assert "Warning: later.json: the plan is stale: state has been written since then: lineage was ''" in output.err
 
 
+def test_a_plan_is_shown_as_one_document_where_its_state_cannot_be_read(planned: Bench) -> None:
+    """Whether it is stale is unknown then, which is a warning."""
+    planned.plan(MANIFEST, "-o", "later.json")
+    planned.write("bad.db", "no database\n").chmod(0o600)
+    output = planned.run("show", "later.json", "--json", "--state", f"sqlite:{planned.home}/bad.db")
+    assert (output.code, json.loads(output.out)["project"]) == (0, "site")
+    assert "Warning: later.json: whether the plan is stale is unknown: " in output.err
+
+
+def test_a_plan_that_cannot_be_saved_is_one_document_with_the_reason(planned: Bench) -> None:
+    """It is saved before it is shown."""
+    output = planned.plan(MANIFEST, "--json", "-o", "/proc/later.json")
+    assert (output.code, json.loads(output.out).keys()) == (1, {"diagnostics", "exit_code"})
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -23,7 +23,7 @@ from resource_api.cli import exit_codes, options
 from resource_api.cli.commands import DeclinedError, asker, run_on_hosts
 from resource_api.cli.session import with_session
 from resource_api.model.options import run_option_names
-from resource_api.model.values.errors import UsageError
+from resource_api.model.values.errors import ResourceAPIError, UsageError
 from resource_api.plugins.module_path import BUNDLED, OWN
 from resource_api.render.plan import document_lines
 from resource_api.render.text import destroy_question, nothing_recorded
@@ -108,9 +108,9 @@ def show_plan(session: Session, manifest: str, out: str | None, *, destroy: bool
     if session.reporting is not None:
         run = {"kind": "plan", "command": "plan", "ended": time.time()}
         session.set_document(session.log.mask.document({**run, **plan.to_dict()}))
-    session.console.show(plan.to_dict, lambda: session.console.plan_lines(plan))
-    if out is not None:
+    if out is not None:  # before the plan is shown: no second document may follow it
         saved_plan.write(plan, out, session.runtime.key)
+    session.console.show(plan.to_dict, lambda: session.console.plan_lines(plan))
     report_findings(plan, session.log, session.runtime.store)
     session.console.log_plan_errors(plan)
     for problem in plan.problems:
@@ -226,7 +226,12 @@ def _show_saved(session: Session, plan: str) -> None:
         lambda: {name: value for name, value in document.items() if name != "manifest"},
         lambda: document_lines(shown_plan, session.output.style),
     )
-    if reason := saved_plan.find_stale(document, session.runtime.store):
+    try:
+        reason = saved_plan.find_stale(document, session.runtime.store)
+    except ResourceAPIError as error:  # the plan is shown; a second document would follow it
+        session.log.write("warning", "", f"{plan}: whether the plan is stale is unknown: {error}")
+        return
+    if reason:
         session.log.write("warning", "", f"{plan}: the plan is stale: {reason}; plan again")
 
 
