@@ -11,6 +11,7 @@ import time
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from heapq import nlargest
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.report import SUMMARY_FIELDS
@@ -29,6 +30,7 @@ from resource_api.model.values.start_up import NamedTuple, regex
 from resource_api.render import run_document
 from resource_api.state import export as state_export
 from resource_api.state.store import RunArchive, StackName, StateStore, Store
+from resource_api.system import document_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -274,9 +276,11 @@ class Runs:
 
     def load(self, run: Mapping[str, Any]) -> RunJson:
         """Return the document of a run of ``all``; without steps where it is not kept."""
-        with suppress(OSError, ValueError, LookupError, TypeError):
+        with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
             if run["kept"] and (content := self._store.load_run(run["run"])) is not None:
-                return run_document.document(content)
+                document = run_document.document(content)
+                if _is_whole(document):
+                    return document
         return run_document.history_document({**run, "kept": False})
 
     def _last(self, before: int) -> Mapping[str, Any]:
@@ -295,6 +299,16 @@ class Runs:
             msg = f"{which} '{prefix}' in the history{self._whose}; 'resource-api history' lists the runs"
             raise UsageError(msg)
         return runs[0]
+
+
+def _is_whole(document: RunJson) -> bool:
+    """Return whether the document of a kept run may have been written by a run: its file may be damaged or edited."""
+    if not document_schema.accepts(document_schema.load("run"), document):
+        return False
+    calls = range(len(document["calls"]))
+    used = (step["call"] for step in document["steps"] if step["call"] is not None)
+    times = (document["started"], document["ended"], document["seconds"] or 0)
+    return all(call in calls for call in (*document["critical_path"], *used)) and all(map(isfinite, times))
 
 
 def overview(runs: Runs | None, since: float, until: float) -> OverviewJson:

@@ -162,7 +162,7 @@ def load(path: str) -> PlanJson:
         if path == "-":
             msg = "a saved plan is not read from standard input; give the name of its file"
             raise UsageError(msg)
-        reason = "this is no saved plan, as plan -o writes it" if os.path.isfile(path) else "there is no such file"
+        reason = "this is no saved plan, as plan -o writes it" if os.path.exists(path) else "there is no such file"
         raise ManifestError([Problem(None, reason, file=path, code="plan")])
     _check_format(saved, path)
     return validated(saved, path)

@@ -156,6 +156,31 @@ def test_an_unknown_run_is_an_error_that_says_where_to_look(bench: Bench, runs_d
         assert (output.code, "Nothing more is kept" in output.out) == (0, True)
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("summary", 5),
+        ("places", "x"),
+        ("groups", [["update", [], [], "", False, None, 0.1, ["Widget[a]"]]]),
+        ("groups", [["update", "success", [[5, 1, 2, None]], "", False, None, 0.1, ["Widget[a]"]]]),
+        ("groups", [["update", "success", [], "", False, 99, 0.1, ["Widget[a]"]]]),
+        ("critical_path", [10**30]),
+        ("started", float("nan")),
+    ],
+)
+def test_a_kept_run_with_a_value_of_the_wrong_type_is_as_one_that_is_not_kept(
+    bench: Bench, runs_directory: Path, key: str, value: object
+) -> None:
+    """Its line in the history is left."""
+    bench.apply(SITE)
+    (file,) = runs_directory.iterdir()
+    file.write_text(json.dumps(json.loads(file.read_text()) | {key: value}))
+    for words in (("report",), ("report", "last", "--format", "html"), ("history", "diff", "last", "last")):
+        output = bench.run(*words)
+        assert output.code == 0, output
+    assert "Nothing more is kept" in bench.run("report").out
+
+
 def test_a_run_that_cannot_be_kept_is_a_warning(bench: Bench, runs_directory: Path) -> None:
     """What it did is done and recorded."""
     runs_directory.parent.mkdir(mode=0o700)
