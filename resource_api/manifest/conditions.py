@@ -97,7 +97,7 @@ class Matches(NamedTuple):
     source: str
 
     def failure(self, value: Any, name: str) -> str:
-        """Return the reason that the text does not match, or an empty string."""
+        """Return the reason that the text does not match, or an empty string. Raise ``ConditionError`` for no text."""
         if type(_present(value)) is not str:
             msg = f"{name} is no text, so that no regular expression can match it"
             raise ConditionError(msg)
@@ -291,7 +291,7 @@ def _judge_flag(path: ExpressionPath, resolve: Resolve) -> str:
 
 
 def _judge_test(condition: PathTest, resolve: Resolve) -> str:
-    """Return why a test does not hold, or "". A missing fact fails it; any other missing value is an error."""
+    """Return why a test does not hold, or "". A missing fact or output fails it; others raise ``ConditionError``."""
     path, name = condition.path, condition.name
     try:
         value, message = _value_of(path, resolve)

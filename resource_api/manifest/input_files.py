@@ -170,7 +170,7 @@ def source_of(value: Any, directory: str, host: str = HOST) -> ValueSource | Non
 
 
 def literal(value: Any) -> Any:
-    """Return the mapping in ``{value: {...}}``, which is no source; any other value as it is."""
+    """Return the mapping in ``{value: {...}}``, as one that looks like a source is written; another value as it is."""
     if type(value) is dict and value.keys() == {_LITERAL} and type(value[_LITERAL]) is dict:
         return value[_LITERAL]
     return value
@@ -244,7 +244,7 @@ class InputFiles:
 
     @staticmethod
     def source_files(values: Iterable[LocatedValue]) -> list[str]:
-        """Return the files that values are read from."""
+        """Return the paths of the files that the sources of values name."""
         sources = [source_of(value.value, value.directory) for value in values]
         return [source.path for source in sources if source is not None and source.kind in _PATHS]
 

@@ -215,7 +215,7 @@ class PendingValue:
         self.expression = expression
 
     def __getitem__(self, key: str | int) -> PendingValue:
-        """Return the pending value under a key, of a mapping or a list."""
+        """Return the pending value under a key, of a mapping or a list. Raise ``TypeError`` for a part of a text."""
         *before, last = self.expression.parts
         if before or isinstance(last, str):
             msg = f"{self.expression} is text, and has no '{key}'"

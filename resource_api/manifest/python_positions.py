@@ -115,7 +115,7 @@ def constant_position(raw: bytes, name: str) -> Position:
 
 
 def literal_section(raw: bytes, file: str, constant: str) -> Document:
-    """Return a Python manifest without executing it: only the section of one of ``CONSTANTS``, if it is a literal."""
+    """Return a Python manifest that need not be executed: the section of one of ``CONSTANTS``, if it is a literal."""
     return Document(_Source(raw).literal_section(constant), file, raw)
 
 

@@ -206,7 +206,7 @@ def _open(path: str) -> int:
 
 
 def read_file(path: str, open_file: Callable[[str], int] = _open) -> tuple[bytes, tuple[int, int]]:
-    """Return the bytes of a regular file, and its device and inode; never more than one byte above the limit.
+    """Return the bytes of a regular file, and its device and inode; one byte above the limit shows that it is exceeded.
 
     Raises ``OSError``, or ``ValueError`` with the reason.
     """

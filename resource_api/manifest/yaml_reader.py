@@ -90,6 +90,7 @@ def _index(text: bytes) -> Node:
 
 
 def _position(mark: Any) -> Position:
+    """Return line and column, from 1, of a mark, which counts from 0; (0, 0) without a mark."""
     return (mark.line + 1, mark.column + 1) if mark else (0, 0)
 
 
@@ -198,6 +199,7 @@ class _Builder:
         """Read the rest of a mapping, whose start event was taken; ``marks``, if any, gets the position of each key.
 
         Plain keys and scalars are handled here and not by calls, because a manifest has tens of thousands of them.
+        Raise ``_DuplicateKey``, after which the text is read again for the position of the first one.
         """
         get, keys = self._get, self._keys
         words, numeric = scalar.WORDS, scalar.NUMERIC
@@ -245,7 +247,7 @@ class _Builder:
         return value
 
     def _alias(self, event: Any, depth: int) -> Any:
-        """Return the anchored value; the expanded size of all aliases is bounded."""
+        """Return the anchored value. Raise ``_PositionedError`` if it is missing, open, or expands aliases too much."""
         # The name of an anchor is not shown: it may be a password that begins with '*'.
         if event.anchor not in self._anchors:
             raise _MisreadError(event.start_mark, "syntax", "no anchor of this name stands before this alias")

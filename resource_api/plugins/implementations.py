@@ -132,7 +132,7 @@ class Implementations:
             self._call(context, implementation, "refresh", part)
 
     def due(self, context: Context, name: Name, should: Mapping[str, object]) -> object:
-        """Return whether an imperative resource is due."""
+        """Return whether an imperative resource is due, as its implementation answers."""
         return self._call(context, self._assigned().get(name, ""), "due", name, should)
 
     def preflight(self, context: Context, changes: Mapping[Name, Mapping[str, object]]) -> Iterator[object]:

@@ -83,7 +83,7 @@ class DefinitionFiles:
         self._libraries: dict[str, Library] = {}
 
     def type(self, path: str, *, first: bool = True) -> TypeDefinition:
-        """Return the type that a file defines, the ``first`` of its name or another. Raise ``DefinitionError``."""
+        """Return the type that a file defines; ``first``: of its name on the module path. Raise ``DefinitionError``."""
         value: TypeDefinition
         if path.endswith(".json"):
             value = _type_from_json(path, self._bytes(path))

@@ -70,14 +70,14 @@ class ModulePath:
     """
 
     def __init__(
-        self, directories: Sequence[str], *, distributions: bool = True, ways: Mapping[str, str] | None = None
+        self, directories: Sequence[str], *, distributions: bool = True, aliases: Mapping[str, str] | None = None
     ) -> None:
         """Look in ``directories`` in their order, then in installed distributions unless these are excluded.
 
-        ``ways``: a directory → the path, with symbolic links, by which the user named it or a file in it. Others could
+        ``aliases``: a directory → the path, with symbolic links, by which the user named it or a file in it. Others could
         change the links, so that the check of trust follows them.
         """
-        self.ways = ways or {}
+        self.aliases = aliases or {}
         #: Without those of installed distributions.
         self.directories: Sequence[str] = list(directories)
         #: The directories of installed distributions; None before they are searched for.
@@ -92,12 +92,12 @@ class ModulePath:
         if manifest is not None:
             real_paths[manifest] = os.path.dirname(os.path.realpath(manifest))
         # A link may come before a '..', so the user's paths are not normalized.
-        ways = {
+        aliases = {
             real: f"{os.getcwd()}/{text}" if text[:1] != "/" else text
             for text, real in real_paths.items()
             if _goes_through_links(text, real)
         }
-        return cls([*real_paths.values(), *([BUNDLED] if bundled else ())], ways=ways)
+        return cls([*real_paths.values(), *([BUNDLED] if bundled else ())], aliases=aliases)
 
     def find(self, kind: str, name: str, *, installed: bool = True) -> str | None:
         """Return the file of one name, or None.

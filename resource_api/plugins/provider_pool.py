@@ -528,7 +528,7 @@ class _PureCalls:
         return self._call("upgrade", version, deepcopy(dict(values)))
 
     def _canonicalize(self, copies: list[Resource]) -> list[Resource]:
-        """Call ``canonicalize``; check that it returns as many resources, and copy them."""
+        """Call ``canonicalize`` and copy its answer. Raise ``WrongAnswer`` unless that is as many resources."""
         count = len(copies)
         answer = self._call("canonicalize", copies)
         if (

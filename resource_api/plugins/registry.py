@@ -103,7 +103,7 @@ class Registry:
     @cached_property
     def trust(self) -> code_trust.CodeTrust:
         """The check whether code may be executed; it looks at each directory once."""
-        return code_trust.CodeTrust((*OWN, *self.trusted_directories), self._module_path.ways)
+        return code_trust.CodeTrust((*OWN, *self.trusted_directories), self._module_path.aliases)
 
     @property
     def directories(self) -> Sequence[str]:
@@ -381,7 +381,7 @@ class Registry:
         return by_preference(classes)
 
     def _classes_in(self, directory: str, definition: TypeDefinition) -> Mapping[str, builtins.type[object]]:
-        """Load the providers beside a version of a type that is not the first on the module path."""
+        """Load the providers beside a version that is not the first. Raise ``DefinitionError`` where there are none."""
         if not (files := self._module_path.providers(definition.name, directory)):
             path = f"{directory}/providers/{definition.name}.py"
             msg = f"type '{definition.name}' {definition.version} has no provider beside it; expected {path}"
@@ -427,7 +427,7 @@ class Registry:
         return self._version(name, versions).directory if versions else None
 
     def _version(self, name: str, versions: str) -> _TypeVersion:
-        """Return the newest version of a type that fits ``versions``, the same at each call."""
+        """Return the newest version that fits ``versions``, the same at each call. Raise ``DefinitionError``."""
         if (name, versions) not in self._versions:
             paths = self._module_path.find_all("types", name) if TYPE_NAME.match(name) else []
             if not paths and name not in self._types:

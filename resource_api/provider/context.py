@@ -475,7 +475,10 @@ class Context:
         self._close_plain()
 
     def attribute_changed(self, *arguments: Any, message: str = "") -> None:
-        """Report one attribute: ``([titles,] attribute, is_, should, message=...)``; a context gives the titles."""
+        """Report one attribute: ``([titles,] attribute, is_, should, message=...)``; a context gives the titles.
+
+        Raise ``ProviderError`` without titles outside of a logging context.
+        """
         self._require_changing()
         *titles, attribute, is_, should = arguments
         if not titles and not self.open_contexts:
@@ -489,7 +492,7 @@ class Context:
             self.outcomes.add_attribute(name, difference, f"{around.message} {text}" if around else text)
 
     def fail(self, message: str) -> None:
-        """Abort the current context with an error."""
+        """Abort the current logging context, or the call, with an error: raise ``ResourceError``."""
         raise ResourceError(message)
 
     def report_change(self, names: list[Name], is_: Any, should: Any) -> None:

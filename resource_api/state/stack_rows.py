@@ -132,7 +132,7 @@ class Header(NamedTuple):
     def salt(self, data_key: DataKey | None) -> bytes:
         """Return the salt, empty if it is encrypted and its data key is missing.
 
-        The encryption of a salt authenticates the rest of the header.
+        The encryption of a salt authenticates the rest of the header. Raise ``StateDamaged`` where that was altered.
         """
         if data_key is not None:
             rest = {key: value for key, value in self.content.items() if key != "sealed_salt"}

@@ -281,7 +281,10 @@ class WorkerProcess(Process):
         return WorkerLost(describe_exit(self.exit_code or 0), ", perhaps for want of memory" if memory else "")
 
     def _read(self, seconds: float) -> bool:
-        """Read once, for some seconds at most: frames into ``_frames``, lines into the log; whether anything came."""
+        """Read once, within ``seconds``: frames into ``_frames``, lines into the log. Return whether any came.
+
+        Raise ``WorkerLost`` for bytes that are no frame.
+        """
         ready = [fd for fd, _ in self._poller.poll(1000 * seconds) if fd != self._watch]
         for fd in ready:
             if not (data := os.read(fd, _CHUNK)):

@@ -74,7 +74,7 @@ class Opaque:
 
 
 def unreadable_content(word: str, sha256: str, origin: str, source: object) -> Content:
-    """Return an asset or archive whose contents cannot be read in this process."""
+    """Return an asset or archive whose contents this process cannot read: it compares it or passes it on."""
     return KINDS[word](sha256, origin, source)
 
 
@@ -320,6 +320,7 @@ class _Encoder:
             self._around.pop()
 
     def list(self, value: Iterable[object]) -> object:
+        """Return a list; plain items, which nearly all are, need no call."""
         return [item if type(item) in _PLAIN else self.encode(item) for item in value]
 
     def mapping(self, value: Mapping[object, object]) -> object:
@@ -332,6 +333,7 @@ class _Encoder:
         return {key: self.encode(item) for key, item in value.items()}
 
     def sequence(self, value: Iterable[object]) -> object:
+        """Return a collection that JSON lacks, or a ``Problem``, as a list with its class for the other side."""
         return {TAG: type(value).__name__, "value": self.list(value)}
 
     def sensitive(self, value: Sensitive[object]) -> object:
@@ -339,6 +341,7 @@ class _Encoder:
         return {TAG: "sensitive", "value": self.encode(value.reveal())}
 
     def content(self, value: Content) -> object:
+        """Return an asset or archive without its bytes, which the other side requests when it reads them."""
         self._on_content(value)
         return {TAG: value.word, "value": [value.sha256, value.origin, self.encode(value.given)]}
 

@@ -162,7 +162,10 @@ class WorkerProvider:
         self._finalizer()
 
     def _answers(self, context: Context, method: str, calls: list[list[object]]) -> Iterator[Any]:
-        """Yield the result or error of each of ``calls``, lists of arguments; a failed call fails for all."""
+        """Yield the result or error of each of ``calls``, lists of arguments; a failed frame is the error of all.
+
+        Raise ``ProviderError`` unless there is one answer to each.
+        """
         try:
             answers = self._workers.call(context, method, calls) if calls else []
         except Exception as error:  # noqa: BLE001 - the answer to each
@@ -504,7 +507,7 @@ def apply_report(run: RunContext, context: Context, frame: Frame) -> None:
 def _set_status(
     context: Context, *, name: Name, status: str, reason: str = "", logged: bool = False, tainted: bool = False
 ) -> None:
-    """Record the status of a resource; log it as a provider in Python would, unless it was ``logged``."""
+    """Record a resource's status; log it as for a Python provider unless it was ``logged``. Raise ``ValueError``."""
     if status not in STATUSES:
         msg = f"'{status}' is no status; there are {', '.join(STATUSES)}"
         raise ValueError(msg)
@@ -529,7 +532,8 @@ def _log(
 ) -> None:
     """Log a line about a ``subject``: a text, or the ``name`` of a resource; without both it is about the type.
 
-    ``fields``: those of the event by name; ``change``: the fields of a ``Difference``.
+    ``fields``: those of the event by name; ``change``: the fields of a ``Difference``. Raise ``ValueError`` for another
+    level than one of ``LEVELS``.
     """
     if level not in LEVELS:
         msg = f"'{level}' is no level of the log"

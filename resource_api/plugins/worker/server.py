@@ -254,6 +254,7 @@ class _SendingOutcomes(CallOutcomes):
         self._send("status_line", names=list(names), status=status, text=f"{text}")
 
     def add_attribute(self, name: Name, difference: Difference, text: str) -> None:
+        """Check, keep and log that an attribute has been changed, and send it to the runtime, which records it."""
         super().add_attribute(name, difference, text)
         self._send("attribute", name=name, **difference_fields(difference))
 

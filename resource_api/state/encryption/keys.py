@@ -118,7 +118,7 @@ class PassphraseKey:
         return {"kind": "passphrase", "salt": salt.hex(), **_SCRYPT, "wrapped": wrapped}
 
     def unwrap(self, wrapped: Mapping[str, Any]) -> bytes:
-        """Decrypt a data key with the stored parameters of scrypt."""
+        """Decrypt a data key with the stored parameters of scrypt. Raise ``ValueError`` for a cost that is too high."""
         text = _wrapped_by("passphrase", wrapped)
         cost = {name: wrapped.get(name) for name in _SCRYPT}
         if any(type(value) is not int or not 0 < value <= _MAX_SCRYPT[name] for name, value in cost.items()):

@@ -128,7 +128,7 @@ class DataKey:
 
 
 def remove_secrets(state: StackState) -> StackState:
-    """Return a state that keeps of every secret only the digest."""
+    """Return a state that keeps of every secret only the digest, for a stack or document without a key."""
     return _change_state(state, lambda sealed, _path: Sealed(sealed.digest))._replace(encrypted=False)
 
 

@@ -368,7 +368,7 @@ class PostgresqlStore(RowStore[LeasedSession]):
 
     @contextmanager
     def lock(self, command: str, timeout: float) -> Iterator[None]:
-        """Begin one run of ``command``; a stack is locked when it is claimed, or else with its first write."""
+        """Begin a run of ``command``; a stack is locked when claimed or written. Raise ``RuntimeError`` in a run."""
         with self._guard:
             if self._session is not None:
                 msg = "a store has one run at a time"
