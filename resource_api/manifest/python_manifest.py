@@ -193,7 +193,7 @@ def _is_pending(value: object) -> bool:
 
 
 def _refusing(message: str) -> Callable[..., NoReturn]:
-    """Return a method that raises ``TypeError`` with a message in which ``{0!r}`` is the value."""
+    """Return the method of a refused operation: a ``TypeError`` with a ``message`` about the value, ``{0!r}``."""
 
     def refuse(self: object, *_arguments: object) -> NoReturn:
         raise TypeError(message.format(self))

@@ -122,7 +122,7 @@ def without(documents: Iterable[Document], keys: Collection[str]) -> list[Docume
 
 
 def _stem(file: str) -> str:
-    """Return the name of a file without its directory, its suffix, and characters that cannot begin a name."""
+    """Return the default project of a file: its name without directory, suffix and invalid characters at the start."""
     if file == MAPPING:
         return MAPPING.strip("<>")
     name = file.rpartition("/")[2]

@@ -103,7 +103,7 @@ class Implementations:
         for implementation, part in by_implementation.items():
             arguments = [None if names is None and not implementation else part] if filtered else []
             call = partial(self._call, context, implementation, "get", *arguments)
-            if len(by_implementation) == 1:
+            if len(by_implementation) == 1:  # every row is its own, and its exception is that of the call
                 return collect_rows(self._definition, call())
             try:
                 answer = collect_rows(self._definition, call())

@@ -115,7 +115,7 @@ class DefinitionFiles:
         return type("Provider", (ExecutableProvider,), {"executable": path})
 
     def _bytes(self, path: str) -> bytes:
-        """Return the bytes of a file. Raise ``UntrustedCode`` where other users could have changed it."""
+        """Return the bytes of a file. Raise ``DefinitionError``: ``UntrustedCode`` if other users could change it."""
         try:
             return self._read(path)[0]
         except OSError as error:

@@ -74,8 +74,8 @@ class ModulePath:
     ) -> None:
         """Look in ``directories`` in their order, then in installed distributions unless these are excluded.
 
-        ``aliases``: a directory → the path, with symbolic links, by which the user named it or a file in it. Others could
-        change the links, so that the check of trust follows them.
+        ``aliases``: a directory → the path, with symbolic links, by which the user named it or a file in it. Code is
+        checked along these links too: other users could change them.
         """
         self.aliases = aliases or {}
         #: Without those of installed distributions.

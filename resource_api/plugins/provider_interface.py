@@ -129,7 +129,7 @@ def _misspelt_methods(provider: type[object], required: Collection[str]) -> Mapp
 
 
 def _names_in(code: CodeType) -> Iterator[str]:
-    """Yield the names of attributes and globals in a function and the functions within it."""
+    """Yield the names of attributes and globals in a function and those within it: the methods that it may call."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

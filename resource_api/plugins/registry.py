@@ -153,9 +153,9 @@ class Registry:
         self._providers[name] = by_preference({**registered, key: provider})
 
     def register_family(self, word: str, family: TypeFamily) -> None:
-        """Use ``family`` for the types that are in no file and whose names begin with ``word``, unless it is used.
+        """Use ``family`` for the types that are in no file and whose names begin with ``word``.
 
-        Another one before is closed, and its types are forgotten.
+        The one used before is closed, and its types are forgotten, unless it is an equal one.
         """
         before = self._families.get(word)
         if before == family:

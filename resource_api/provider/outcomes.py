@@ -109,7 +109,7 @@ class CallOutcomes(dict["Name", Outcome]):
         return ", ".join(f"{parent}{kind}[{', '.join(titles)}]" for parent, titles in (by_parent or {"": []}).items())
 
     def log(self, level: str, names: Sequence[Name], text: object, **fields: object) -> None:
-        """Write a line about names, none about no name; ``text`` may be any object, such as an exception."""
+        """Write a line about names, if there are any; ``text`` may be any object, such as an exception."""
         if names and self._log.enabled(level, self._definition.name):
             self.write(level, self.reference(names), f"{text}", names, **fields)
 

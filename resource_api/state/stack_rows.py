@@ -85,7 +85,7 @@ def make_row(row_id: int, body: bytes) -> Row:
 
 def are_intact(rows: Iterable[Row]) -> bool:
     """Whether each row has the checksum of its id and body; False also for a body that is not bytes."""
-    digest, number = blake2b, int.from_bytes
+    digest, number = blake2b, int.from_bytes  # looked up once: a state has many rows
     try:
         for row_id, body, stored in rows:
             if number(digest(body, digest_size=7).digest(), "big") ^ row_id != stored:

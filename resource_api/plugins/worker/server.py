@@ -396,6 +396,7 @@ class _Server:
         self._connection = connection
         self._instance: str = hello["instance"]
         self._run = WorkerRun(connection, hello["level"])
+        # A core dump would hold the secret.
         self._run.log.mask.on_secret = lambda _secret, _declared: core_dumps.forbid()
         self._registry = registry
         self._providers = ProviderPool(registry, self._run)
