@@ -118,7 +118,7 @@ class Diagnostics:
         self._append(declared, located)
 
     def _append(self, declared: Declaration, problem: Problem) -> None:
-        """Add an error; one that repeats the error of another element of ``for_each`` is not shown."""
+        """Add an error, with the element of its declaration; one that another element of it has too is not shown."""
         if (element := declared.element) is not None:
             key = declared.file, declared.key, problem.attribute, problem.message
             if key in self._of_elements:

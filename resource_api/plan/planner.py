@@ -556,7 +556,7 @@ class InputCollector:
         self._replaced: dict[int, Step] = {}
 
     def add_replacement(self, step: Step) -> None:
-        """Take account of a replacement that was planned: it may be a reason for later ones."""
+        """Take account of a planned replacement as a possible reason for later ones, unless the old resource stays."""
         stays = step.entry.meta.lifecycle.retain or (step.noop and not self._noop)
         if not (step.decision.error or stays):
             self._replaced[step.entry.index] = step

@@ -102,7 +102,7 @@ class _ReplacingAttributes(NamedTuple):
 def _replacing_attributes(
     entry: Entry, differences: Sequence[Difference], planned: Planned, inputs: DecisionInputs
 ) -> _ReplacingAttributes:
-    """Return the differences that replace the resource.
+    """Return the attributes whose differences replace the resource.
 
     A value that is not yet known counts only if replacing is allowed or its source is deleted first.
     """

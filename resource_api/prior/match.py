@@ -423,7 +423,7 @@ def add_orphans(
 
 
 def _orphan_entry(record: Record, functions: Callable[[str], ProviderFunctions]) -> Entry:
-    """Return an entry that declares the recorded resource absent."""
+    """Return an entry that declares the recorded resource absent, for the planner to decide like any other."""
     definition = _recorded_definition(record, functions)
     entry = Entry(Declaration(record.type, record.title, {}, {}, parent=record.parent), definition)
     entry.name = record.name

@@ -77,7 +77,7 @@ class _SnapshotQueries:
 
     @cached_property
     def _late(self) -> Mapping[RecordKey, _LateChange]:
-        """The last changes by earlier runs of resources that are seen late; needed only where a type settles."""
+        """By key, the last changes by earlier runs of resources seen late: only types that settle need them."""
         records, intents = self._state.records.items(), self._state.intents.items()
         recorded = {key: _LateChange(record.changed_at, record.is_) for key, record in records if record.changed_at}
         begun = {key: _LateChange(intent.changed_at) for key, intent in intents if intent.makes and intent.changed_at}

@@ -68,7 +68,7 @@ class Execution:
         self.stopped: BaseException | None = None
 
     def run(self) -> None:
-        """Carry out every operation. An interrupt is kept in ``stopped``, not raised."""
+        """Carry out every operation. An interrupt is kept in ``stopped``, not raised: the results are written first."""
         if self._plan.options.parallel > 1:
             parallel.ParallelRun(self._transaction, begin=self._begin, carry_out=self._carry_out).run()
         else:

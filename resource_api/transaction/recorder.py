@@ -220,7 +220,7 @@ class Recorder:
 
     @cached_property
     def _used_references(self) -> set[Reference]:
-        """The references of declared and recorded resources."""
+        """The references of declared and recorded resources, and of those renamed so far."""
         recorded = {record.reference for record in self._plan.prior.state.records.values()}
         return recorded.union(entry.reference for entry in self._plan.catalog.entries)
 

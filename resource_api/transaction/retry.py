@@ -217,7 +217,7 @@ class Retry:
 
 
 def set_error(run: OperationRun, error: Exception) -> None:
-    """Set the exception of its call as the error of an operation."""
+    """Set the exception of its call as the error of an operation, which verification may still refute."""
     run.result = run.result._replace(error=reason(error))
 
 

@@ -55,7 +55,7 @@ class Transaction:
         return execution.Execution(plan, snapshot, self._results, self._events, self._recorder, is_shown=is_shown)
 
     def run(self) -> RunReport:
-        """Carry out every operation and return the report. An interrupt is kept in ``stopped``, not raised."""
+        """Carry out every operation and return the report. An interrupt is kept in ``stopped``, for the caller."""
         started = time.monotonic()
         self._recorder.begin()
         if self._nothing_to_do():
