@@ -591,7 +591,10 @@ def negated(condition: Condition) -> Condition:
 
 
 def terms(text: object) -> Iterator[nodes.Expr]:
-    """Yield the terms of a `when`, all of which must hold. Raise ``Unconvertible``."""
+    """Yield the terms of a `when`, all of which must hold: those about results are converted apart.
+
+    Raise ``Unconvertible``.
+    """
     if isinstance(text, bool):
         yield nodes.Const(text)
         return

@@ -46,7 +46,7 @@ _OPTION: Final = re.compile(r'(?:[^",]|"(?:\\.|[^"\\])*")+')
 
 
 def copy(task: ModuleTask) -> None:
-    """Convert `copy`."""
+    """Convert `copy` to a `file` with a text, an asset beside the playbook, or a file of the machine."""
     task.ignore("decrypt", "checksum")
     destination, content = task.need("dest"), task.take("content")
     attributes: dict[str, object] = {"ensure": "file"}
@@ -89,7 +89,7 @@ def _declare_file(task: ModuleTask, path: object, attributes: dict[str, object])
 
 
 def template(task: ModuleTask) -> None:
-    """Convert `template`."""
+    """Convert `template` to a `file`, whose content is a call of the function `template`."""
     task.ignore("output_encoding")
     name = task.literal("src", "a template whose name is an expression")
     file = task.plain_file(name, "templates")
@@ -107,7 +107,7 @@ def template(task: ModuleTask) -> None:
 
 
 def file_state(task: ModuleTask) -> None:
-    """Convert `file`."""
+    """Convert `file`, and declare the directories above a directory, which Ansible makes too."""
     state = task.word("state", default="file", among=tuple(_KINDS))
     path = task.path("path", "dest", "name")
     if task.switch("recurse"):
@@ -140,7 +140,7 @@ def _parents(path: str) -> Iterator[str]:
 
 
 def line_in_file(task: ModuleTask) -> None:
-    """Convert `lineinfile`."""
+    """Convert `lineinfile` to a `file_line`, and to the file itself where the task makes it."""
     path, state = task.path("path", "dest", "destfile", "name"), task.ensure()
     match, line = task.take("regexp", "regex"), task.take("line", "value")
     if task.switch("backrefs"):
@@ -186,7 +186,7 @@ def _declare_edited_file(task: ModuleTask, path: object) -> None:
 
 
 def block_in_file(task: ModuleTask) -> None:
-    """Convert `blockinfile`."""
+    """Convert `blockinfile` to a `block_in_file`, which is removed if the block is empty, as in Ansible."""
     path, state = task.path("path", "dest", "destfile", "name"), task.ensure()
     block = task.take("block", "content", default="")
     marker = task.take("marker", default="# {mark} ANSIBLE MANAGED BLOCK")
@@ -205,7 +205,7 @@ def block_in_file(task: ModuleTask) -> None:
 
 
 def ini_file(task: ModuleTask) -> None:
-    """Convert `ini_file`."""
+    """Convert `ini_file` to an `ini_setting`, and to the file itself where the task sets its permissions."""
     path, state = task.path("path", "dest"), task.ensure()
     section, setting = task.take("section", default=""), task.need("option")
     value = task.take("value")
@@ -227,7 +227,7 @@ def ini_file(task: ModuleTask) -> None:
 
 
 def get_url(task: ModuleTask) -> None:
-    """Convert `get_url` of a file with a SHA-256."""
+    """Convert `get_url` of a file with a SHA-256, which the asset of a URL needs."""
     url = task.literal("url", "a URL that is an expression")
     match = _CHECKSUM.match(str(task.take("checksum", default="")))
     if match is None:
@@ -239,7 +239,7 @@ def get_url(task: ModuleTask) -> None:
 
 
 def unarchive(task: ModuleTask) -> None:
-    """Convert `unarchive` of an archive beside the playbook."""
+    """Convert `unarchive` of an archive beside the playbook; of any other the SHA-256 is not known."""
     refusal = "an archive of the machine or of a URL"
     name = task.literal("src", refusal)
     if task.switch("remote_src"):
@@ -254,7 +254,7 @@ def unarchive(task: ModuleTask) -> None:
 
 
 def package(task: ModuleTask) -> None:
-    """Convert `apt`, `dnf`, `yum` and `package`."""
+    """Convert `apt`, `dnf`, `yum` and `package` to a `package` for each name, and the update of the lists."""
     state = _STATES[task.word("state", default="present", among=tuple(_STATES))]
     names = task.items("name", "pkg", "package")
     task.ignore("force_apt_get", "update_cache_retries", "update_cache_retry_max_delay", "use", "lock_timeout")
@@ -315,13 +315,13 @@ def _update_lists(task: ModuleTask) -> None:
 
 
 def dpkg_selections(task: ModuleTask) -> None:
-    """Convert `dpkg_selections`."""
+    """Convert `dpkg_selections` to the mark of a `package`."""
     selection = task.word("selection", among=("hold", "install"))
     task.declare("package", task.need("name"), {"mark": "hold" if selection == "hold" else "none"})
 
 
 def pip(task: ModuleTask) -> None:
-    """Convert `pip` in a virtual environment."""
+    """Convert `pip` in a virtual environment: to the environment, and a `python_package` for each name."""
     environment, names = task.take("virtualenv"), task.items("name")
     if environment is None or names is None:
         no_counterpart("pip without 'virtualenv' or 'name'")
@@ -344,7 +344,7 @@ def pip(task: ModuleTask) -> None:
 
 
 def deb822_repository(task: ModuleTask) -> None:
-    """Convert `deb822_repository`."""
+    """Convert `deb822_repository` to an `apt_source`."""
     attributes: dict[str, object] = {"ensure": task.ensure()}
     for name in ("types", "uris", "suites", "components", "architectures"):
         attributes[name] = task.items(name)
@@ -356,7 +356,7 @@ def deb822_repository(task: ModuleTask) -> None:
 
 
 def user(task: ModuleTask) -> None:
-    """Convert `user`."""
+    """Convert `user`; of one to be removed, all arguments but `remove` are irrelevant."""
     name, state = task.need("name", "user"), task.ensure()
     if state == "absent":
         task.ignore(*task.arguments)
@@ -386,7 +386,7 @@ def group(task: ModuleTask) -> None:
 
 
 def authorized_key(task: ModuleTask) -> None:
-    """Convert `authorized_key`."""
+    """Convert `authorized_key` to an `ssh_authorized_key` for each literal line."""
     name, state = task.need("user"), task.ensure()
     if task.switch("exclusive"):
         no_counterpart("'exclusive'")
@@ -409,7 +409,7 @@ def authorized_key(task: ModuleTask) -> None:
 
 
 def service(task: ModuleTask) -> None:
-    """Convert `service` and `systemd`."""
+    """Convert `service` and `systemd`; a restart or reload, which every run repeats, becomes an `exec`."""
     name, state = task.take("name", "service", "unit"), task.word("state", default="")
     if task.word("scope", default="system") != "system":
         no_counterpart("a service of a user")
@@ -435,7 +435,7 @@ def service(task: ModuleTask) -> None:
 
 
 def cron(task: ModuleTask) -> None:
-    """Convert `cron`."""
+    """Convert `cron`; of a job to be removed, all arguments but name and user are irrelevant."""
     if task.take("cron_file") is not None or task.switch("env") or task.switch("disabled"):
         no_counterpart("'cron_file', 'env' or 'disabled'")
     task.ignore("backup")
@@ -455,7 +455,7 @@ def cron(task: ModuleTask) -> None:
 
 
 def git(task: ModuleTask) -> None:
-    """Convert `git`."""
+    """Convert `git` to a `git_checkout`."""
     attributes: dict[str, object] = {"source": task.need("repo", "name"), "revision": task.take("version")}
     if attributes["revision"] == "HEAD":
         attributes["revision"] = None
@@ -471,7 +471,7 @@ def git(task: ModuleTask) -> None:
 
 
 def sysctl(task: ModuleTask) -> None:
-    """Convert `sysctl`."""
+    """Convert `sysctl`; without `reload` and `sysctl_set`, the value is only written."""
     state, name = task.ensure(), task.need("name", "key")
     target = task.take("sysctl_file", default="/etc/sysctl.conf")
     applies = task.switch("reload", default=True) or task.switch("sysctl_set")
@@ -525,7 +525,7 @@ def alternatives(task: ModuleTask) -> None:
 
 
 def debug(task: ModuleTask) -> None:
-    """Convert `debug` with a message."""
+    """Convert `debug` with a message to a `notify`."""
     task.ignore("verbosity")
     task.named("notify", "message", {"message": task.take("msg", default="Hello world!")})
 
@@ -594,7 +594,7 @@ def _absolute(path: object, directory: object) -> Any:
 
 
 def command(task: ModuleTask) -> None:
-    """Convert `command`, `shell` and `raw`."""
+    """Convert `command`, `shell` and `raw` to an `exec`, whose title is the command if the task has no name."""
     attributes = command_attributes(task)
     words = attributes["command"]
     name = shlex.join(map(str, words)) if isinstance(words, list) else written_text(words)

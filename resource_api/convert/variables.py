@@ -409,7 +409,10 @@ class TaskScope:
         return next((variables[name] for variables in self._variables if name in variables), _MISSING)
 
     def resolve_or(self, name: str, keys: tuple[str | int, ...], default: object) -> Any:
-        """Return the value of a name; of an unknown one, an input with the default. Raise ``Unconvertible``."""
+        """Return the value of a name, a member by a call with the default; of an unknown name, an input with it.
+
+        Raise ``Unconvertible``.
+        """
         if self._loop is not None and name == self._loop.variable:
             return self._loop.value_or(keys, default)
         if not self.has_value(name) and not keys and name not in _MAGIC and not name.startswith("ansible_"):

@@ -100,7 +100,7 @@ class Changes(MappingABC):  # type: ignore[type-arg] # a read-only view of mixed
         return Change(None if is_ is None else _read_only(is_), _read_only(should))
 
     def __iter__(self) -> Iterator[Name]:
-        """Yield the names in dependency order, without the blocked ones; after an interrupt none but the first."""
+        """Yield the names in dependency order, without the blocked ones; after an interrupt only the first."""
         first = True
         for name in self.offered:
             if not first and self._interrupted():
@@ -259,7 +259,8 @@ def state_differences(
 ) -> list[Difference]:
     """Return each difference between two states of a resource that exists in both; none where it does not.
 
-    Parameters are no part of a state. ``get`` returns no ``write_only`` values: those in ``hidden`` are different.
+    For the log of a provider that reports both. Parameters are no part of a state. ``get`` returns no ``write_only``
+    values: the attributes in ``hidden`` are different.
     """
     if is_ is None or not exists(is_) or not exists(should):
         return []

@@ -55,7 +55,7 @@ class DocumentPath(NamedTuple):
     def place_in_value(self, column: int, *inner: str | int) -> FilePosition:
         """Return the position of a character of the text under a key, from 1; of the key where that is not certain.
 
-        It is certain where the file has the text as it is; escapes and line breaks move its columns.
+        For a mistake in a data type. It is certain for a text without escapes and line breaks, which move its columns.
         """
         line, start = self.document.position((*self.path, *inner), value=True)
         text: Any = self.document.data
@@ -362,7 +362,7 @@ class Manifest(NamedTuple):
     def inherits(self, declared: Declaration, attribute: str) -> bool:
         """Return whether a declaration has an attribute, or a place in one, from its file's ``defaults`` alone.
 
-        Or a metaparameter, which a component's resources may have from the component instead.
+        Or a metaparameter, which a component's resources may have from the component instead. Its position is there.
         """
         if attribute in declared.meta:
             return not (declared.parent or declared.states(attribute))

@@ -87,14 +87,13 @@ class Held(NamedTuple):
 
 
 def _run_held(
-    function: Callable[[], int], kill_at: int, section: Callable[[], int], stopped: Callable[[], bool]
+    function: Callable[[], int], kill_at: int, state_write: Callable[[], int], stopped: Callable[[], bool]
 ) -> Held:
     """Call ``function`` in a forked process, which exits with the returned code.
 
     All processes of this process table except this one and the first are killed right before changing call number
-    ``kill_at`` (0: never), and when ``stopped`` returns True: call this on an overlay only. Consecutive calls for which
-    ``section`` returns the same number, that of a write of state, unless it is 0, count as one. Raise
-    ``IsolationError`` if the kernel refuses.
+    ``kill_at`` (0: never), and when ``stopped`` returns True: call this on an overlay only. ``state_write`` returns the
+    number of the write of state, whose calls count as one, or 0. Raise ``IsolationError`` if the kernel refuses.
     """
     ours, theirs = socket.socketpair()
     with ours:
@@ -109,7 +108,7 @@ def _run_held(
         raise IsolationError(msg)
     watched = os.pidfd_open(child)
     try:
-        count, killed_at = _watch(descriptors[0], watched, kill_at, section, stopped)
+        count, killed_at = _watch(descriptors[0], watched, kill_at, state_write, stopped)
         if kill := bool(killed_at) or stopped():
             os.kill(-1, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
@@ -135,14 +134,14 @@ def _call_held(function: Callable[[], int], channel: socket.socket) -> NoReturn:
 
 
 def _watch(
-    listener: int, child: int, kill_at: int, section: Callable[[], int], stopped: Callable[[], bool]
+    listener: int, child: int, kill_at: int, state_write: Callable[[], int], stopped: Callable[[], bool]
 ) -> tuple[int, str]:
     """Answer the kernel until the child ends or must be killed; return the count, and the call to kill it at or ""."""
     poller = select.poll()
     poller.register(listener, select.POLLIN)
     poller.register(child, select.POLLIN)
     names = _names()
-    count = counted = 0  # ``counted``: the section of the change that was counted last
+    count = counted = 0  # ``counted``: the write of state, or 0, of the change that was counted last
     while not stopped():
         ready = [descriptor for descriptor, _ in poller.poll(_PATIENCE)]
         if child in ready:
@@ -151,9 +150,9 @@ def _watch(
             continue
         identifier, process, call, arguments = question
         name = names[call]
-        part = section()
-        if not (part and part == counted) and (name not in _WRITES or _is_file(process, arguments[_WRITES[name]])):
-            count, counted = count + 1, part
+        write = state_write()
+        if not (write and write == counted) and (name not in _WRITES or _is_file(process, arguments[_WRITES[name]])):
+            count, counted = count + 1, write
             if count == kill_at:
                 return count, f"{_program(process)}: {name}"  # without an answer, it is not made
         with suppress(FileNotFoundError):  # the process was killed
@@ -267,7 +266,7 @@ def run(runtime: Runtime, apply: Callable[[Runtime], RunReport], layers: int, po
 class _Monitor:
     """Record, in memory that processes share, the current provider call and the current write of state.
 
-    The process that watches reads them: the one to name the resource that a cut hit, the other as ``section``.
+    The process that watches reads them: the one to name the resource that a cut hit, the other as ``state_write``.
     """
 
     def __init__(self) -> None:

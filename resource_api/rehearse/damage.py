@@ -152,7 +152,7 @@ class Compared:
         return {path for path in paths if self._part(path, before.get(path)) != self._part(path, after.get(path))}
 
     def _part(self, path: str, entry: object) -> Any:
-        """Return the part of a path's contents that is compared; None for nothing."""
+        """Return the part of a path's contents that is compared: no digest that two creations differ in; or None."""
         fields = comparable(entry)
         if fields is None:
             return None

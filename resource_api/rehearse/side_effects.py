@@ -93,7 +93,7 @@ class EffectRecorder:
 
 
 def packages(calls: Sequence[RecordedCall]) -> Mapping[str, str]:
-    """Return path → package of the files of the packages that calls installed or upgraded."""
+    """Return path → package of the files of the packages that calls installed or upgraded, to be counted together."""
     owners: dict[str, str] = {}
     lists = {change.path for call in calls for change in call.changes if change.path.startswith(_PACKAGE_LISTS)}
     for path in sorted(path for path in lists if path.endswith(".list")):

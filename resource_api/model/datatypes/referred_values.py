@@ -104,7 +104,7 @@ def part_kinds(kinds: Kinds, key: object) -> Kinds:
 
 
 def missing_key(kinds: Kinds, keys: Iterable[str]) -> tuple[str, Kinds] | None:
-    """Return the first of ``keys`` that no value can have, with the data types of the values; None without one."""
+    """Return the first of a reference's ``keys`` that no value has, with the data types of the values, or None."""
     for key in keys:
         if kinds and not any(_may_have(kind, key) for kind in kinds):
             return key, kinds
