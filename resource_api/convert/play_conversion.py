@@ -213,7 +213,8 @@ class PlayConversion:
     ) -> Converted:
         """Return a task with its declarations, with the names of ``scope``, and register its result.
 
-        Raise ``Unconvertible``. ``element``: the number of the element of its loop for which this is a task of its own.
+        ``for_each``: its loop, if that becomes `for_each`; ``element``: otherwise the number of the loop's element for
+        which this is a task of its own. Raise ``Unconvertible``.
         """
         module = ModuleTask(task, scope, self._directory, in_loop=for_each is not None, element=element)
         conditions = _Conditions(task, module.expressions, self._names)

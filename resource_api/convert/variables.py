@@ -197,7 +197,7 @@ class Names:
         return None
 
     def unknown_input(self, name: str, default: object = _MISSING, *, has_members: bool = False) -> ValueReference:
-        """Return the reference to an input for a variable that the playbook does not define."""
+        """Return the reference to an input for an undefined variable, a mapping if it ``has_members``."""
         if (reference := self._named.get(("unknown", name))) is None:
             comment = "not defined in the playbook"
             sensitive = default is _MISSING and _SECRET_NAME.match(name) is not None

@@ -56,6 +56,7 @@ class Meta(NamedTuple):
     aliases: tuple[str, ...] = ()
     provider: str | None = None
     implementation: str | None = None
+    #: In seconds, or operation → seconds; None: the type's.
     timeout: float | Mapping[str, float] | None = None
     lifecycle: Lifecycle = Lifecycle()
     #: None: a failed change is repeated only where it shared its call (contract §4).
