@@ -206,7 +206,7 @@ def _open(path: str) -> int:
 
 
 def read_file(path: str, open_file: Callable[[str], int] = _open) -> tuple[bytes, tuple[int, int]]:
-    """Return the bytes of a regular file, and its device and inode; one byte above the limit shows that it is exceeded.
+    """Return the bytes of a regular file, and its device and inode; of one that is too large, one byte too many.
 
     Raises ``OSError``, or ``ValueError`` with the reason.
     """
@@ -315,7 +315,7 @@ class _Loader:
     def load(self, path: str, label: str, depth: int, files: list[_File]) -> str:
         """Read a file, unless it was read, and its includes into ``files``; add mistakes in it to ``problems``.
 
-        Return the reason that it cannot be opened, or an empty string.
+        ``label`` is its name in messages. Return the reason that it cannot be opened, or an empty string.
         """
         if self._sent is not None:
             if label in self._sent and label not in self._seen:
@@ -419,8 +419,7 @@ def read_mapping(
     """Return a document with a copy of ``data``: tuples become lists, sensitive values stay wrapped.
 
     ``index`` returns the positions of everything in ``data``; without it only ``heads`` are known: section → key → its
-    position. Raises
-    ``ManifestError`` for values that JSON cannot hold, with the keys above them.
+    position. Raises ``ManifestError`` for values that JSON cannot hold, with the keys above them.
     """
     copier = _Copier(Document(None, file, b"", index))
     copied = copier.copy(data, ())

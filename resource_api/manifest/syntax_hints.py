@@ -183,6 +183,7 @@ def _no_key(failure: Failure) -> Advice | None:
         return Advice(failure.position, message, _with_quotes(line))
     if before:
         return None
+    # In the nearest lines only: a file may have very many.
     if resource := next(filter(None, map(_PUPPET.match, failure.lines[max(number - 50, 0) : number])), None):
         start = next(level for level in range(1, number + 1) if failure.line(level) == resource.string)
         reference = f"{resource[1].capitalize()}[{resource[3]}]:"

@@ -517,7 +517,7 @@ class Context:
     def _open(
         self, titles: object, message: str, status: str, change: tuple[object, object] | None = None
     ) -> LoggingContext:
-        """Open a logging context, also without ``with``; success gives ``status``, or reports the two states."""
+        """Open a logging context, as a block or not; success gives ``status`` or reports ``change``, is and should."""
         self._require_changing()
         return LoggingContext(self, self.outcomes.names(titles), message, status, change).opened()
 

@@ -357,7 +357,7 @@ class StackRows:
 
     def _remove_intents(self, database: RowWriter, keys: Iterable[RecordKey]) -> bool:
         """Remove intents, with rows written again or deleted for their batches; return whether any was open."""
-        changed: dict[int, None] = {}
+        changed: dict[int, None] = {}  # a set in the order of ``keys``
         for key in keys:
             number = self._batch_of.pop(key, None)
             if number is not None:
