@@ -135,7 +135,10 @@ def stack_files(settings: Settings) -> list[str]:
     if not manifest or not name:
         return []
     above, slash, _ = manifest.rpartition("/")
-    path = f"{above}{slash}stacks/{name}.yaml"
+    directory = f"{above}{slash}stacks"
+    path = f"{directory}/{name}.yaml"
+    if os.path.isdir(directory) and not os.access(directory, os.X_OK):
+        return [path]  # reading it raises the error
     return [path for path in (path, path + AGE) if _exists(path)]
 
 
@@ -148,7 +151,7 @@ def _exists(path: str) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError:
-        return True
+        return os.path.lexists(path)
 
 
 def environment_inputs() -> Iterator[tuple[str, str]]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.catalog.compile import declaration_problems
@@ -169,7 +169,7 @@ def _saved_plans(
     session: Session, path: str, hosts: Mapping[str, Inventory]
 ) -> Mapping[str, Mapping[str, object]] | None:
     """Return each host's saved plan from the directory of ``plan -o``; None for a manifest. Raise ``ManifestError``."""
-    if not Path(path).is_dir():
+    if not os.path.isdir(path):
         if read_saved_plan(path) is not None:
             msg = f"{path} is the plan of one machine; plan with --on and -o DIR, then apply DIR"
             raise UsageError(msg)

@@ -221,9 +221,9 @@ def _report_usage(error: click.ClickException, arguments: Sequence[str]) -> int:
 
 
 def _report_unwritten(error: OSError) -> int:
-    """Report that click could not write help or the version, which no session surrounds; return the exit code."""
+    """Report an error outside of a session, as of writing help or the version; return the exit code."""
     # Otherwise the interpreter fails once more on the rest of the buffer at its end.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     with suppress(OSError):
-        sys.stderr.write(f"resource-api: cannot write: {error.strerror}\n")
+        sys.stderr.write(f"resource-api: {error.filename or 'cannot write'}: {error.strerror}\n")
     return 1

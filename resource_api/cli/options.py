@@ -104,15 +104,23 @@ class Path(click.ParamType[str]):
     def __init__(self, *, exists: bool = False, file_okay: bool = True, dir_okay: bool = True) -> None:
         """Require an existing file or directory, refuse files, or refuse directories."""
         self.name = "path" if file_okay and dir_okay else "file" if file_okay else "directory"
+        self._exists = exists
         #: Whether a path is a directory → whether it is accepted.
         self._is_okay = {False: file_okay, True: dir_okay}
         #: Makes click's type, which words the refusal.
         self._click_path = partial(click.Path, exists=exists, file_okay=file_okay, dir_okay=dir_okay)
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the path. Raise ``BadParameter`` in click's words."""
+        """Return the path. Raise ``BadParameter`` in click's words, which call missing what the caller cannot reach."""
         if os.access(value, os.R_OK) and self._is_okay[os.path.isdir(value)]:
             return value
+        if self._exists:
+            try:
+                os.stat(value)
+            except PermissionError as error:
+                self.fail(f"{value}: {error.strerror}", param, ctx)
+            except OSError:
+                pass
         return os.fsdecode(self._click_path().convert(value, param, ctx))
 
     def split_envvar_value(self, rv: str) -> list[str]:

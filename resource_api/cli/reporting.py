@@ -103,7 +103,8 @@ def report(text: str) -> Target:
     """Return the target of ``--report``. Raise ``UsageError`` for an invalid one."""
     if match := _FUNCTION.fullmatch(text):
         return Target(text, _import_reporter(*match.groups()))
-    if Path(text).is_dir():
+    if os.path.isdir(text):
+        _check_writable(text, text)
         return report_directory(text)
     form = next((form for suffix, form in _FORMS.items() if text.endswith(suffix)), None)
     if form is None:
@@ -111,6 +112,13 @@ def report(text: str) -> Target:
         raise UsageError(msg)
     # The content of files is in it.
     return _file_target(text, form, 0o600)
+
+
+def _check_writable(target: str, *paths: str) -> None:
+    """Raise ``UsageError`` unless the caller may write into one of the ``paths``."""
+    if not any(os.access(path, os.W_OK) for path in paths):
+        msg = f"{target}: cannot be written"
+        raise UsageError(msg)
 
 
 def report_directory(path: str) -> Target:
@@ -154,9 +162,10 @@ def _import_reporter(module: str, name: str) -> Reporter:
 def _file_target(path: str, form: Callable[[Document], str], mode: int) -> Target:
     """Return a target that writes the text ``form`` of a document into one file. Raise ``UsageError``."""
     file = Path(path)
-    if file.is_dir() or not file.parent.is_dir():
-        msg = f"{path}: {'is a directory' if file.is_dir() else f'there is no directory {file.parent}'}"
+    if os.path.isdir(file) or not os.path.isdir(file.parent):
+        msg = f"{path}: {'is a directory' if os.path.isdir(file) else f'there is no directory {file.parent}'}"
         raise UsageError(msg)
+    _check_writable(path, str(file.parent), path)
     return Target(path, partial(_write, file, form, mode), path)
 
 

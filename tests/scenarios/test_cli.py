@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -829,3 +830,49 @@ def test_a_saved_plan_accepts_parallel_and_noop(bench: Bench) -> None:
     result = bench.run("apply", "plan.json", "--parallel", "2", "--fail-fast")
     assert result.code == 0
     assert "2 created" in result.out
+
+
+def _bound_by_permissions(bench: Bench, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command as a user whom the permissions of files bind."""
+    bound = ("setpriv", "--bounding-set", "-dac_override,-dac_read_search", sys.executable, "-m", "resource_api")
+    return subprocess.run(
+        [*bound, *arguments], cwd=bench.home, env=bench.environment, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a directory to another user")
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["plan", "site.yaml", "--metrics", "closed/x.prom"], 64, "closed/x.prom: cannot be written"),
+        (["plan", "site.yaml", "--report", "closed/x.json"], 64, "closed/x.json: cannot be written"),
+        (["plan", "site.yaml", "--report", "closed"], 64, "closed: cannot be written"),
+        (["plan", "site.yaml", "--module-path", "closed/modules"], 64, "closed/modules: Permission denied"),
+        (["apply", "closed/site.yaml"], 65, "closed/site.yaml: cannot be read: Permission denied"),
+        (["bundle", "make", "modules", "-o", "closed/x.bundle"], 1, "closed/x.bundle: Permission denied"),
+        (
+            ["new", "type", "thing", "--directory", "closed/x"],
+            64,
+            "closed/x/types: cannot be written: Permission denied",
+        ),
+    ],
+)
+def test_a_path_in_a_directory_of_another_user_is_named(
+    bench: Bench, arguments: list[str], code: int, message: str
+) -> None:
+    """It is not called missing, nor is a file beside it supposed, and nothing is done."""
+    bench.write("site.yaml", "resources: {}\n")
+    (bench.home / "closed").mkdir(mode=0o700)
+    os.chown(bench.home / "closed", 54990, 54990)
+    result = _bound_by_permissions(bench, *arguments)
+    assert (result.returncode, message in result.stderr) == (code, True), result
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a directory to another user")
+def test_the_inputs_of_a_stack_that_cannot_be_reached_are_an_error(bench: Bench) -> None:
+    """They are not left out."""
+    bench.write("site.yaml", "resources: {}\n")
+    (bench.home / "stacks").mkdir(mode=0o700)
+    os.chown(bench.home / "stacks", 54990, 54990)
+    result = _bound_by_permissions(bench, "plan", "site.yaml")
+    assert (result.returncode, result.stderr) == (64, "Error: cannot read stacks/default.yaml: Permission denied\n")

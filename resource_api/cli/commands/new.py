@@ -6,6 +6,7 @@ file is never overwritten.
 
 from __future__ import annotations
 
+import os
 import re
 from contextlib import suppress
 from pathlib import Path
@@ -119,7 +120,7 @@ def write_type(name: str, directory: Path, *, shared: bool = False, http: bool =
         raise UsageError(msg)
     if not shared:
         return _write(name, directory, _HTTP_TYPE if http else _TYPE)
-    has_lib = any((directory / file).exists() for file in _LIB)
+    has_lib = any(os.path.exists(directory / file) for file in _LIB)
     return _write(name, directory, _SHARING_TYPE if has_lib else {**_SHARING_TYPE, **_LIB})
 
 
@@ -137,7 +138,7 @@ def _write(name: str, directory: Path, templates: Mapping[str, str]) -> list[Pat
         raise UsageError(reason)
     paths = {directory / file.replace("sample", name): TEMPLATES / template for file, template in templates.items()}
     for path in paths:
-        if path.exists() or path.is_symlink():
+        if os.path.lexists(path):
             msg = f"{path} exists already and is never overwritten; nothing was written"
             raise UsageError(msg)
     written: list[Path] = []

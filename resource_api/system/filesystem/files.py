@@ -242,9 +242,17 @@ def write_output(path: str, content: bytes, mode: int = 0o600) -> None:
     """Write the output file that the user has chosen: a new file of the caller with exactly ``mode``, atomically.
 
     An existing link is followed unless another user could have put it there; a pipe or terminal of the caller gets the
-    content. Raise ``OSError``.
+    content. Raise ``OSError`` with the path.
     """
-    target = os.path.abspath(path)
+    try:
+        _write_output(os.path.abspath(path), content, mode)
+    except OSError as error:
+        if not os.path.isabs(error.filename or ""):  # the name in an open directory
+            error.filename = path
+        raise
+
+
+def _write_output(target: str, content: bytes, mode: int) -> None:
     with suppress(FileNotFoundError):
         status = os.stat(target)
         if (stat.S_ISFIFO(status.st_mode) or stat.S_ISCHR(status.st_mode)) and status.st_uid in {*ROOT, os.geteuid()}:

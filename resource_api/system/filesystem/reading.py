@@ -67,9 +67,14 @@ def stat_attributes(directories: Directories, path: str) -> tuple[os.stat_result
 
 
 def read(path: str, limit: int) -> bytes:
-    """Return the content of a regular file. Raise ``OSError``: EFBIG above ``limit`` bytes, EINVAL for no file."""
-    with Directories() as directories:
-        status, content = stat_and_read(directories, path, limit)
+    """Return the content of a regular file. Raise ``OSError`` with the path: EFBIG if larger, EINVAL for no file."""
+    try:
+        with Directories() as directories:
+            status, content = stat_and_read(directories, path, limit)
+    except OSError as error:
+        if not os.path.isabs(error.filename or ""):  # the name in an open directory
+            error.filename = path
+        raise
     if content is None:
         raise not_read(status, path, limit)
     return content
