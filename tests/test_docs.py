@@ -279,7 +279,7 @@ def writing(file: str, text: str) -> str:
 def workspace() -> Iterator[Path]:
     """Yield a private directory whose path contains nothing that any output escapes."""
     path = Path(tempfile.gettempdir()) / f"ra-test-{token_hex(8)}"
-    path.mkdir(mode=0o700)
+    path.mkdir(mode=0o755)
     yield path
     shutil.rmtree(path)
 
