@@ -1,6 +1,6 @@
 """Two small sites: a manifest in Python, because YAML has no loops.
 
-resource-api apply examples/sites.py -i directory=/tmp/sites --noop
+resource-api apply examples/sites.py -i directory=/tmp --noop
 """
 
 from resource_api import ManifestApi

@@ -726,10 +726,19 @@ _WHOLE_MACHINE: Final = {"server", "nginx", "website"}
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_an_example_is_valid(path: Path, tmp_path: Path) -> None:
-    """It compiles without errors, and its text contains the command that applies it."""
+    """It compiles without errors, and its text contains the command that applies it, with a directory that exists."""
     runtime = Runtime(Registry.from_path(path.parent))
     assert runtime.validate(path, {} if path.stem in _WHOLE_MACHINE else {"directory": str(tmp_path)}).entries
-    assert f"examples/{path.name}" in path.read_text(encoding="utf-8")
+    text = path.read_text(encoding="utf-8")
+    assert f"examples/{path.name}" in text
+    assert all(map(os.path.isdir, re.findall(r"-i directory=(\S+)", text)))
+
+
+def test_the_overview_of_the_examples_links_each() -> None:
+    """Readers find every example there, whether it is a file or a directory."""
+    text = (ROOT / "examples" / "README.md").read_text(encoding="utf-8")
+    names = {path.name for path in (ROOT / "examples").iterdir()} - {"README.md", "__pycache__"}
+    assert [name for name in sorted(names) if f"]({name}" not in text] == []
 
 
 @pytest.mark.parametrize(
