@@ -14,8 +14,10 @@ This module only re-exports names of ``resource_api.system.filesystem``; nothing
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from resource_api.system.filesystem import download
 from resource_api.system.filesystem.directories import Directories, Directory, canonical_path
-from resource_api.system.filesystem.download import fetch
 from resource_api.system.filesystem.edit import Lines, edit, edit_lines, printable, read_content, read_lines
 from resource_api.system.filesystem.files import Batch, describe_error, replace
 from resource_api.system.filesystem.in_place import locked_path, why_not_replaced
@@ -37,6 +39,11 @@ from resource_api.system.filesystem.unpack import (
     remove_unpacked,
     unpack,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from resource_api.system.filesystem.download import fetch
 
 __all__ = [
     "LONGEST_DIRECTORY_NAME",
@@ -78,3 +85,11 @@ __all__ = [
     "user_name",
     "why_not_replaced",
 ]
+
+
+def __getattr__(name: str) -> Callable[..., object]:
+    """Return ``fetch``, whose module most providers need not load."""
+    if name == "fetch":
+        return download.fetch
+    msg = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(msg)

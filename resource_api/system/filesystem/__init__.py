@@ -8,4 +8,4 @@ from typing import TYPE_CHECKING
 from resource_api.model.values.start_up import late_modules
 
 if not TYPE_CHECKING:  # features that most runs do not need
-    __getattr__ = late_modules(__name__, "archive_members", "asset_contents", "code_trust", "files")
+    __getattr__ = late_modules(__name__, "archive_members", "asset_contents", "code_trust", "download", "files")

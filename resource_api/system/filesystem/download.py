@@ -1,18 +1,23 @@
-"""Download a URL over HTTP or HTTPS into a temporary file without a name, and check its SHA-256."""
+"""Download a URL over HTTP or HTTPS into a temporary file without a name, and check its SHA-256.
+
+Loaded with the first download: the libraries take longer to import than most runs take.
+"""
 
 from __future__ import annotations
 
+import tempfile
 import time
-from typing import TYPE_CHECKING, BinaryIO, Final
+from hashlib import sha256
+from http.client import HTTPException
+from typing import BinaryIO, Final
+from urllib import request
+from urllib.error import HTTPError
 from urllib.parse import urlsplit
 
 from resource_api.model.values.errors import ResourceError
 from resource_api.model.values.text import show_size
 from resource_api.system.filesystem.directories import write_all
 from resource_api.system.filesystem.files import describe_error
-
-if TYPE_CHECKING:
-    from urllib.request import OpenerDirector
 
 #: Seconds without data after which a transfer fails, and seconds for a whole transfer.
 IDLE_TIMEOUT: Final = 30.0
@@ -44,10 +49,6 @@ def fetch(url: str, digest: str = "", *, largest: int = LARGEST, timeout: float 
     Raise ``Missing`` if it does not exist, ``ResourceError`` if it cannot be fetched within ``timeout`` seconds, is
     larger than ``largest`` bytes, or has another SHA-256 than ``digest``, unless that is empty.
     """
-    import tempfile
-    from http.client import HTTPException
-    from urllib.error import HTTPError
-
     file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - the caller closes it
     try:
         _transfer(url, file, digest, largest, timeout)
@@ -73,8 +74,6 @@ def reopen(file: BinaryIO) -> BinaryIO:
 
 def _transfer(url: str, file: BinaryIO, expected: str, largest: int, timeout: float) -> None:
     """Write the content of ``url`` to ``file``. Raise as ``fetch`` does, with the libraries' errors as they are."""
-    from hashlib import sha256
-
     digest, size, end = sha256(), 0, time.monotonic() + timeout
     with _opener().open(url, timeout=IDLE_TIMEOUT) as response:
         length = response.headers.get("Content-Length", "")
@@ -103,10 +102,8 @@ def _exceeds(digits: str, largest: int) -> bool:
     return len(digits) > len(str(largest)) or (digits != "" and int(digits) > largest)
 
 
-def _opener() -> OpenerDirector:
+def _opener() -> request.OpenerDirector:
     """Return an opener that redirects only to HTTP and HTTPS, never to a local file."""
-    from urllib import request
-
     opener = request.OpenerDirector()
     for handler in (
         request.ProxyHandler,
