@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from resource_api.system.filesystem import download
+from resource_api.model.values.start_up import late_names
 from resource_api.system.filesystem.directories import Directories, Directory, canonical_path
 from resource_api.system.filesystem.edit import Lines, edit, edit_lines, printable, read_content, read_lines
 from resource_api.system.filesystem.files import Batch, describe_error, replace
@@ -41,9 +41,9 @@ from resource_api.system.filesystem.unpack import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from resource_api.system.filesystem.download import fetch
+else:  # most providers download nothing
+    __getattr__ = late_names("resource_api.system.filesystem.download", "fetch")
 
 __all__ = [
     "LONGEST_DIRECTORY_NAME",
@@ -85,11 +85,3 @@ __all__ = [
     "user_name",
     "why_not_replaced",
 ]
-
-
-def __getattr__(name: str) -> Callable[..., object]:
-    """Return ``fetch``, whose module most providers need not load."""
-    if name == "fetch":
-        return download.fetch
-    msg = f"module {__name__!r} has no attribute {name!r}"
-    raise AttributeError(msg)

@@ -161,3 +161,15 @@ def late_modules(package: str, *names: str) -> Callable[[str], object]:
         raise AttributeError(msg)
 
     return stand_in
+
+
+def late_names(module: str, *names: str) -> Callable[[str], object]:
+    """Return the ``__getattr__`` of a module that offers ``names`` of another one, loaded when one is first used."""
+
+    def value(name: str) -> object:
+        if name in names:
+            return getattr(import_module(module), name)
+        msg = f"no module attribute {name!r}"
+        raise AttributeError(msg)
+
+    return value

@@ -11,7 +11,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from resource_api.model.values.start_up import NamedTuple, late_modules
+from resource_api.model.values.start_up import NamedTuple, late_modules, late_names
+from resource_api.model.values.text import escape
 
 
 class Part(NamedTuple):
@@ -93,3 +94,11 @@ def test_a_name_that_is_set_in_a_late_module_is_set_in_the_module(monkeypatch: p
         patch.setattr(late, "limit", 2)
         assert (module.limit, late.limit) == (2, 2)
     assert (module.limit, late.limit) == (1, 1)
+
+
+def test_a_late_name_is_that_of_its_module_and_any_other_is_an_error() -> None:
+    """The module is imported with the first use."""
+    late = late_names("resource_api.model.values.text", "escape")
+    assert late("escape")("a\x1b") == escape("a\x1b")
+    with pytest.raises(AttributeError, match="no module attribute 'show'"):
+        late("show")
