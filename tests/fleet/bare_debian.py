@@ -20,7 +20,7 @@ from resource_api.testing.pipe_connections import PipeConnections
 from tests.fleet.sent_documents import sent_documents
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 #: The releases of Debian, and the Python of each.
@@ -72,7 +72,6 @@ class Bare:
     def __init__(self, suite: str, directory: Path) -> None:
         """Keep everything that is not in the tree beneath ``directory``."""
         self.suite, self._directory = suite, directory
-        self._archive = package_archive(str(directory / "made"))
         self._runs = 0
         for name in ("mounts", "kept", "kept/state", "kept/cache"):
             (directory / name).mkdir(mode=0o700)
@@ -85,14 +84,17 @@ class Bare:
         *,
         minimal: bool = False,
         libraries: bool = False,
+        needed: Sequence[str] = (),
         **options: Any,
     ) -> list[Mapping[str, Any]]:
         """Return what the host sends for a command, its end last.
 
         ``minimal``: with Debian's python3-minimal alone. ``libraries``: with what some types need of its packages.
+        ``needed``: the libraries that are sent along, as a command does for the types of its manifest.
         """
+        archive = package_archive(str(self._directory / "made"), needed)
         python = self._interpreter(SUITES[self.suite] if minimal else "", "yes" if libraries else "")
-        connections = PipeConnections(Archives(self._archive), python=python)
+        connections = PipeConnections(Archives(archive), python=python)
         read = []
         if manifest is not None:
             (self._directory / "site.yaml").write_text(manifest)
@@ -101,7 +103,7 @@ class Bare:
         job = HostJob(
             command,
             str(self._runs),
-            payload=self._archive.digest,
+            payload=archive.digest,
             documents=[jobs.document_fields(item) for item in read],
             files=job_inputs.file_contents(read, {}),
             host={"name": "bare", "groups": [], "address": "192.0.2.1"},

@@ -107,7 +107,7 @@ REFUSED: Final = {
     "http_resource": "GET http://127.0.0.1:9/hosts: network is unreachable",
     **dict.fromkeys(
         ("mysql_database", "mysql_grant", "mysql_user"),
-        "needs the Python module pymysql (pip install 'resource-api[mysql]'): No module named 'pymysql'",
+        "cannot connect to the server at /run/mysqld/mysqld.sock: No such file or directory",
     ),
     "postgresql_database": "there is no user 'postgres' to run it as",
     "postgresql_grant": "there is no user 'postgres' to run it as",
@@ -117,7 +117,8 @@ REFUSED: Final = {
     "x509_certificate": "needs the Python module cryptography (Debian: python3-cryptography): No module named"
     " 'cryptography'",
     "x509_key": "needs the Python module cryptography (Debian: python3-cryptography): No module named 'cryptography'",
-    "yaml_setting": "needs the Python module yaml (pip install 'resource-api[settings]'): No module named 'yaml'",
+    "yaml_setting": f"{STATE}/a.yaml: needs the Python module yaml (pip install 'resource-api[settings]'): No module"
+    " named 'yaml'",
 }
 #: What a plan says is missing for a change.
 MISSING: Final = {
@@ -188,9 +189,11 @@ def test_every_fact_is_known(bare: Bare) -> None:
 
 def test_every_type_reads_a_resource_or_says_what_is_missing(bare: Bare) -> None:
     """In one sentence; what a change would need is a warning of the plan."""
-    lines = "".join(f"  {resource}\n" for resource in RESOURCES.values())
+    bringing = ("git_checkout", "ansible_module", "archive", "exec")  # any program to those after them
+    lines = "".join(f"  {RESOURCES[name]}\n" for name in (*sorted(RESOURCES.keys() - {*bringing}), *bringing))
     config = "providers: {http_resource: {config: {url: 'http://127.0.0.1:9', path: /hosts}}}"
-    events = bare.events("plan", f"project: bare\n{config}\nresources:\n{lines}")
+    manifest = f"project: bare\n{config}\nresources:\n{lines}"
+    events = bare.events("plan", manifest, needed=["pymysql", "tomlkit"])
     (planned,) = of(events, "result")
     steps = planned["document"]["steps"]
     assert {typed(item["reference"]) for item in steps} == TYPES
