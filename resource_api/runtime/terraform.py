@@ -207,5 +207,5 @@ def _write(path: str, declarations: Sequence[Sequence[str]]) -> None:
         yaml_reader.read(content, path)
         files.replace(os.path.abspath(path), content)
     except (OSError, ValueError, ManifestError) as error:
-        msg = f"{path} cannot be written: {error}"
+        msg = f"{path} cannot be written: {getattr(error, 'strerror', None) or error}"
         raise UsageError(msg) from error

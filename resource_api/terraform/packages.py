@@ -167,7 +167,7 @@ def _configuration(environment: Mapping[str, str], home: str) -> HclBlock:
         except (FileNotFoundError, NotADirectoryError):
             continue
         except (OSError, ValueError) as error:
-            msg = f"{path}: {error}"
+            msg = f"{path}: {getattr(error, 'strerror', None) or error}"
             raise ValueError(msg) from error
     return HclBlock("", (), {}, [])
 
@@ -337,7 +337,7 @@ def read_lock(path: str) -> dict[ProviderAddress, LockedProvider] | None:
     except FileNotFoundError:
         return None
     except (ValueError, LookupError, TypeError, OSError) as error:
-        msg = f"{path} cannot be read: {error}"
+        msg = f"{path} cannot be read: {getattr(error, 'strerror', None) or error}"
         raise ValueError(msg) from error
 
 

@@ -196,7 +196,7 @@ class PluginProcess:
             msg = f"{name}: {error}{printed}"
             raise PluginError(msg, error.code) from None
         except (ValueError, OSError) as error:
-            msg = f"{name}: {error}"
+            msg = f"{name}: {getattr(error, 'strerror', None) or error}"
             raise PluginError(msg) from error
 
     def _channel(self) -> Channel:

@@ -125,7 +125,8 @@ def run(context: click.Context, /, **settings: Any) -> int:
             runs.record_killed(agent, killed)
             _report_killed(agent, killed, settings)
         except (OSError, ResourceAPIError) as error:
-            click.echo(f"resource-api: it cannot be recorded: {error}", err=True)
+            cause = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else error
+            click.echo(f"resource-api: it cannot be recorded: {cause}", err=True)
 
     subject = settings["project"] or os.path.basename(agent.manifest).partition(".")[0]
     schedule = runs.schedule(machine_id(), str(subject), agent.period, settings["splay"])

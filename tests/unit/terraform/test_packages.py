@@ -195,3 +195,10 @@ def test_a_variable_in_a_path_is_the_longest_name(tmp_path: Path) -> None:
     (tmp_path / ".terraformrc").write_text('plugin_cache_dir = "$HOME_OF_CACHE/${HOME}/$NONE"')
     environment = {"HOME": str(tmp_path), "HOME_OF_CACHE": "/cache"}
     assert list(mirrors("/site", environment))[2] == Mirror(f"/cache/{tmp_path}/$NONE")
+
+
+def test_a_lock_that_cannot_be_opened_is_named_with_the_reason(tmp_path: Path) -> None:
+    """In words, without the number of the error."""
+    (tmp_path / "lock").mkdir()
+    with pytest.raises(ValueError, match=r"/lock cannot be read: Is a directory\Z"):
+        packages.read_lock(str(tmp_path / "lock"))
