@@ -223,7 +223,8 @@ def _report_usage(error: click.ClickException, arguments: Sequence[str]) -> int:
 def _report_unwritten(error: OSError) -> int:
     """Report an error outside of a session, as of writing help or the version; return the exit code."""
     # Otherwise the interpreter fails once more on the rest of the buffer at its end.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    with suppress(OSError):  # there may be no descriptor left
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     with suppress(OSError):
         sys.stderr.write(f"resource-api: {error.filename or 'cannot write'}: {error.strerror}\n")
     return 1

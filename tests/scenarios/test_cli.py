@@ -876,3 +876,19 @@ def test_the_inputs_of_a_stack_that_cannot_be_reached_are_an_error(bench: Bench)
     os.chown(bench.home / "stacks", 54990, 54990)
     result = _bound_by_permissions(bench, "plan", "site.yaml")
     assert (result.returncode, result.stderr) == (64, "Error: cannot read stacks/default.yaml: Permission denied\n")
+
+
+def test_a_command_without_descriptors_says_so(bench: Bench) -> None:
+    """In one sentence."""
+    words = [
+        "prlimit",
+        "--nofile=5",
+        sys.executable,
+        "-m",
+        "resource_api",
+        "plan",
+        bench.write("site.yaml", "resources: {}\n"),
+    ]
+    result = subprocess.run(words, cwd=bench.home, env=bench.environment, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr.endswith(": Too many open files\n")) == (1, True), result
+    assert "Traceback" not in result.stderr
