@@ -299,15 +299,23 @@ class BecomePasswords:
 
 
 def _read_password(source: ValueSource) -> str:
-    """Return the password that sudo is given. Raise ``ResourceError`` if its source has none, or several lines."""
+    """Return the password that sudo is given. Raise ``ResourceError`` if its source has none, or several lines.
+
+    A line may end as on Windows.
+    """
     try:
-        password = source.read()
+        password = source.read().removesuffix("\r")
     except ValueError as error:
         msg = f"become_password: {error}"
         raise ResourceError(msg) from error
     if not password or "\n" in password:  # further lines would be input of the program that sudo starts
         there = "are more" if password else "is none"
         msg = f"become_password: {source.name}: a password is one line, and there {there}"
+        raise ResourceError(msg)
+    if any(
+        char < " " or char == "\x7f" for char in password
+    ):  # sudo ends a line at a carriage return too, and doas reads from a terminal
+        msg = f"become_password: {source.name}: a password has no control characters"
         raise ResourceError(msg)
     return password
 

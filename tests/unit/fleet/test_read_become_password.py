@@ -27,19 +27,22 @@ _MORE = "a password is one line, and there are more"
         ("command", "true", f"true: {_NONE}"),
         ("command", "cat lines", f"cat: {_MORE}"),
         ("command", "false", "false: it has failed with exit code 1"),
+        ("file", "return", "PLACE/return: a password has no control characters"),
+        ("file", "zero", "PLACE/zero: a password has no control characters"),
     ],
 )
 def test_what_is_no_password_is_refused_with_its_place(tmp_path: Path, kind: str, text: str, reason: str) -> None:
     """Nothing of the data that was read is quoted: sudo would read the first line, and what runs there the others."""
-    for name, content in {"empty": "", "line-end": "\n", "lines": "hunter2\nlogin: root\n"}.items():
-        (tmp_path / name).write_text(content)
+    files = {"empty": "", "line-end": "\n", "lines": "hunter2\nlogin: root\n", "return": "hunter2\rx", "zero": "a\0b"}
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content.encode())
     with pytest.raises(ResourceError) as refused:
         BecomePasswords().read(ValueSource(kind, text, str(tmp_path)))
     assert str(refused.value) == f"become_password: {reason.replace('PLACE', str(tmp_path))}"
 
 
 def test_a_password_is_read_without_its_line_end(tmp_path: Path) -> None:
-    """Whether it has one or not."""
-    for content in ("hunter2", "hunter2\n"):
-        (tmp_path / "password").write_text(content)
+    """Whether it has one or not, or that of Windows, whose carriage return would end the line for sudo."""
+    for content in (b"hunter2", b"hunter2\n", b"hunter2\r\n"):
+        (tmp_path / "password").write_bytes(content)
         assert BecomePasswords().read(ValueSource("file", "password", str(tmp_path))).reveal() == "hunter2"
