@@ -1,19 +1,22 @@
-"""The trace of a command: its identity, the spans of its run and its hosts, and the way to a receiver.
+"""The trace of a command: its identity, the spans of its run and its hosts, and their way to a receiver.
 
-No attribute has a value of a resource: names, counts, statuses and errors alone. Imported only where the variables of
-OpenTelemetry name a receiver.
+No attribute has a value of a resource: names, counts, statuses and errors alone. Traces are sent in a thread of its
+own, which loads the libraries: whatever they or the receiver do, a run waits for ``LIMIT`` seconds at most.
 """
 
 from __future__ import annotations
 
 import secrets
+import threading
 import time
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from resource_api.model.report import SUMMARY_FIELDS
 from resource_api.model.trace import Span, TraceContext, parse_traceparent
-from resource_api.system import telemetry
+from resource_api.model.values.errors import reason
+from resource_api.system import otlp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,6 +37,12 @@ _LONGEST: Final = 1000
 #: Exit codes without a failure.
 _SUCCEEDED: Final = frozenset({0, 2})
 _PREFIX: Final = "resource_api"
+#: Seconds that the end of a run waits for a receiver.
+LIMIT: Final = 3.0
+_ENDPOINT, _TRACES_ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
+_PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+_SUPPORTED: Final = "http/protobuf"
+_DEFAULT: Final = "http://localhost:4318"
 
 
 class Tracing:
@@ -100,8 +109,8 @@ class Tracing:
     def send(self, document: Mapping[str, object], began: float, code: int, mask: Mask) -> str:
         """Send the trace of a command with the document of its run; return the reason of a failure, or ""."""
         span = run_span(document, began, time.time(), code, self._hosts)
-        problem = telemetry.send(_masked(span, mask), self._context, self._parent, self._environ)
-        return f"no trace to {telemetry.receiver(self._environ)}: {problem}" if problem else ""
+        problem = _send(_masked(span, mask), self._context, self._parent, self._environ)
+        return f"no trace to {_receiver(self._environ)}: {problem}" if problem else ""
 
 
 def _masked(span: Span, mask: Mask) -> Span:
@@ -117,7 +126,7 @@ def _masked(span: Span, mask: Mask) -> Span:
 
 def tracing(environ: Mapping[str, str]) -> Tracing | None:
     """Return the trace of a command, or None where the variables of OpenTelemetry configure none."""
-    return Tracing(environ) if telemetry.is_configured(environ) else None
+    return Tracing(environ) if _is_configured(environ) else None
 
 
 def run_span(document: Mapping[str, object], began: float, ended: float, code: int, hosts: Sequence[Span]) -> Span:
@@ -215,3 +224,48 @@ def _resource(step: Mapping[str, object] | RunStepJson, started: float, ended: f
     }
     error = str(step.get("error") or "failed")[:_LONGEST] if step["status"] == "failed" else None
     return Span(f"{step['action']} {reference.partition('[')[0]}", started, ended, attributes, error)
+
+
+def _is_configured(environ: Mapping[str, str]) -> bool:
+    """Whether the variables of OpenTelemetry name a receiver of traces."""
+    if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return False
+    if exporters := environ.get("OTEL_TRACES_EXPORTER", "").strip():
+        return "otlp" in map(str.strip, exporters.split(","))
+    return bool(environ.get(_ENDPOINT) or environ.get(_TRACES_ENDPOINT))
+
+
+def _receiver(environ: Mapping[str, str]) -> str:
+    """Return the address of the receiver for messages, without a user, a password and a query."""
+    try:
+        url = urlsplit(environ.get(_TRACES_ENDPOINT) or environ.get(_ENDPOINT) or _DEFAULT)
+    except ValueError:
+        return "the receiver"
+    return f"{url.scheme}://{url.netloc.rpartition('@')[2]}{url.path}"
+
+
+def _send(span: Span, context: TraceContext, parent: TraceContext | None, environ: Mapping[str, str]) -> str:
+    """Send a trace, whose root is ``span`` with the identity ``context``; return the reason of a failure, or "".
+
+    ``parent``: the span that the variable ``TRACEPARENT`` names, or None. Nothing is raised.
+    """
+    protocol = next((text for name in _PROTOCOLS if (text := environ.get(name))), _SUPPORTED)
+    if protocol != _SUPPORTED:
+        return f"the protocol is {protocol}, and only {_SUPPORTED} is supported"
+    result: list[str] = []
+
+    def export() -> None:
+        try:
+            result.append(otlp.export(span, context, parent))
+        except ModuleNotFoundError as error:
+            result.append(f"{error.name} is not installed; install resource-api[otel]")
+        except Exception as error:  # noqa: BLE001 - a library may raise anything, and the run has ended well
+            result.append(f"{type(error).__name__}: {reason(error)}")
+
+    thread = threading.Thread(target=export, name="telemetry", daemon=True)
+    thread.start()
+    try:
+        thread.join(LIMIT)
+    except KeyboardInterrupt:
+        return "interrupted"
+    return result[0] if result else f"no answer within {LIMIT:g} s"

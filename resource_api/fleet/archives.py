@@ -61,7 +61,6 @@ LEFT_OUT: Final = frozenset(
         "resource_api/system/otlp.py",
         "resource_api/system/overlay",
         "resource_api/system/process/descriptor_filter.py",
-        "resource_api/system/telemetry.py",
         "resource_api/terraform",
         "resource_api/testing",
         "structlog/_greenlets.py",

@@ -66,7 +66,7 @@ def _reason(error: RequestException) -> str:
 
 
 def export(span: Span, context: TraceContext, parent: TraceContext | None) -> str:
-    """Send a trace if it is sampled; return the reason of a failure, or "". Arguments as for ``telemetry.send``."""
+    """Send a trace if it is sampled; return the reason of a failure, or "". ``parent``: the caller's span, or None."""
     for name in ("opentelemetry", "urllib3"):  # silenced for good: the log may contain secrets of the address
         logging.getLogger(name).addHandler(logging.NullHandler())
         logging.getLogger(name).propagate = False

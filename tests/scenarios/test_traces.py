@@ -172,7 +172,7 @@ def test_a_receiver_that_is_down_fails_no_plan_and_no_run(traced: Bench) -> None
 def test_nothing_is_imported_unless_a_receiver_is_configured(traced: Bench, variable: str) -> None:
     """Neither the libraries nor the modules of traces."""
     traced.write("site.yaml", GOOD)
-    names = "opentelemetry", "requests", "google.protobuf", "resource_api.system.telemetry", "resource_api.cli.tracing"
+    names = "opentelemetry", "requests", "google.protobuf", "resource_api.system.otlp", "resource_api.cli.tracing"
     code = (
         "import sys\nfrom resource_api.cli.main import run\nsys.argv[1:] = ['apply', 'site.yaml']\n"
         "try: run()\nexcept SystemExit: pass\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
@@ -283,8 +283,6 @@ def _once(session: Session, agent: Agent, source_fields: dict[str, Any], setting
 
 def _apply(session: Session, version: SourceVersion, settings: Settings, keep: Callable[[Any], None]) -> int:
     """Apply a version by the command ``apply``, and return its exit code; ``keep`` receives its document."""
-    from resource_api.cli.commands.apply import apply
-
     if version.error is not None:
         text = f"{version.error}; the last verified version stays in force"
         session.console.emit_problem(Problem(None, text, code=str(version.fields["trust"])))
@@ -302,6 +300,8 @@ def _apply(session: Session, version: SourceVersion, settings: Settings, keep: C
         "metrics": [],
     }
     session.output.restore_stdout()
+    program = click.get_current_context().find_root()
+    apply = cast("click.Command", cast("click.Group", program.command).get_command(program, "apply"))
     with click.Context(apply, info_name="apply"):
         code: int = apply.callback(**parameters) if apply.callback is not None else 1
     return code
