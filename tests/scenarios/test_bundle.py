@@ -117,6 +117,17 @@ def _signers_of_others(site: Bench) -> None:
     (site.home / "signers").chmod(0o646)
 
 
+def test_invisible_characters_of_a_signer_and_a_path_are_escaped(site: Bench) -> None:
+    """As from a list of signers that begins with a byte order mark."""
+    site.run(*MAKE)
+    sign(site)
+    for suffix in ("", ".sig"):
+        (site.home / f"site.bundle{suffix}").rename(site.home / f"\x1b.bundle{suffix}")
+    (site.home / "signers").write_text(f"\ufeff{(site.home / 'signers').read_text()}", encoding="utf-8")
+    result = site.run("bundle", "verify", "\x1b.bundle", "--signers", "signers")
+    assert result.out == "\\x1b.bundle: site, generation 1, 1 file, by \\ufeffalice@example.org\n"
+
+
 @pytest.mark.parametrize(
     ("spoil", "reason"),
     [

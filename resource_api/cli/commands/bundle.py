@@ -16,6 +16,7 @@ from resource_api.cli import options
 from resource_api.cli.session import with_session
 from resource_api.model.values.errors import ResourceError, UsageError
 from resource_api.model.values.reference import STACK_NAME
+from resource_api.model.values.text import escape
 from resource_api.system.filesystem import files, reading
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def sign(session: Session, path: str, signing_key: str, **_settings: object) -> 
         bundle = bundles.read(raw)
     files.write_output(os.path.realpath(path) + trust.SIGNATURE_SUFFIX, trust.sign(raw, signing_key), 0o644)
     session.console.show(
-        lambda: _document(path, bundle), lambda: f"{path}{trust.SIGNATURE_SUFFIX}: signs {_line(path, bundle)}"
+        lambda: _document(path, bundle), lambda: f"{escape(path)}{trust.SIGNATURE_SUFFIX}: signs {_line(path, bundle)}"
     )
 
 
@@ -147,7 +148,7 @@ def verify(session: Session, path: str, signers: str, **settings: Any) -> None:
         signer = trust.verify(raw, signature, allowed)
         bundle = bundles.read(raw)
     session.console.show(
-        lambda: {**_document(path, bundle), "signer": signer}, lambda: f"{_line(path, bundle)}, by {signer}"
+        lambda: {**_document(path, bundle), "signer": signer}, lambda: f"{_line(path, bundle)}, by {escape(signer)}"
     )
 
 
@@ -169,4 +170,4 @@ def _document(path: str, bundle: Bundle) -> dict[str, Any]:
 def _line(path: str, bundle: Bundle) -> str:
     """Return ``site.bundle: site, generation 3, 12 files``."""
     count = len(bundle.files)
-    return f"{path}: {bundle.name}, generation {bundle.generation}, {count} file{'s' if count != 1 else ''}"
+    return f"{escape(path)}: {bundle.name}, generation {bundle.generation}, {count} file{'s' if count != 1 else ''}"
