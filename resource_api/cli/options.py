@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from functools import partial
+from math import isnan
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -133,9 +134,16 @@ class Path(click.ParamType[str]):
 
 
 class Number(click.FloatRange):
-    """A number within limits; click calls the type of a wrong one a "float range"."""
+    """A number within limits; click calls the type of a wrong one a "float range", and accepts "nan"."""
 
     name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number. Raise ``BadParameter``."""
+        number: float = super().convert(value, param, ctx)
+        if isnan(number):
+            self.fail(f"'{value}' is not a valid number.", param, ctx)
+        return number
 
 
 class Integer(click.IntRange):

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         ["apply", "--stack", "two words", "site.yaml"],
         ["apply", "--project", "-x", "site.yaml"],
         ["apply", "--lock-timeout", "-1", "site.yaml"],
+        ["apply", "--lock-timeout", "nan", "site.yaml"],
         ["apply", "--state", "nosuch:x", "site.yaml"],
         ["apply", "--state", "", "site.yaml"],
         ["apply", "--module-path", "/no/such/dir", "a.yaml"],
