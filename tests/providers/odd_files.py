@@ -214,7 +214,7 @@ ODD_SETTINGS = [
         f"Ini_setting[{SETTINGS}/my.cnf:mysqld:port]",
         {"value": 3},
         b"port=2 # why",
-        b"port=3",
+        b"port=3 # why",
     ),
     OddFile(
         f"{SETTINGS}/.gitconfig",
