@@ -47,7 +47,10 @@ class BundleFile(NamedTuple):
 
 
 class Bundle(NamedTuple):
-    """The contents of a bundle. ``modules``: its directories for the module path, in order."""
+    """The contents of a bundle. ``modules``: its directories for the module path, in order.
+
+    ``generation``: a number that grows, so that an agent can refuse an older bundle. ``files``: path in it → file.
+    """
 
     name: str
     generation: int
@@ -73,6 +76,7 @@ def collect(directory: str, module_path: Sequence[str] = (), left_out: Collectio
 
     Files whose real path is in ``left_out`` are skipped. Raise ``UsageError`` for unsupported contents, ``OSError``.
     """
+    #: Prefix of the names in the bundle → the directory with the files.
     tops = {"": directory, **{f"{MODULES}/{number}/": path for number, path in enumerate(module_path, 1)}}
     collected: dict[str, BundleFile] = {}
     size = 0
@@ -159,7 +163,7 @@ def _members(raw: bytes) -> Iterator[tuple[str, BundleFile]]:
 
 
 def _described(index: Any, content: Mapping[str, BundleFile]) -> Bundle:
-    """Return the bundle of ``content`` that ``index`` describes.
+    """Return the bundle of ``content`` (path → file) that ``index``, the JSON of ``bundle.json``, describes.
 
     Raise ``Untrusted`` if the files differ from the index, ``ValueError`` for an invalid index.
     """
@@ -223,5 +227,6 @@ def _checked(name: str, path: str) -> str:
 
 def _read(path: str) -> BundleFile:
     """Return a file to pack, up to a byte above the limit, which ``collect`` refuses. Raise ``OSError`` for a link."""
+    # Since it was listed it may have become a link, or a FIFO, at which an ordinary open would wait.
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK)) as file:
         return BundleFile(file.read(LARGEST + 1), bool(os.fstat(file.fileno()).st_mode & stat.S_IXUSR))

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 CATCH_UP: Final = 300.0
 #: Largest delay in seconds of a run that is not missed.
 PROMPT: Final = 5.0
+#: Bytes of a digest that are read as one fraction.
 _WORD: Final = 8
 #: Seconds until a changed clock, or the end of a suspension, is noticed.
 POLL: Final = 60.0
@@ -99,6 +100,7 @@ def next_run(times: AgentSchedule, moment: Moment, ended: float | None, catch_up
             due = slot_after(times, moment.wall - (moment.boot - ended))
             if moment.wall - due <= PROMPT:
                 return Wait(max(due - moment.wall, 0.0))
+        # A time was missed, or may have been: the replacement must not come after the next time of the schedule.
         catch_up = moment.boot + min(times.delay, slot_after(times, moment.wall) - moment.wall)
     return Wait(max(catch_up - moment.boot, 0.0), catch_up)
 
@@ -179,6 +181,7 @@ class ThisMachine:
         #: The signals that end the agent: one that is ignored, as by nohup(1), stays so.
         self._ends = {number for number in _ENDS if signal.getsignal(number) is not signal.SIG_IGN}
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # an ignored one is not sent
+        #: The signals that were blocked before, as they are again in each run.
         self._previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {*self._ends, signal.SIGCHLD})
 
     def now(self) -> Moment:
@@ -243,7 +246,10 @@ def locked(directory: str) -> Iterator[None]:
 
 
 def record(agent: Agent, version: SourceVersion, document: Mapping[str, object], code: int, began: float) -> None:
-    """Record the end of a run that ``began`` (since 1970), for ``agent status`` and the schedule. Raise ``OSError``."""
+    """Record the end of a run that ``began`` (since 1970), for ``agent status`` and the schedule. Raise ``OSError``.
+
+    ``document``: that of the run's JSON, or one with its ``summary`` and ``problems`` alone.
+    """
     moment = now()
     run = {
         **version.fields,

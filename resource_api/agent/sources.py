@@ -92,7 +92,10 @@ def check(source: Source, signers: str | None) -> None:
 
 
 class Agent(NamedTuple):
-    """The settings of an agent. ``period`` in seconds; ``trusted``: directories whose owner is not checked."""
+    """The settings of an agent. ``period`` in seconds; ``trusted``: directories whose owner is not checked.
+
+    ``manifest``: its path within the source; ``mode``: ``apply`` or ``noop``; ``signers``: the file of allowed keys.
+    """
 
     directory: str
     source: Source
@@ -106,7 +109,7 @@ class Agent(NamedTuple):
 class SourceVersion(NamedTuple):
     """The version to apply: its directory, None for no version, and its directories for the module path.
 
-    ``fields``: its fields in reports. ``error``: the reason if it is not the current version of the source.
+    ``fields``: those of ``run_fields``, for reports. ``error``: the reason why it is not the source's current version.
     """
 
     directory: str | None
@@ -221,7 +224,10 @@ _LARGEST: Final = 1 << 20
 
 
 class Version(NamedTuple):
-    """One version of a source. ``id``: the digest of a bundle or of a commit; ``modules``: directories in it."""
+    """One version of a source. ``id``: the digest of a bundle or of a commit; ``modules``: directories in it.
+
+    ``generation``: the bundle's number, or the number of commits up to this one. ``name``: the bundle's.
+    """
 
     id: str
     generation: int
@@ -308,7 +314,7 @@ def _read(path: str) -> dict[str, Version]:
 
 
 def _version(fields: Mapping[str, Any]) -> Version:
-    """Return a recorded version. Raise ``ValueError`` for one whose id, the name of a directory, is damaged."""
+    """Return the version of recorded fields. Raise ``ValueError`` for a damaged id: it is the name of a directory."""
     version = Version(**{**fields, "modules": tuple(fields["modules"])})
     if not version.id.isalnum() or type(version.generation) is not int:
         raise ValueError(version)
@@ -316,7 +322,7 @@ def _version(fields: Mapping[str, Any]) -> Version:
 
 
 def _check_newer(version: Version, newest: Version | None) -> None:
-    """Raise ``Untrusted`` for an older bundle, and for another one of the same generation."""
+    """Raise ``Untrusted`` for an older bundle, one with another name, and another one of the same generation."""
     if newest is None or version.id == newest.id:
         return
     if version.name != newest.name:
@@ -401,6 +407,7 @@ class Repository:
     def write(self, commit: str, directory: str) -> None:
         """Write the files of a commit into a new directory, durably. Raise ``ResourceError``, ``OSError``."""
         with tempfile.TemporaryFile(dir=self._path) as file:
+            # The file has no name, so that a killed run leaves nothing behind.
             output = f"/proc/{os.getpid()}/fd/{file.fileno()}"
             self._run("archive", "--format=tar", f"--output={output}", commit)
             bundle.write_members(archive_members.members(file, Limits(bundle.LARGEST, bundle.MAX_FILES)), directory)

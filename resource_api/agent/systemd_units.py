@@ -34,6 +34,7 @@ SystemCallFilter=~@clock @cpu-emulation @obsolete @raw-io
 SystemCallErrorNumber=EPERM
 RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
 """
+#: For an agent that changes the machine: without the capabilities that no type needs.
 _CHANGING: Final = """\
 CapabilityBoundingSet=~CAP_BLOCK_SUSPEND CAP_BPF CAP_LEASE CAP_MAC_OVERRIDE CAP_PERFMON CAP_SYS_BOOT
 CapabilityBoundingSet=~CAP_SYS_PACCT CAP_SYS_RAWIO CAP_SYS_TIME CAP_SYS_TTY_CONFIG CAP_WAKE_ALARM
@@ -87,11 +88,12 @@ def units(arguments: Sequence[str], settings: Settings, variables: Mapping[str, 
 
 
 def _directories(settings: Settings, state: str) -> str:
-    """Return the settings for the agent's own directories."""
+    """Return the settings for the agent's own directories, which an agent that only reports writes to as well."""
     lines = "StateDirectory=resource-api\nStateDirectoryMode=0700\n" if state == "/var/lib/resource-api" else ""
     if settings["mode"] == "noop":
         targets = (target.text for target in (*settings["reports"], *settings["metrics"]))
         paths = (state, settings["directory"], *(path for path in targets if path.startswith("/")))
+        # "-": a path that does not exist yet is no error.
         words = (_quoted(f"-{path}", "%") for path in dict.fromkeys(filter(None, paths)))
         lines += f"ReadWritePaths={' '.join(words)}\n"
     return lines

@@ -43,7 +43,8 @@ class Untrusted(ResourceAPIError):  # noqa: N818 - the state of a source
 def check_tree(directory: str, exempt: Iterable[str]) -> None:
     """Raise ``Untrusted`` if other users can change a file in a directory, ``ResourceError`` if it is unreadable.
 
-    Links to directories are not followed: code behind them is checked when it is loaded.
+    ``exempt``: directories whose owner is not checked. Links to directories are not followed: code behind them is
+    checked when it is loaded.
     """
     trust = CodeTrust(exempt)
     try:
@@ -108,7 +109,8 @@ def signers_valid_now(signature: bytes, signers: str) -> list[str]:
 def check_signers(path: str, exempt: Iterable[str]) -> str:
     """Return the absolute path of a list of allowed signers.
 
-    Raise ``UsageError`` if it does not exist, ``Untrusted`` if other users can change it.
+    Raise ``UsageError`` if it does not exist, ``Untrusted`` if other users can change it; the owner of the ``exempt``
+    directories is not checked.
     """
     absolute = os.path.abspath(path)
     try:

@@ -380,7 +380,7 @@ def _items(values: Iterable[str], incomplete: str) -> Items:
 
 
 def _assignments(offered: Mapping[str, tuple[str, str]], incomplete: str) -> Items:
-    """Return ``NAME=`` for each name with its data type and documentation, or the values of a typed name."""
+    """Return ``NAME=`` for each name in ``offered`` (→ data type and documentation), or the values of a typed name."""
     name, equals, value = incomplete.partition("=")
     if equals:
         values = _enumerated(parser.read(offered[name][0])) if name in offered else ()

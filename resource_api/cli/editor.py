@@ -115,7 +115,10 @@ def edit_resources(session: Session, listed: Listed, providers: Mapping[str, obj
 
 
 def _changed_manifest(text: str, before: Mapping[str, object], providers: Mapping[str, object]) -> Manifest:
-    """Return the manifest of the resources whose declaration is not as before. Raise ``ManifestError``."""
+    """Return the manifest of the resources whose declaration is not as before. Raise ``ManifestError``.
+
+    ``before``: reference → attributes as they were shown; ``providers`` as for ``edit_resources``.
+    """
     document = yaml_reader.read(text.encode(errors="surrogateescape"), _FILE)
     data = document.data
     if type(data) is not dict or data.keys() != {"resources"} or type(data["resources"]) is not dict:

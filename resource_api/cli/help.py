@@ -195,6 +195,7 @@ def _records(options: Sequence[click.Option], context: click.Context, *, everyth
 
 
 def _write_examples(examples: Sequence[str], formatter: click.HelpFormatter) -> None:
+    """Write the section of examples, none without any."""
     if examples:
         with formatter.section("Examples" if len(examples) > 1 else "Example"):
             for example in examples:

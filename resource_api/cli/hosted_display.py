@@ -196,7 +196,10 @@ class Display:
         self._session.log.write("warning", "", _INTERRUPTED[min(times, len(_INTERRUPTED)) - 1])
 
     def running(self, started: int, ended: int, failed: int, slowest: Mapping[str, float]) -> None:
-        """Show the progress: on a terminal ten times a second, elsewhere as a notice every 30 s."""
+        """Show the progress: on a terminal ten times a second, elsewhere as a notice every 30 s.
+
+        ``slowest``: host → the seconds that it has been running.
+        """
         if (time_now := time.monotonic()) < self._next:
             return
         self._next = time_now + _TICK
@@ -390,6 +393,7 @@ class Overviews:
         self._session = session
         self._seconds = seconds
         self._form = form
+        #: Host → its overview.
         self._documents: dict[str, OverviewJson] = {}
 
     def add(self, host: str, document: object) -> None:

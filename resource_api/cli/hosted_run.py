@@ -180,7 +180,7 @@ class HostedRun:
             return secrets.token_hex(8), b""
         ledger, digest = record
         settings, key = self._session.settings, ledger.key
-        # Hosts without inputs of their own share one mapping.
+        # Identity of a mapping of inputs → its digest: hosts without inputs of their own share one mapping.
         digests = {id(inputs): digest_of(inputs, key) for inputs in {id(i): i for i in work.inputs.values()}.values()}
         fields = {
             "on": list(settings["on"]) or [",".join(work.hosts)],

@@ -183,12 +183,16 @@ def _saved_plans(
             problems += error.problems
     if problems:
         raise ManifestError(problems)
+    # Raises for an option that decides a plan's content.
     options.saved_plan_options(session.settings, next(iter(plans.values())))
     return plans
 
 
 def digest(session: Session, work: Work, modules: str, key: bytes) -> str:
-    """Return the digest of a run's content, independent of its hosts: a rerun must have the same."""
+    """Return the digest of a run's content, independent of its hosts: a rerun must have the same.
+
+    ``modules``: the digest of the user's modules; ``key``: of the digests of inputs, which may be secret.
+    """
     # A variable that no input is declared for may differ; the declared ones are in the digests of hosts' inputs.
     stronger = {
         name: value for name, value in work.arguments.stronger.items() if not isinstance(value, EnvironmentInput)
@@ -204,7 +208,7 @@ def digest(session: Session, work: Work, modules: str, key: bytes) -> str:
 
 
 def check_earlier(earlier: RecordedRun, work: Work, digest: str, key: bytes) -> None:
-    """Raise ``ManifestError`` unless a run has the content of the earlier one; ``key`` is that of digests."""
+    """Raise ``ManifestError`` unless a rerun has the content of the earlier run; ``key`` is that of digests."""
     changed = [name for name in work.hosts if digest_of(work.inputs[name], key) != earlier.remaining[name]]
     if digest != earlier.digest or changed:
         subject = (
@@ -242,6 +246,7 @@ def select_hosts(session: Session, manifest: str | None, earlier: RecordedRun | 
 
 def _warn_of_addresses(session: Session, selection: Selection, hosts: Mapping[str, Inventory]) -> None:
     """Warn of addresses that are similar to a name of an inventory, once for each name."""
+    #: Advice → the addresses that it is about.
     by_hint: dict[str, list[str]] = {}
     for address, names in islice(selection.suggestions(hosts), _COMPARED):
         if advice := suggestion(address, names):

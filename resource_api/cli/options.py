@@ -219,6 +219,7 @@ _KINDS: Final[Mapping[str, Mapping[str, Any]]] = {
     "tags": {"callback": _tags, "metavar": "T,..."},
     "strict": {"type": Choice(STRICT), "default": STRICT[0]},
 }
+#: Option of runs → its flags, where they are not made of its name.
 _RUN_FLAGS: Final = {
     "noop": ("--noop", "-n", "--dry-run", "--check"),
     "targets": ("--target",),
@@ -483,7 +484,7 @@ def is_hosted(settings: Settings) -> bool:
     """
     if settings.get("on") or settings.get("rerun"):
         return True
-    for name in ("batches", "stop_after", "before", "between", "pause"):
+    for name in _ROLLOUT:
         if settings.get(name):
             msg = f"{_flag(name)} needs --on"
             raise UsageError(msg)

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 _FUNCTION: Final = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*)")
 #: The number of reports that a directory keeps.
 KEPT: Final = 100
+#: The name of a report in a directory; other files there are never removed.
 _REPORT: Final = re.compile(r"\d{8}T\d{6}\.\d{3}Z-\w+\.json")
 
 
@@ -63,7 +64,10 @@ class Reporting:
         self.detached = False
 
     def check(self, sources: Iterable[str]) -> None:
-        """Raise ``UsageError`` if a report would replace a file that the command reads; no target is left then."""
+        """Raise ``UsageError`` if a report would replace a file that the command reads.
+
+        No target is left then, so that the report of this error replaces none either.
+        """
         targets, self.targets = self.targets, ()
         for target in targets:
             for source in sources:
@@ -175,16 +179,19 @@ def _write(file: Path, form: Callable[[Document], str], mode: int, document: Doc
 
 
 def _json(document: Document) -> str:
+    """Return a document as JSON, with terminal controls escaped."""
     return escape_json(json.dumps(document, indent=2, ensure_ascii=False, default=str)) + "\n"
 
 
 def _xml(document: Document) -> str:
+    """Return a document as JUnit XML; of a run over many hosts each host is a test case."""
     if document["kind"] == "fleet":
         document = as_run(cast("FleetJson", document))
     return run_reports.junit(document)
 
 
 def _html(document: Document) -> str:
+    """Return the page of a run, a plan, or a run over many hosts."""
     if document["kind"] == "fleet":
         return pages.fleet(cast("FleetJson", document))
     if document["kind"] == "plan":
@@ -193,6 +200,7 @@ def _html(document: Document) -> str:
 
 
 def _metrics(document: Document) -> str:
+    """Return a document as gauges, for the textfile collector of the node exporter."""
     # A plan has no time of its own.
     return run_reports.metrics({"ended": time.time(), **document})
 

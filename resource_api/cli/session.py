@@ -310,7 +310,10 @@ class Session:
         return code if self._runs or not failed else code or 1
 
     def _protect_secret(self, secret: str, declared: bool) -> None:  # noqa: FBT001 - as the mask calls it
-        """Keep a secret that the mask has learnt out of core dumps and of the output of child processes."""
+        """Keep a secret that the mask has learnt out of core dumps and of the output of child processes.
+
+        ``declared``: it is the value of an input.
+        """
         core_dumps.forbid()
         self.output.mask_descriptors(secret, declared=declared)
 

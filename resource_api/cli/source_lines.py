@@ -103,11 +103,13 @@ _TYPE: Final = regex(r"\b([A-Z]\w*)|\b([a-z]\w*)(?=\[)|\.([a-z]\w*)\(|\bresource
 _SECRET_WORD: Final = regex(r"(?i)pass|secret|token|credential|private|api_?key|\bpin\b")
 #: What declares an input, output or attribute to be a secret.
 _DECLARED_SECRET: Final = regex(r"Sensitive|\b(?:sensitive|ephemeral)\b")
+#: A use of a value or an input, or an alias of YAML: the name of its source.
 _USED: Final = regex(r"\b(?:values|inputs)\.([\w-]+)|[*]([\w-]+)")
 _ANCHOR: Final = regex(r"&([\w-]+)")
 _WORD: Final = regex(r"[A-Za-z_][\w-]*")
 #: How many characters longer or shorter a misspelt name is at most.
 _MISSPELT: Final = 2
+#: No line is shown of a file with more names that may be types: each of them would be loaded.
 _MOST_TYPES: Final = 1000
 #: A reference that is declared, without attributes on its line.
 _RESOURCE: Final = regex(r"\s*[\"']?[A-Za-z]\w*\[[^\[\]]*\][\"']?[ \t]*:[ \t]*\{?[ \t]*$")
@@ -151,6 +153,7 @@ class SourceLines:
         self._attributes = attributes
         self._mask = log.mask
         self._began = began
+        #: File → its lines, of a file that may not be shown none.
         self._files: dict[str, _Outline] = {}
         #: File → its names of secrets and of other attributes; None: too many types to know them.
         self._secret_names: dict[str, tuple[frozenset[str], frozenset[str]] | None] = {}
@@ -260,6 +263,7 @@ class SourceLines:
             if (declared := self._attributes(name[:1].lower() + name[1:])) is not None:
                 secret |= declared.sensitive
                 plain |= declared.attributes.keys() - declared.sensitive
+        # The source of a secret's value is secret, too.
         for line in lines:
             if not secret.isdisjoint(_KEY.findall(line)):
                 secret |= {name for match in _USED.findall(line) for name in match if name}

@@ -58,7 +58,7 @@ class Tracing:
         self._runs = 0
         #: The number of spans of resources that hosts may still add.
         self._remaining = _OF_ALL
-        #: The beginnings of running hosts, and the spans of their resources so far.
+        #: Name of a running host → its beginning; and → the spans of its resources so far.
         self._began: dict[str, float] = {}
         self._steps: dict[str, list[Span]] = {}
         #: The spans of ended hosts.
@@ -132,8 +132,8 @@ def tracing(environ: Mapping[str, str]) -> Tracing | None:
 def run_span(document: Mapping[str, object], began: float, ended: float, code: int, hosts: Sequence[Span]) -> Span:
     """Return the span of a command with its children.
 
-    ``began``, ``ended``: times of the command, including planning. ``code``: its exit code. ``hosts``: the spans of
-    hosts, of a run over many.
+    ``document``: that of its run or plan. ``began``, ``ended``: times of the command, including planning. ``code``: its
+    exit code. ``hosts``: the spans of hosts, of a run over many.
     """
     command = str(document.get("command") or "plan")
     attributes = _run_attributes(document, code)

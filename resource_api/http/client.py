@@ -362,7 +362,10 @@ def _follow(url: str, link: str) -> str:
 
 
 def _is_service(url: str) -> bool:
-    """Return whether a service can have this address: it is valid, and has neither a user nor a query."""
+    """Return whether a service can have this address: valid, and without a user, whose password messages would show.
+
+    A query is refused too, because paths are appended to the address.
+    """
     try:
         parts = urlsplit(url)
         is_complete = bool((parts.hostname or "").encode("idna")) and parts.port != 0
@@ -531,6 +534,7 @@ class Client:
         if not location:
             return response
         end, pause = time.monotonic() + job.timeout, _FIRST_PAUSE
+        # The status of a deletion may disappear together with the object.
         gone = _GONE if response.request.startswith("DELETE ") else ()
         answer, url = response, _follow(response.url, location)
         while time.monotonic() < end:
@@ -620,7 +624,10 @@ def _pause(response: Response, otherwise: float) -> float:
 
 
 def _header(name: str, value: str | Sensitive[str]) -> str:
-    """Return the text of a header. Raise ``ResourceError``, without the value, for one that cannot be sent."""
+    """Return the text of a header. Raise ``ResourceError`` for characters that cannot be sent, such as a line break.
+
+    The error does not show the value, which may be a secret.
+    """
     text: str = reveal(value)
     if not re.fullmatch(r"[\w-]+", name) or not text.isascii() or not text.isprintable():
         msg = f"the header {name} has characters that cannot be in a header"

@@ -181,7 +181,7 @@ def changed_fields(is_: Mapping[str, object], should: Mapping[str, object]) -> d
 
 
 def merge_patch(is_: Mapping[str, object], should: Mapping[str, object]) -> dict[str, object]:
-    """Return a JSON Merge Patch (RFC 7396), in which null removes a field."""
+    """Return a JSON Merge Patch (RFC 7396) of the fields that differ, also within objects; null removes a field."""
     patch = changed_fields(is_, should)
     for name in patch:
         before, declared = is_.get(name), should[name]

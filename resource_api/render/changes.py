@@ -95,7 +95,10 @@ def text_diff(
     most: int = SCREEN,
     advice: str = " (--diff full)",
 ) -> Iterator[str]:
-    """Yield the lines of the unified diff of a text: at most ``most`` and how many more there are, or all or none."""
+    """Yield the lines of the unified diff of a text: at most ``most`` and how many more there are, or all or none.
+
+    ``names``: the two sides' in the header. ``advice``: the end of the last line, how to see the rest.
+    """
     is_, should = difference.is_ or "", difference.should or ""
     if style.diff == "none" or (style.diff == "short" and not is_compared(is_, should)):
         return

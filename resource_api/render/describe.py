@@ -102,7 +102,7 @@ class _Example(str):
 
 
 class FunctionPage(NamedTuple):
-    """A function as the subject of a page of its own, with its inputs as attributes."""
+    """A function as the subject of a page, rendered like a type: its inputs stand for the attributes."""
 
     name: str
     function: Function
@@ -184,7 +184,7 @@ def _facts(attribute: Attribute, noun: str) -> Item:
 
 
 def datatype_words(attribute: Attribute, *, expressions: bool = False) -> Item:
-    """Return a data type in words, without ``Optional``; one that has no words is shown as it is.
+    """Return a data type in its author's words (``must_be``), without ``Optional``; one without words as it is.
 
     With ``expressions`` the words are followed by the data type, regular expressions included.
     """
@@ -203,7 +203,10 @@ def datatype_words(attribute: Attribute, *, expressions: bool = False) -> Item:
 
 
 def _alternatives(datatype: DataType, must_be: str) -> str:
-    """Return the words for a restricted text and its alternatives: ``auto or a port, or a list of them``; else ""."""
+    """Return the words for a restricted text and its alternatives: ``auto or a port, or a list of them``.
+
+    Return "" for a data type of which the words describe only a part: a hash, or a list of other elements.
+    """
     leaves = datatype.leaves
     scalars = [leaf for leaf in leaves if leaf.kind != "Array"]
     kinds = {leaf.kind for leaf in scalars}
@@ -357,7 +360,10 @@ def relationships(definition: TypeDefinition) -> list[Item]:
 
 
 def _targets(types: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the types and titles of one kind of relationship; titles that a function computes are an ellipsis."""
+    """Yield the types and titles of one kind of relationship; titles that a function computes are an ellipsis.
+
+    ``types``: type → title, function, or a list of them.
+    """
     for type_name, titles in types.items():
         for title in [titles] if isinstance(titles, str) or callable(titles) else titles:
             yield type_name, "..." if callable(title) else title
@@ -541,7 +547,7 @@ def document(
 
 
 def origin_document(origin: Origin) -> dict[str, Any]:
-    """Return the origin of a type or component as data."""
+    """Return the origin of a type or component as data: the directory or the distribution that defines it."""
     return {
         "kind": origin.kind,
         "directory": origin.directory or None,

@@ -55,7 +55,10 @@ def hosts_of(number: int) -> str:
 def group(
     names: Sequence[str], number: int, lines: Iterable[str], paint: Callable[[str, str], str] = _plain
 ) -> Iterator[str]:
-    """Yield the lines of a group of hosts: their folded names, of many only the first, and their common result."""
+    """Yield the lines of a group of hosts: their folded names, of many only the first, and their common result.
+
+    ``names``: folded, such as ``web[1:3]``; ``number``: of the hosts.
+    """
     labels, room = list[str](), _WIDEST
     for name in names:
         labels.append(escape(name if len(name) <= room else f"{name[:room]}…"))
@@ -91,7 +94,7 @@ def diagnostic(document: Mapping[str, object]) -> str:
 
 
 def batch(number: int, of: int, counts: Mapping[str, int], remaining: int) -> str:
-    """Return ``Batch 1 of 2: 1 host, 1 changed. 49 hosts follow.``."""
+    """Return ``Batch 1 of 2: 1 host, 1 changed. 49 hosts follow.``; ``counts``: status → hosts of this batch."""
     total = sum(counts.values())
     words = ", ".join(f"{counts[status]:,} {status}" for status in (SUCCEEDED, *ORDER) if counts.get(status))
     follow = f" {hosts_of(remaining)} follow{'s' if remaining == 1 else ''}." if remaining else ""
@@ -105,7 +108,7 @@ def of_programs(by_status: Mapping[str, int]) -> dict[str, int]:
 
 
 def counts(by_status: Mapping[str, int]) -> str:
-    """Return the number of hosts by status; a rare status only if a host has it."""
+    """Return ``49 changed, 1 failed`` for the numbers of hosts; a rare status only if a host has it."""
     return ", ".join(f"{number:,} {status}" for status, number in by_status.items() if number or status not in _RARE)
 
 
@@ -116,7 +119,7 @@ def summary(command: str, by_status: Mapping[str, int], seconds: float, *, noop:
 
 
 def rerun(run: str, *, remaining: bool) -> str:
-    """Return the command that finishes a run with remaining hosts."""
+    """Return the command that finishes a run, for its last line; an empty text if no hosts are ``remaining``."""
     return f" Run {run}; --rerun {run} does the rest." if remaining else ""
 
 
@@ -158,7 +161,7 @@ def _value_lines(value: object) -> Iterable[str]:
 
 
 def result_lines(command: str, result: object) -> Iterable[str]:
-    """Return the lines of a command's only document; plans and refreshes have other renderers."""
+    """Return the lines of the only document that a host has sent for a command; plans have a renderer of their own."""
     if command == "validate" and isinstance(result, dict):
         parts = [(str(part["reference"]), str(part["why"])) for part in result.get("left_out") or ()]
         return [text.valid(result), *left_out_lines(parts)] if result.get("valid") else []

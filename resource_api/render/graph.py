@@ -1,7 +1,7 @@
 """Render a catalog's relationships as a drawing, as an HTML page, or as data.
 
 Every edge points from the resource that comes first to the one that comes after it; some refresh the second. The order
-and the relationships are the catalog's.
+and the relationships are the catalog's. ``ids``: reference → id of the resource's row on the page.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ _MERMAID: Final = {character: f"#{ord(character)};" for character in '"#&<>`\\*_
 
 
 def _escaped(name: str, special: Mapping[str, str]) -> str:
-    """Return a reference on one line, escaped for the drawing's language and for terminals."""
+    """Return a reference on one line, escaped for terminals and by ``special``: character → its escape."""
     return "".join(special.get(character, character) for character in escape(name))
 
 
@@ -139,7 +139,10 @@ def _label(entry: Entry, special: Mapping[str, str]) -> str:
 def _boxed(
     entries: Sequence[Entry], node: Callable[[int, Entry], str], begin: Callable[[int, str], str], end: str
 ) -> Iterator[str]:
-    """Yield the nodes outside of components, then components as boxes around their resources."""
+    """Yield the nodes outside of components, then components as boxes around their resources.
+
+    ``node`` makes the line of a resource, ``begin`` the first line of a box with its number and name.
+    """
     #: Component → its own resources, and component → those directly within it; "" is outside of all.
     inside: dict[str, list[tuple[int, Entry]]] = {"": []}
     boxes: dict[str, dict[str, None]] = {}
@@ -233,11 +236,12 @@ def _drawing(names: Sequence[str], edges: Sequence[Edge], ids: Mapping[str, str]
 
 
 def _arc(edge: Edge, names: Sequence[str], ids: Mapping[str, str], longest: int) -> str:
-    """Return the arc of an edge beside the list of resources; longer edges reach further out."""
+    """Return the arc of an edge beside the list of resources; longer edges reach further out, up to the ``longest``."""
     top, bottom = (position * _ROW + _ROW // 2 for position in (edge.first, edge.then))
     reach = max(14.0, _REACH * ((edge.then - edge.first) / longest) ** 0.5)
     x = _WIDTH - 4
     curve = f"M{x} {top}C{x - reach:.0f} {top} {x - reach:.0f} {bottom} {x} {bottom}"
     kind = " ".join(filter(None, ("notify" if edge.refresh else "", "automatic" if edge.automatic else "")))
+    # The page's script marks the arcs of the resource under the pointer by their ends.
     ends = " ".join(f"g{ids[names[position]]}" for position in (edge.first, edge.then))
     return f'<path class="{kind}" data-ends="{ends}" d="{curve}l-5 -3m5 3l-5 3"/>'

@@ -93,7 +93,7 @@ def _output_changes(changes: Sequence[Difference]) -> dict[str, OutputChangeJson
 
 
 def validity(catalog: Catalog, warnings: Sequence[Mapping[str, object]]) -> dict[str, Any]:
-    """Return the document of a valid manifest."""
+    """Return the document of ``validate --json`` for a valid manifest; ``warnings``: its diagnostics."""
     count = len(catalog.entries)
     return {"valid": True, "resources": count, "left_out": left_out(catalog), "diagnostics": list(warnings)}
 

@@ -176,7 +176,7 @@ def _head(name: str) -> str:
 
 
 def _resource_conditions(types: Iterable[Definition], implementations: Implementations) -> Iterator[Schema]:
-    """Yield the conditions for resources of types without ``defaults`` in the same file."""
+    """Yield the conditions for resources of types without ``defaults`` in the file, which could fulfil them."""
     for definition in types:
         patterns = dict(_resource_patterns(definition, implementations.get(definition.name, ())))
         if patterns:
@@ -276,7 +276,10 @@ def _provider_properties(definition: TypeDefinition, implementations: Sequence[s
 
 
 def _call_conditions(types: Iterable[Definition]) -> list[Schema]:
-    """Return the conditions for calls: a function of the types unless a ``provider`` is named, and its inputs."""
+    """Return the conditions for calls: a function of the types unless a ``provider`` is named, and its inputs.
+
+    A function is called by its type and name, or by its name alone if no other type has one of that name.
+    """
     functions = [
         (definition.name, name, function.inputs.mandatory)
         for definition in types

@@ -352,6 +352,7 @@ def _drift(drift: Drift, style: Style) -> Iterator[str]:
         yield from (f"{_MARGIN}{line}" for line in text_diff(change, style, names=("was", "is")))
 
 
+#: The first word of an expression → its noun in an explanation.
 _SCOPES: Final = {"inputs": "input", "values": "value", "facts": "fact", "stacks": "stack"}
 #: How many of the resources that come before one are named.
 _NAMED: Final = 10

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 FORMAT_VERSION: Final = 1
 #: Characters that are kept of one text.
 _LONGEST: Final = 50_000
+#: The fields of a call, whose values are a row in the compact form.
 _CALL: Final = ("worker", "provider", "method", "started", "seconds", "resources", "first")
 
 
@@ -131,7 +132,10 @@ def _calls(calls: Sequence[ProviderCall]) -> list[list[Any]]:
 
 
 def _critical_path(plan: ExecutionPlan, calls: Sequence[ProviderCall]) -> list[int]:
-    """Return the indices of the calls on the longest chain of calls that waited for each other, in their order."""
+    """Return the indices of the calls on the longest chain of calls that waited for each other, in their order.
+
+    An operation ends when its call does; one without a call passes on the time of those that it waits for.
+    """
     if len(calls) < 2:  # noqa: PLR2004 - one call waits for none
         return list(range(len(calls)))
     call_of = {
@@ -209,7 +213,7 @@ def document(text: str | bytes) -> RunJson:
 
 
 def _step(reference: str, group: StepGroup, positions: Mapping[str, tuple[str | None, int | None]]) -> RunStepJson:
-    """Return a step of a stored group as ``--json`` shows it."""
+    """Return a step of a stored group as ``--json`` shows it; ``positions``: reference → file and line."""
     file, line = positions.get(reference, (None, None))
     differences = [Difference(*change) for change in group.changes]
     return {

@@ -73,7 +73,7 @@ def _result(step: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def _case(suite: ET.Element, name: str, kind: str, seconds: float, result: tuple[str, str] | None) -> None:
-    """Add a test case to a JUnit suite; ``result`` is a tag and message, or None for a success."""
+    """Add a test case to a JUnit suite; ``kind``: its class; ``result``: a tag and message, or None for a success."""
     case = ET.SubElement(suite, "testcase", name=_safe(name), classname=_safe(kind), time=f"{seconds:.3f}")
     if result is not None:
         tag, message = result
@@ -152,12 +152,12 @@ def _gauge(name: str, description: str, value: float) -> _Gauge:
 
 
 def _gauge_of(name: str, description: str, label: str, values: Mapping[str, float]) -> _Gauge:
-    """Return a gauge with a value for each key, which is the value of ``label``."""
+    """Return a gauge with several ``values``: text of the additional ``label`` → value."""
     return _Gauge(name, description, [({label: key}, value) for key, value in values.items()])
 
 
 def _lines(gauge: _Gauge, labels: Mapping[str, str]) -> Iterator[str]:
-    """Yield the lines of a gauge in Prometheus' text format."""
+    """Yield the lines of a gauge in Prometheus' text format; ``labels``: those of every gauge, name → text."""
     name = f"{_PREFIX}_{gauge.name}"
     yield f"# HELP {name} {gauge.description}"
     yield f"# TYPE {name} gauge"

@@ -218,7 +218,7 @@ def _step_differences(ours: RunStepJson, theirs: RunStepJson) -> dict[str, Any]:
 
 
 def difference_lines(document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the differences of two runs: ``-`` only in the first, ``+`` only in the second, ``~`` in both."""
+    """Yield the lines of ``differences``: ``-`` only in the first run, ``+`` only in the second, ``~`` in both."""
     for sign, name in (("-", "a"), ("+", "b")):
         yield f"{sign * 3} {text.run(document[name])}"
     for sign, name in (("-", "only_in_a"), ("+", "only_in_b")):
@@ -255,7 +255,7 @@ def status_counts(hosts: Iterable[HostOverview]) -> dict[str, int]:
 
 
 def counts_text(numbers: Mapping[str, int]) -> str:
-    """Return ``2 unreachable, 3 failing, 295 unchanged``."""
+    """Return ``2 unreachable, 3 failing, 295 unchanged`` for the numbers of machines by status."""
     return ", ".join(f"{number:,} {STATUSES[status]}" for status, number in numbers.items())
 
 

@@ -25,11 +25,14 @@ if TYPE_CHECKING:
     from resource_api.model.attribute import Attribute
     from resource_api.model.type_definition import TypeDefinition
 
+#: Texts that need no quotes, and words that look like one and mean another value in YAML 1.1 or 1.2.
 _PLAIN: Final = regex(r"[A-Za-z_/][A-Za-z0-9_./+@%=,-]*(?: [A-Za-z0-9_./+@%=,()-]+)*\Z")
 _WORDS: Final = frozenset(("true", "false", "null", "yes", "no", "on", "off", "y", "n"))
+#: References that need no quotes as a key.
 _PLAIN_KEY: Final = regex(r"[A-Z][a-z0-9_]*\[[A-Za-z0-9_./+@%=:-]*[A-Za-z0-9_./+@%=-]\]\Z")
 _NONE: Final[Mapping[str, str]] = {}
 _NO_MEMBERS: Final[Mapping[str, Collection[str]]] = {}
+#: Characters that JSON writes as they are, and readers of YAML may refuse.
 _NON_PRINTABLE: Final = regex("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]|[\U00010000-\U0010ffff]")
 
 
@@ -75,7 +78,11 @@ def _resource(
     row: Mapping[str, object],
     declared: Mapping[str, Collection[str]],
 ) -> Iterator[str]:
-    """Yield the declaration of a listed resource, with its server-made values as comments."""
+    """Yield the declaration of a listed resource (``row``), with its server-made values as comments.
+
+    ``attributes``: in the order of the lines; ``declared``: as for ``manifest``.
+    """
+    # A namevar can be left out only if the title is its value alone.
     title = text if len(definition.namevars) == 1 else None
     lines = list(_attributes(attributes, title, row, declared, definition.spelling))
     if provider := split_instance(definition.instance)[1]:
@@ -92,7 +99,10 @@ def _attributes(
     declared: Mapping[str, Collection[str]],
     spelling: Callable[[str], str],
 ) -> Iterator[str]:
-    """Yield the lines of one resource, without a namevar that equals the title; ``spelling``: the names to write."""
+    """Yield the lines of one resource, without a namevar that equals the title; ``spelling``: the names to write.
+
+    ``row``: attribute → value; ``declared``: attribute → its members that are declared elsewhere.
+    """
     comments = []
     for name, attribute in attributes:
         value = row.get(name)

@@ -89,7 +89,7 @@ class CarrierCompliance:
     def run(
         self, trial: Trial, resources: Mapping[str, Mapping[str, object]], **options: Any
     ) -> list[Mapping[str, Any]]:
-        """Return the documents of one job on one host."""
+        """Return the documents of one job on one host; ``resources``: name → attributes of the type ``effect``."""
         with self.opened(trial.payloads) as connections:
             connections.start(self.host("web1"), trial.job(resources, **options))
             return self.events(connections, ["web1"])["web1"]
@@ -391,4 +391,5 @@ def trial(directory: Path, cache: Path) -> Trial:
 
 
 def _read(path: str) -> tuple[bytes, os.stat_result]:
+    """Return a module's content and status, as the maker of the archive needs them."""
     return Path(path).read_bytes(), Path(path).stat()

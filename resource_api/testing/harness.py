@@ -429,7 +429,7 @@ def shorten(text: str) -> str:
 
 
 class _Unmasked(Mask):
-    """Hides no secret."""
+    """A mask that leaves secrets in the log, where the law about them finds those that a provider has written."""
 
     def __call__(self, text: str) -> str:
         """Return the text as it is."""
@@ -462,7 +462,7 @@ def differences(row: Mapping[str, object], expected: Mapping[str, object]) -> li
 
 
 class RecordingContext(Context):
-    """A context that records the exceptions of its sections in ``raised``."""
+    """A context that records in ``raised`` the exceptions of its sections, such as ``with context.updating(name)``."""
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
         """Take the arguments of ``Context``."""
@@ -472,6 +472,7 @@ class RecordingContext(Context):
     def _open(
         self, titles: object, message: str, status: str, change: tuple[object, object] | None = None
     ) -> LoggingContext:
+        """Return a section that records its exception; the arguments are those of ``Context``."""
         return _RecordingSection(self, self.outcomes.names(titles), message, status, change).opened()
 
 

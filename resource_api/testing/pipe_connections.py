@@ -92,7 +92,10 @@ class PipeConnections:
         return event
 
     def interrupt(self, host: str) -> None:
-        """Ask the run on a host to end after its segment; the second time, to end its programs."""
+        """Ask the run on a host to end after its segment; the second time, to end its programs.
+
+        A host whose job was not sent yet ends at once.
+        """
         if (child := self._children.get(host)) is None:
             return
         if child.channel.sent:
@@ -196,7 +199,7 @@ class _Child:
     """A process that acts as a host: its channel, this end of its pipes, and its buffers."""
 
     def __init__(self, channel: HostChannel, pid: int, descriptors: tuple[int, int, int]) -> None:
-        """Begin with the pipes of a started host process."""
+        """Begin with the pipes of a started host process; ``descriptors``: this side of its three standard streams."""
         self.channel = channel
         self.pid = pid
         self.stdin, self.stdout, self.stderr = descriptors

@@ -55,6 +55,7 @@ _MACHINE: Final = frozenset(("observe", "plan"))
 _CLEAR: Final = "\x1b[H\x1b[2J\x1b[3J"
 #: Files that are not the user's: the program, the interpreter with its libraries, the kernel's file systems.
 _FOREIGN: Final = tuple(f"{directory}/" for directory in ("/proc", "/sys", "/dev", sys.prefix, sys.base_prefix, *OWN))
+#: The audit events of reading files, and the subdirectories of a module path.
 _EVENTS: Final = frozenset(("open", "os.listdir", "os.scandir"))
 _KINDS: Final = ("types", "providers", "components", "policies", "lib")
 #: Seconds between two reads of the signatures, and after a change until the files count as complete.
@@ -269,6 +270,7 @@ def watch(manifest: str, **settings: object) -> int:
     except _Stopped as stopped:
         return 128 + stopped.number
     except BrokenPipeError:
+        # The interpreter flushes stdout at its end, which must not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
 
@@ -319,6 +321,7 @@ def _plan_and_exit(settings: dict[str, Any], base: str, report: int) -> NoReturn
         with open(report, "w", encoding="utf-8", closefd=False) as file:
             json.dump(files, file)
     finally:
+        # Clean-up at exit, which the fork has copied, is the parent's alone.
         os._exit(code)
 
 

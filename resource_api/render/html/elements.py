@@ -25,7 +25,10 @@ _CHUNK: Final = 100
 
 
 class PageRow(NamedTuple):
-    """One resource on a page; ``body`` is HTML, as ``note`` is text."""
+    """One resource on a page: a ``sign``, the reference, a ``note``; ``body``: the HTML below, when it is opened.
+
+    ``bad``: it needs attention, and is coloured.
+    """
 
     reference: str
     sign: str = ""
@@ -153,13 +156,13 @@ def table(titles: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: int 
 
 
 def link(reference: str, ids: Mapping[str, str]) -> str:
-    """Return a reference, as a link to its row if it has one."""
+    """Return a reference, as a link to its row if it has one; ``ids``: reference → id of the row."""
     text = f"<code>{e(reference)}</code>"
     return f'<a href="#{ids[reference]}">{text}</a>' if reference in ids else text
 
 
 def links(label: str, references: Iterable[str], ids: Mapping[str, str]) -> str:
-    """Return a paragraph of links, or an empty string."""
+    """Return a paragraph of links, or an empty string; ``ids`` as for ``link``."""
     targets = ", ".join(link(reference, ids) for reference in references)
     return f'<p><span class="label">{e(label)}</span> {targets}</p>' if targets else ""
 

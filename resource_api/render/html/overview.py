@@ -1,6 +1,7 @@
 """Render the overviews of many hosts as one HTML page: a map of all, what needs attention, and each host.
 
-Equal failures, drift and changes of hosts are one row. All times of a host are by its own clock.
+Equal failures, drift and changes of hosts are one row. All times of a host are by its own clock. ``ids``: name of a
+host → id of its line on the page.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The page of a run has the calls of each worker as a drawing and the longest chain of calls. The page of a run over many
 hosts folds equal results, then lists every host. The page of a rehearsal has its verdicts and the side effects as a
-tree of paths.
+tree of paths. ``ids``: reference of a resource → id of its row, for links to it; ``most``: the lines of each diff.
 """
 
 from __future__ import annotations
@@ -138,7 +138,10 @@ def run(document: RunJson) -> str:
 
 
 def run_sections(document: RunJson) -> list[Section]:
-    """Return the sections of the page of a run: problems and failures, the timeline, then the other statuses."""
+    """Return the sections of the page of a run: problems and failures, the timeline, then the other statuses.
+
+    Of a run that only the history's line is left of, return a note that says so.
+    """
     ids, most = row_ids(step["reference"] for step in document["steps"]), _diff_limit(document)
     notified = _notified(document["notifications"])
     by_status: dict[str, list[PageRow]] = {status: [] for status in SECTIONS}
@@ -181,7 +184,10 @@ def _notified(pairs: Iterable[NotificationJson]) -> dict[str, _Pair]:
 
 
 def _run_row(step: RunStepJson, notified: Mapping[str, _Pair], ids: Mapping[str, str], most: int) -> PageRow:
-    """Return the line of a resource in the report of a run, with its error, changes and notifications below."""
+    """Return the line of a resource in the report of a run, with its error, changes and notifications below.
+
+    ``notified``: reference → the resources that notify it, and those that it notifies.
+    """
     reference, failed = step["reference"], step["status"] == "failed"
     notifying, notified_by_it = notified.get(reference, ([], []))
     error = step["error"] or ""
@@ -563,7 +569,7 @@ def fleet(document: FleetJson) -> str:
 
 
 def _host_groups(status: str, groups: Sequence[HostGroupJson], ids: Mapping[str, str]) -> Section:
-    """Return the groups of hosts with one status, the largest first."""
+    """Return the groups of hosts with one status, the largest first; ``ids``: a group's folded names → its row's id."""
     matching = sorted((group for group in groups if group["status"] == status), key=lambda group: -group["count"])
     rows = [_host_group(group) for group in matching]
     section = rows_section(status.capitalize(), rows, ids, opened=status in _BAD_STATUSES or len(rows) <= _FEW)
