@@ -301,7 +301,10 @@ def _location(problem: Mapping[str, object], directory: str | None) -> str:
 
 
 def last_end(directory: str) -> float | None:
-    """Return the end of the last run by the current boot clock, or None if unknown. Create the agent's directory."""
+    """Return the end of the last run by the current boot clock, or None if unknown. Create the agent's directory.
+
+    It is unknown too where the directory cannot be used, which each run reports.
+    """
     try:
         make_directory(directory)
         run = agent_status.last_run(directory)

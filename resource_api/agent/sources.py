@@ -413,7 +413,7 @@ class Repository:
             bundle.write_members(archive_members.members(file, Limits(bundle.LARGEST, bundle.MAX_FILES)), directory)
 
     def _signature(self, commit: str) -> bytes:
-        """Return the signature of a commit; empty unless the header has exactly one."""
+        """Return the signature of a commit; empty unless it has exactly one, then the one that git verifies."""
         header = self._run("cat-file", "commit", commit).partition("\n\n")[0]
         signatures = _SIGNATURE.findall(f"{header}\n")
         return signatures[0].replace("\n ", "\n").encode() if len(signatures) == 1 else b""

@@ -86,7 +86,7 @@ class Console:
             self.log_plan_errors(plan)
 
     def log_plan_errors(self, plan: ExecutionPlan) -> None:
-        """Log the resources that cannot be planned, unless plan and log appear on the same terminal."""
+        """Log the resources that cannot be planned, unless the plan, which shows them, is on the log's terminal."""
         for step in plan.steps:
             if step.decision.error and (self._output.json or not self._output.on_one_terminal):
                 reference, name = str(step.reference), step.definition.name

@@ -232,9 +232,7 @@ class Output:
     def mask_descriptors(self, secret: str, *, declared: bool) -> None:
         """Mask a new secret in direct writes to the standard descriptors; the first one starts the filter.
 
-        ``declared``: it is the value of an input, whose single lines are masked too.
-
-        Raise ``ResourceAPIError`` if it cannot be started.
+        ``declared``: it is the value of an input. Raise ``ResourceAPIError`` if the filter cannot be started.
         """
         with self._lock:
             if self._filter is not None:

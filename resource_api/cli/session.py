@@ -281,7 +281,7 @@ class Session:
         return code
 
     def _store_options(self) -> str:
-        """Return the options of this call that select the store, as they are written after a command."""
+        """Return the options of this call that select the store, for the commands that an error advises."""
         from resource_api.state.open_store import command_options
 
         url, store_key = self.settings.get("state"), self.settings.get("key")

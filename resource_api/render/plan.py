@@ -217,7 +217,10 @@ def uses_parameters(action: Action, features: Collection[str]) -> bool:
 
 
 def _only_notified(plan: ExecutionPlan) -> Collection[int]:
-    """Return the entries' indices of resources that cannot be refreshed, although a step notifies them."""
+    """Return the entries' indices of resources that cannot be refreshed, although a step notifies them.
+
+    The plan shows them with a note: an author may expect the refresh.
+    """
     if not plan.catalog.subscribes:
         return ()
     steps = {step.entry.index: step for step in plan.steps}

@@ -115,7 +115,7 @@ def _cut(value: object, mask: Mask) -> Any:
 
 
 def _calls(calls: Sequence[ProviderCall]) -> list[list[Any]]:
-    """Return the calls of providers as rows, threads numbered by their first call."""
+    """Return the calls of providers as rows of the fields ``_CALL``, threads numbered by their first call."""
     workers: dict[int, int] = {}
     return [
         [

@@ -119,6 +119,7 @@ def _names(datatype: DataType, name: object, count: int) -> list[object]:
 
 def _split_suffix(name: str) -> tuple[str, str]:
     """Return the part of a name up to the first dot in its last component, and the rest: a domain, a file's suffix."""
+    # A dot at the beginning of the component is that of a hidden file.
     dot = name.find(".", name.rfind("/") + 2)
     return (name, "") if dot < 0 else (name[:dot], name[dot:])
 

@@ -66,7 +66,7 @@ class Conversation:
             data = data[os.write(self._requests, data) :]
 
     def receive(self, *kinds: str) -> Frame:
-        """Return the next frame of one of these kinds; others are reports, which are dropped."""
+        """Return the next frame of one of these kinds; drop reports, and answer whether a resource is blocked: no."""
         self._until = time.monotonic() + PATIENCE
         while True:
             while self._frames:
@@ -82,7 +82,7 @@ class Conversation:
         return self.receive("ready", "raised")
 
     def call(self, method: str, *arguments: Any, **more: object) -> Frame:
-        """Make a call and return its last frame."""
+        """Make a call and return its last frame; ``more``: further members of the call's frame."""
         names = [change["name"] for change in arguments[0]["changes"]] if method == "set" else []
         subjects = [{"name": name, "title": str(name), "action": "update"} for name in names]
         terms = {"subjects": subjects, "noop": False, "reading": method != "set", "seconds": 60}

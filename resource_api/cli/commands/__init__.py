@@ -94,6 +94,7 @@ def asker(session: Session, command: str, declined: str) -> Callable[[str], bool
         raise UsageError(msg)
 
     def confirmed(question: str) -> bool:
+        """Ask, and write that nothing is done for any answer but yes."""
         if session.output.confirmed(question):
             return True
         session.output.stderr.write(f"{declined}.\n")

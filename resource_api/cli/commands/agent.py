@@ -133,6 +133,7 @@ def run(context: click.Context, /, **settings: Any) -> int:
     machine = runs.ThisMachine(["agent", "once", *context.meta[_ARGUMENTS]], on_killed)
 
     def on_wait(seconds: float) -> None:
+        """Print the time of the next run, unless quiet."""
         if not settings["quiet"]:
             at = time.strftime("%H:%M:%S UTC", time.gmtime(time.time() + seconds))
             click.echo(f"The next run is at {at}, in {rough_duration(seconds)}.", err=True)
@@ -333,6 +334,7 @@ def status(**settings: object) -> int:
         return session.execute(lambda: run_on_hosts(session, "agent", subcommand="status", directory=directory))
 
     def show() -> int:
+        """Show the status of this machine's agent, and return the exit code that stands for it."""
         time_now = time.time()
         document = agent_status.status(_directory(settings), time_now)
         session.console.show(lambda: document, lambda: fleet.agent_lines(document, time_now))
@@ -352,6 +354,7 @@ def pause(reason: str, **settings: object) -> int:
         raise click.UsageError(msg)
 
     def pause_in(directory: str) -> str:
+        """Record the pause in the agent's directory; return the message about it."""
         make_directory(directory)
         runs.pause(directory, reason, time.time())
         return f"Paused: {escape(reason)}"

@@ -46,6 +46,8 @@ def _command(name: str, example: str) -> Callable[[Callable[..., None]], click.C
     """
 
     def decorate(function: Callable[..., None]) -> click.Command:
+        """Make the function a subcommand of ``bundle``."""
+
         @wraps(function)
         def guarded(*arguments: object, **settings: object) -> None:
             """Run the command. Raise ``ResourceError`` for an ``OSError``."""

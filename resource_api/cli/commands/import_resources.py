@@ -161,7 +161,10 @@ def _manifest_lines(session: Session, type_names: str, project: str) -> tuple[li
 
 
 def _with_imports(content: bytes, out: str) -> Manifest:
-    """Return the manifest in a file, with ``import`` in each resource, which the file itself does not keep."""
+    """Return the manifest in a file, with ``import`` in each resource, so that it is taken over as ours.
+
+    The file itself does not keep that. The id of each resource is its title.
+    """
     document = yaml_reader.read(content, out)
     resources = {
         reference: {**(body or {}), "lifecycle": {"import": reference.partition("[")[2].removesuffix("]")}}

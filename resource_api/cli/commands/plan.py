@@ -95,7 +95,10 @@ def plan(session: Session, manifest: str, out: str | None, *, destroy: bool, **_
 
 
 def show_plan(session: Session, manifest: str, out: str | None, *, destroy: bool) -> int:
-    """Show a plan, or with ``destroy`` the plan of the empty manifest; save it in the file ``out``, unless None."""
+    """Show a plan, or with ``destroy`` the plan of the empty manifest; return the exit code.
+
+    The plan is saved in the file ``out``, unless None.
+    """
     settings = session.settings
     if destroy:
         _refuse_changes(settings)
@@ -285,7 +288,10 @@ def _stop(number: int, _frame: FrameType | None) -> NoReturn:
 
 
 def _plan_once(settings: dict[str, object], base: str, before: Signatures) -> Signatures:
-    """Make one plan in a new process; return the files that the next change may come from."""
+    """Make one plan in a new process, which imports changed modules anew; return the files to watch next.
+
+    ``before``: those of the last plan.
+    """
     with open(os.memfd_create("watched files"), "r+", encoding="utf-8") as report:
         if (pid := os.fork()) == 0:
             _plan_and_exit(settings, base, report.fileno())
@@ -352,7 +358,7 @@ def record_files(relevant: Callable[[], bool], base: str) -> Signatures:
 
 
 def watched_directories(files: Iterable[str], module_path: Iterable[str]) -> Signatures:
-    """Return the directories where a missing file may appear: those of ``files``, and those of types and components."""
+    """Return the directories where a file may appear that a failed plan lacked: of ``files``, types and components."""
     paths = {os.path.dirname(path) for path in files}
     roots = [os.path.abspath(root) for root in module_path if root != BUNDLED]
     return {path: signature(path) for path in (*paths, *(f"{root}/{kind}" for root in roots for kind in _KINDS))}

@@ -95,6 +95,7 @@ def rehearse(session: Session, manifest: str, *, network: str, size: str, **sett
     """
 
     def show(report: RunReport) -> None:
+        """Show the outcome of the first run, before further ones and the verdicts."""
         if not session.json:
             session.output.print(text.outputs(report.outputs))
             session.output.print(str(report))

@@ -44,6 +44,7 @@ def _command(name: str, *examples: str, hidden: bool = False) -> Callable[[Calla
     """Return a decorator that makes a function a subcommand with examples and the options that all of them share."""
 
     def decorate(function: Callable[..., int | None]) -> click.Command:
+        """Make the function a subcommand of ``state``."""
         return state.command(name, examples=examples, hidden=hidden)(
             options.state(options.common(with_session()(function)))
         )
