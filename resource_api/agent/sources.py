@@ -377,7 +377,7 @@ class Repository:
         self._run("init", "--quiet", "--bare", "--template=", path)
 
     def fetch(self, url: str, branch: str | None) -> str:
-        """Return the commit of a branch, None for the default branch. Raise ``ResourceError``."""
+        """Fetch a branch, None for the default one, into the copy; return its commit. Raise ``ResourceError``."""
         ref = "HEAD" if branch is None else f"refs/heads/{branch}"
         self._run("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--", url, f"+{ref}:{_FETCHED}")
         return self._run("rev-parse", "--verify", f"{_FETCHED}^{{commit}}").strip()

@@ -73,7 +73,10 @@ def make_directory(directory: str) -> None:
 
 
 def sign(raw: bytes, key: str) -> bytes:
-    """Return the signature of bytes by the key in a file, or by the agent's. Raise ``ResourceError``."""
+    """Return the signature of bytes by the key in a file; for a public key, by the key agent's private one.
+
+    Raise ``ResourceError``.
+    """
     variables = {name: os.environ[name] for name in _ASK if name in os.environ}
     argv = ("-Y", "sign", "-q", "-n", NAMESPACE, "-f", os.path.abspath(key))
     try:

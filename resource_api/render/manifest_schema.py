@@ -236,7 +236,10 @@ def _titles_without_names(definition: TypeDefinition) -> str:
 
 
 def _in_brackets(source: str) -> str | None:
-    """Return a title pattern without groups, to be matched after ``[``, or None if it is too complicated."""
+    """Return a title pattern for the text after ``[``, or None if it is too complicated.
+
+    It has no capturing groups: validators join patterns, which would change the numbers of groups.
+    """
     try:
         pattern = parser.translate(re.sub(r"\(\?P?<[A-Za-z_]\w*>", "(", source)).pattern
     except parser.PatternError:

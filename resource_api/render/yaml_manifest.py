@@ -111,6 +111,7 @@ def _attributes(
         # Of an asset or an archive only the digest is known.
         if attribute.kind == "read_only" or any(isinstance(part, Content) for _, part in leaves(value)):
             comments.append(f"    # {spelling(name)}: {_comment(value)}")
+        # A parameter only controls changes, and is no part of an existing resource.
         elif attribute.kind == "parameter" or (attribute.kind == "namevar" and value == title):
             continue
         elif reason := _value_problem(value):

@@ -161,7 +161,7 @@ def _plant(neighbour: Neighbour, form: str, victim: Path) -> None:
 
 
 def _write(path: Path, content: bytes, form: str, victim: Path) -> None:
-    """Write a regular file of a hostile user."""
+    """Write a regular file of a hostile user: one of ``OTHER_FORMS``, or ``oversized``."""
     if form == "program":
         content = f"#!/bin/sh\ntouch {victim}/executed\n".encode()
     elif form == "long line":

@@ -485,7 +485,7 @@ def _findings(title: str, findings: Sequence[FindingJson], ids: Mapping[str, str
 
 
 def _effects(effects: Sequence[EffectJson], ids: Mapping[str, str]) -> Section:
-    """Return a section with the paths as a tree, and a separate tree for each package."""
+    """Return a section with the paths as a tree, and a separate tree for each package; "" is none."""
     packages = dict.fromkeys(effect["package"] for effect in effects)
     trees = []
     for package in sorted(packages):
@@ -543,7 +543,7 @@ _HOST_COUNTS: Final = (*text.CHANGES, "unchanged")
 
 
 def fleet(document: FleetJson) -> str:
-    """Return the page of the document of a run over hosts."""
+    """Return the page of the document of a run over hosts: the groups that need attention first, then every host."""
     ids = row_ids(host["name"] for host in document["hosts"])
     # Folded names → the id of a group's row, which differs from those of hosts.
     folded = {
