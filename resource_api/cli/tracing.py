@@ -167,7 +167,7 @@ def _first_error(document: Mapping[str, Any]) -> str | None:
 
 
 def _steps(document: Mapping[str, Any]) -> Sequence[RunStepJson]:
-    """Return the steps of a run; those of a plan did nothing."""
+    """Return the steps of a run; none of a plan, whose steps were not carried out."""
     steps: Sequence[RunStepJson] = document["steps"] if document.get("kind") == "run" else ()
     return steps
 

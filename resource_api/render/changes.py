@@ -61,7 +61,7 @@ class Style(NamedTuple):
         return _part(line, 0)
 
     def reason(self, line: str) -> str:
-        """Return the reason of a failure; both ends of a long one, which a program's words often end."""
+        """Return the reason of a failure; both ends of a long one, since it often ends in a program's own message."""
         if len(line) <= _WIDEST or self.diff == "full":
             return line
         end = line[_BEGINNING - _WIDEST :]  # the last 120 characters

@@ -374,6 +374,7 @@ def _cleaned(docs: str) -> str:
 
     It is that of the closing quotes where the text begins beside the opening ones: all further lines may be an example.
     """
+    # The bar stands for the closing quotes, so that their line counts.
     return cleandoc(docs) if docs[:1].isspace() else cleandoc(f"{docs}|").removesuffix("|").rstrip()
 
 
