@@ -192,6 +192,7 @@ def _resource_patterns(definition: Definition, implementations: Sequence[str]) -
     if mandatory := _mandatory(definition):
         shape |= {"if": _absence(definition), "else": {"type": "object", "required": mandatory}}
     if isinstance(definition, TypeDefinition):
+        # That of a type with a configuration stands under ``providers`` instead.
         if implementations and not definition.config.attributes:
             shape["properties"] = {"implementation": {"enum": [*implementations, None]}}
         if untitled := _titles_without_names(definition):

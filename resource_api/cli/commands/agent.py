@@ -229,7 +229,7 @@ def _with_agent(target: Target, agent: Agent, source_fields: Mapping[str, Any]) 
 
 
 def _report_killed(agent: Agent, killed: runs.KilledRun, settings: Settings) -> None:
-    """Write the metrics of a run that a signal has ended. Raise ``OSError``, ``StateError``."""
+    """Write the metrics of a run that a signal has ended, which could not do it. Raise ``OSError``, ``StateError``."""
     if not settings["metrics"]:
         return
     last = agent_status.last_run(agent.directory)

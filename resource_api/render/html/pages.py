@@ -357,7 +357,10 @@ _LEGEND: Final = (
 
 
 def _bar_groups(calls: Sequence[CallJson], end: float) -> Iterator[list[int]]:
-    """Yield the indices of calls that share a bar: neighbours of one worker that are too narrow alone."""
+    """Yield the indices of calls that share a bar: neighbours of one worker that are too narrow alone.
+
+    ``end``: the seconds of the whole timeline.
+    """
     order = sorted(range(len(calls)), key=lambda number: (calls[number]["worker"], calls[number]["started"]))
     group: list[int] = []
     for number in order:
