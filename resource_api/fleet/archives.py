@@ -144,7 +144,7 @@ def needed_libraries(
 
 
 def _names_in_code(programs: Iterable[bytes]) -> Iterator[str]:
-    """Yield the names of attributes in programs, and the lower-case texts, ``File[/a]`` as ``file``."""
+    """Yield the names of attributes in programs, such as functions; lower-case texts too, ``File[/a]`` as ``file``."""
     for raw in programs:
         with suppress(SyntaxError, ValueError):
             for node in ast.walk(ast.parse(raw)):
@@ -192,9 +192,9 @@ def package_archive(directory: str, needed: Sequence[str] = ()) -> SentArchive:
 
 
 def _package_files(needed: Sequence[str] = ()) -> dict[str, str]:
-    """Return the path of each file in the archive of this package."""
+    """Return name in the archive → path, of each file in the archive of this package."""
     files = dict(_tree(PACKAGE, "resource_api"))
-    if BUNDLED != PACKAGE:
+    if BUNDLED != PACKAGE:  # in a checkout, where the bundled types stand beside the package
         for kind in _KINDS:
             files |= _tree(f"{BUNDLED}/{kind}", f"resource_api/{kind}")
     for library in (*LIBRARIES, *needed):
@@ -276,7 +276,7 @@ def boot_arguments(digests: Iterable[str | None], cache_directory: str) -> list[
 
 
 def _library(name: str) -> dict[str, str]:
-    """Return the paths of the files of an installed library. Raise ``UsageError`` if it has none."""
+    """Return name in the archive → path, of the files of an installed library. Raise ``UsageError`` if it has none."""
     spec = PathFinder.find_spec(name)  # sh replaces itself by an object without specification when it is imported
     origin = None if spec is None else spec.origin
     if origin is None or not os.path.isfile(origin):
@@ -288,7 +288,7 @@ def _library(name: str) -> dict[str, str]:
 
 
 def _tree(directory: str, prefix: str) -> Iterator[tuple[str, str]]:
-    """Yield the names in the archive, and the paths, of the code beneath a directory but for parts no host needs."""
+    """Yield name in the archive and path of each file of code beneath a directory, except parts that no host needs."""
     for name in _names(directory):
         parts = f"{prefix}/{name}".split("/")
         sent = not any("/".join(parts[:end]) in LEFT_OUT for end in range(2, len(parts) + 1))

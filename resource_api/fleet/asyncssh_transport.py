@@ -171,14 +171,14 @@ class AsyncsshTransport:
                 raise unreachable(msg)
         trusted = self.trusted(endpoint)
         trust = "known" if key in trusted else "changed" if trusted else "unknown"
-        if key in self._key_finder(endpoint)(endpoint.name, "", endpoint.port)[2]:
+        if key in self._key_finder(endpoint)(endpoint.name, "", endpoint.port)[2]:  # the revoked keys
             trust = "revoked"
         line = key.export_public_key().decode("ascii").strip()
         return HostKey(endpoint, key.get_algorithm(), key.get_fingerprint(), " ".join(line.split()[:2]), trust)
 
     def trusted(self, endpoint: Endpoint, *, authorities: bool = False) -> Sequence[Any]:
         """Return the known keys of a host; with ``authorities``, also those of its certificate authorities."""
-        port = None if endpoint.port == _PORT else endpoint.port
+        port = None if endpoint.port == _PORT else endpoint.port  # lines name only another port
         keys, authority_keys, *_ = self._key_finder(endpoint)(endpoint.name, "", port)
         return [*keys, *(authority_keys if authorities else ())]
 
@@ -191,7 +191,7 @@ class AsyncsshTransport:
         self._jumps.clear()
 
     def _target(self, address: str, port: int | None, user: str | None) -> dict[str, object]:
-        """Return the arguments of asyncssh for a host; for None the configuration applies."""
+        """Return the arguments of asyncssh that name a host, by name; for None the configuration applies."""
         config = self._directory / "config"
         target: dict[str, object] = {"host": address, "config": [str(config)] if os.access(config, os.R_OK) else None}
         if port is not None:
@@ -218,7 +218,7 @@ class AsyncsshTransport:
             return await self.library.connect(**arguments)
 
     def _identity(self, identity: str, endpoint: Endpoint) -> Sequence[object]:
-        """Return the keys of a file, which is read once: copies, because a connection changes its keys."""
+        """Return asyncssh's keys of the file ``identity``, read once: copies, because a connection changes its keys."""
         path = os.path.expanduser(identity)
         if endpoint.configured_identities:
             return [path]  # by which the library selects the key of the agent
@@ -262,7 +262,7 @@ class AsyncsshTransport:
         return self._key_finders[files]
 
     async def _route(self, host: Host, endpoint: Endpoint) -> dict[str, object]:
-        """Return the argument for the endpoint's jump hosts, or for a direct connection."""
+        """Return asyncssh's argument for the endpoint's jump hosts, or for a direct connection, as ``tunnel`` → it."""
         if not endpoint.via:
             return {"tunnel": None}
         await self._pace.wait(endpoint.via)
@@ -427,7 +427,7 @@ def known_hosts_file(environment: Mapping[str, str]) -> Path:
 
 
 def host_keys(hosts: Sequence[Host], environment: Mapping[str, str]) -> list[HostKey | HostUnreachable]:
-    """Return each host's key, or the reason why it shows none, in the order of the hosts.
+    """Return each host's key, to be trusted, or the reason why it shows none, in the order of the hosts.
 
     Raise ``ResourceError`` if the library is not installed.
     """
@@ -470,7 +470,7 @@ def _library(alternative: str) -> Any:
         install = "pip install 'resource-api[ssh]'"
         msg = f"hosts are reached with the library asyncssh: {install}; or without it: {alternative}"
         raise ResourceError(msg) from error
-    asyncssh.set_log_level("CRITICAL")
+    asyncssh.set_log_level("CRITICAL")  # its errors are raised too, and reported for their host
     return asyncssh
 
 

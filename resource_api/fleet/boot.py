@@ -29,7 +29,7 @@ def safe(path: str) -> bool:
 
 
 def whole(path: str) -> bool:
-    """Whether an archive is unpacked completely in ``path``."""
+    """Whether an archive is unpacked completely in ``path``, in a directory that only this user can open."""
     try:
         with open(path + "/.size") as file:
             return safe(path) and size(path) == int(file.read())
@@ -38,7 +38,7 @@ def whole(path: str) -> bool:
 
 
 def unpack(path: str, new: str) -> None:
-    """Read the archive whose digest is the name of ``path``, verify it, and unpack it into ``new``, then ``path``."""
+    """Read the archive whose digest is the name of ``path``, verify it, unpack it into ``new``, and rename that."""
     import hashlib
     import lzma
     from shutil import rmtree
@@ -59,7 +59,7 @@ def unpack(path: str, new: str) -> None:
             at = end
         with open(new + "/.size", "w") as file:
             file.write(str(at))
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another job may be unpacking the same archive
         if not whole(path):
             rmtree(path, ignore_errors=True)
             os.rename(new, path)
@@ -78,7 +78,7 @@ def main(base: str, *digests: str) -> None:
     """Complete the cache, then run the job."""
     if sys.version_info < (3, 11):
         sys.exit("needs Python 3.11 or later; this is " + sys.version.split()[0])
-    umask = os.umask(0o77)
+    umask = os.umask(0o77)  # the job has the umask of the login
     os.makedirs(base, 0o700, exist_ok=True)
     if not safe(base):
         sys.exit(base + ": must be a directory that only its owner can open, and no link")

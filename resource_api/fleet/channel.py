@@ -111,7 +111,7 @@ class HostChannel:
         return [self._end(LOST if self.sent else UNREACHABLE, error=error)]
 
     def _answer(self, kind: str, body: Mapping[str, object]) -> list[HostEvent]:
-        """Return the events of a frame. Raise ``ValueError`` for one that the host may not send now."""
+        """Answer a frame, and return its events. Raise ``ValueError`` for one that the host may not send now."""
         if kind in {"need", "have"} and not self.sent:
             if self._interrupted:
                 return self.close(UNSENT)
@@ -172,7 +172,7 @@ class HostChannel:
         return end_event(self.host, status, code, error)
 
     def _count_other(self, line: bytes) -> None:
-        """Drop a line that is no frame. Raise ``ValueError`` for a flood of them."""
+        """Drop a line that is no frame, such as a greeting of the login. Raise ``ValueError`` for a flood of them."""
         self._other += len(line)
         if self._other > _MAX_OTHER:
             msg = "more than 1 MiB of lines that are no frames"

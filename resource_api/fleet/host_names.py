@@ -109,7 +109,7 @@ def _values(text: str, pattern: str) -> Iterator[str]:
 
 
 def _width(number: str) -> int:
-    """Return the minimum number of digits in a range that begins with ``number``."""
+    """Return the minimum number of digits in a range that begins with ``number``: more than 1 for a leading zero."""
     return len(number) if number[0] == "0" else 1
 
 
@@ -140,7 +140,10 @@ def _parts(name: str) -> tuple[str, ...]:
 
 
 def _fold_at(rows: dict[tuple[str, ...], int], position: int) -> dict[tuple[str, ...], int]:
-    """Merge rows that differ only at ``position`` into one, with a range there and the lowest of their indices."""
+    """Merge rows that differ only at ``position`` into one, with a range there and the lowest of their indices.
+
+    ``rows``: parts of a name → index of the first name that it stands for.
+    """
     alike: dict[tuple[str, ...], dict[str, int]] = {}
     for row, index in rows.items():
         alike.setdefault((*row[:position], *row[position + 1 :]), {})[row[position]] = index
@@ -196,7 +199,10 @@ def term(item: str) -> SelectionTerm:
 
 
 def limited(find: Callable[[str], Sequence[str]]) -> Callable[[str], Sequence[str]]:
-    """Wrap ``find`` to raise ``ValueError`` when it has returned more than ``MAX_HOSTS`` names in total."""
+    """Wrap ``find`` to raise ``ValueError`` when it has returned more than ``MAX_HOSTS`` names in total.
+
+    Each call may be within the limit, and all together fill the memory.
+    """
     remaining = MAX_HOSTS
 
     def limited_find(name: str) -> Sequence[str]:

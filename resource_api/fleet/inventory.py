@@ -164,7 +164,10 @@ class _Builder:
     def _memberships(
         self, bodies: Mapping[str, Any], groups: Mapping[str, Any]
     ) -> tuple[dict[str, Membership], list[HostSettings]]:
-        """Return each host's keys and groups, and the settings of every key."""
+        """Return each host's keys and groups, and the settings of every key, in the order of the file.
+
+        ``bodies`` and ``groups``: the sections ``hosts`` and ``groups``, key or group → its body, perhaps None.
+        """
         # A host is in both mappings; without a key in the first one if only a group names it.
         keys, settings = dict[str, list[int]](), list[HostSettings]()
         groups_of: dict[str, dict[str, None]] = {}
@@ -195,7 +198,10 @@ class _Builder:
         by_group: Mapping[str, HostSettings],
         keys: Sequence[HostSettings],
     ) -> HostSettings:
-        """Merge the settings of keys, groups and defaults; groups that disagree are a problem unless a key decides."""
+        """Merge the settings of keys, groups and defaults; groups that disagree are a problem unless a key decides.
+
+        ``by_group``: group → its settings; ``keys``: the settings of each key, by its number.
+        """
         of_groups = [by_group[name] for name in membership[1] if name in by_group]
         of_keys = [keys[number] for number in membership[0]]
         connections = [item.connection for item in of_groups], [item.connection for item in of_keys]
@@ -240,13 +246,13 @@ class _Builder:
         return HostSettings(connection, {name: self._value(value, (*path, "inputs", name)) for name, value in inputs})
 
     def _value(self, value: object, path: tuple[str, ...]) -> LocatedValue:
-        """Return a value with its position, after reporting the mistake in a source such as ``{file: PATH}``."""
+        """Return the value at a path of the file, with its position; report a mistake in a source ``{file: PATH}``."""
         if message := source_problem(value):
             self._add(path, message)
         return LocatedValue(value, self._source.file, *self._source.position(path))
 
     def _expand(self, pattern: str, path: tuple[str, ...]) -> Iterable[str]:
-        """Return the hosts of a pattern such as ``web[1:9]`` and report its mistakes; none for an invalid range."""
+        """Return the hosts of a pattern ``web[1:9]``, none for an invalid range; report its mistakes at ``path``."""
         try:
             names = self._expanded(pattern)
         except ValueError as error:
@@ -289,6 +295,7 @@ class Selection:
         """
         self._trust = trust
         self._reader = reader
+        #: Path → inventory, in the order of reading.
         self._inventories: dict[str, Inventory] = {}
         self._default = EMPTY if default is None else self._load(default)
 
@@ -325,7 +332,10 @@ class Selection:
         return next((inventory for inventory in self._searched if name in inventory.hosts), self._default)
 
     def suggestions(self, hosts: Mapping[str, Inventory]) -> Iterator[tuple[str, list[str]]]:
-        """Yield each selected address outside the inventories, with the names that may have been meant."""
+        """Yield each selected address outside the inventories, with the names that may have been meant, to warn.
+
+        ``hosts``: the result of ``find``.
+        """
         names = self._all_names
         for name, inventory in hosts.items():
             if names and name not in inventory.hosts:

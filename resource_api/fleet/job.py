@@ -114,7 +114,7 @@ def for_host(
 
 
 def decoded_inputs(job: HostJob) -> dict[str, object]:
-    """Return the inputs of a job for ``Runtime``."""
+    """Return name → value, of a job's inputs for ``Runtime``: a text has the class of its source again."""
     return {
         name: _TEXT_INPUTS[value[0]](reveal(value[1])) if type(value) is tuple else value
         for name, value in job.inputs.items()
@@ -189,7 +189,7 @@ def _digest(job: HostJob, key: bytes) -> str:
 
 
 def document_fields(document: Document) -> dict[str, Any]:
-    """Return a file of a manifest as an item of a job's documents."""
+    """Return a file of a manifest as an item of a job's documents: a mapping of JSON data and bytes."""
     path = "" if document.file == STDIN else absolute(document.file)
     fields = {"file": document.file, "path": path, "raw": document.raw}
     if document.file.endswith(".py"):

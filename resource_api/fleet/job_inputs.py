@@ -82,7 +82,10 @@ def file_contents(documents: Sequence[Document], inputs: Mapping[str, object]) -
 
 
 def _asset_paths(documents: Sequence[Document], inputs: Mapping[str, object]) -> Iterator[str]:
-    """Yield the existing files and directories that assets and archives of a manifest may name, some more than once."""
+    """Yield the existing files and directories that assets and archives of a manifest may name, some more than once.
+
+    ``inputs``: the values given for all hosts, which may be assets too.
+    """
     for document in documents:
         if document.file.endswith(".py"):
             patterns = _patterns_in_calls(document.raw)
@@ -206,7 +209,7 @@ class HostInputs:
         return inputs
 
     def _resolved(self, host: str, settings: HostSettings, problems: dict[Problem, None]) -> Mapping[str, object]:
-        """Return the inputs of one host, checked and with secrets marked; add errors to ``problems``."""
+        """Return the inputs of one host, checked, with secrets marked; add errors to ``problems``, an ordered set."""
         from_inventory = {
             name: value
             for name, value in settings.inputs.items()

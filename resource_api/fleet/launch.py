@@ -168,7 +168,7 @@ class Launch:
             self._printed = (self._printed + data)[-_TAIL:]
         if self.terminal:
             self._error = (self._error + data)[-_TAIL:]
-        if self.terminal and _DOAS.search(self._buffer[-300:]):
+        if self.terminal and _DOAS.search(self._buffer[-300:]):  # more than the longest prompt
             self._answer_prompt()
             self._buffer.clear()
         if _NAME not in self._buffer:  # most output of logins; the patterns would be slow for a flood
@@ -204,7 +204,7 @@ class Launch:
         return outgoing
 
     def reason(self, code: int | None) -> str:
-        """Return the reason why the stream ended before the job."""
+        """Return the reason why the stream ended before the job; ``code``: the exit code, None after a signal."""
         if self.problem:
             return self.problem
         last = next(reversed(_lines(self._error)), "")

@@ -98,7 +98,10 @@ class Ledger:
             return key
 
     def begin(self, request: Mapping[str, object], digest: str, hosts: Iterable[tuple[str, bytes]]) -> str:
-        """Record a new run with hosts and the digests of their inputs; return its id."""
+        """Record a new run with hosts and the digests of their inputs; return its id.
+
+        ``request`` and ``digest`` as in ``RecordedRun``.
+        """
         run = secrets.token_hex(8)
         with self._transaction():
             self._forget_old()
@@ -168,7 +171,7 @@ class Ledger:
 
 
 def digest_of(values: Mapping[str, object] | Sequence[object], key: bytes) -> bytes:
-    """Return the keyed digest of values, which cannot be guessed from it without the key."""
+    """Return the keyed digest of values, by which ``--rerun`` sees a change; without the key they cannot be guessed."""
     return blake2b(repr(_revealed(values)).encode(errors="surrogatepass"), key=key, digest_size=16).digest()
 
 

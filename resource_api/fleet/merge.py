@@ -182,6 +182,7 @@ class _PrintedTexts:
     def __init__(self, lines: RenderLines) -> None:
         """Render answers with ``lines``."""
         self._lines = lines
+        #: The digest of an answer → its printed text.
         self._texts: dict[bytes, str] = {}
 
     def find(self, answer: str) -> str:
@@ -277,6 +278,7 @@ class _HostResult:
         counts = result.get("summary")
         if isinstance(counts, dict):
             self.add({**counts, "type": "summary"})
+        # Fields that a command which changes only state fills.
         self.changed = self.changed or any(
             map(result.get, ("refreshed", "output_changes", "forgotten", "written", "former"))
         )
@@ -306,7 +308,7 @@ class _HostResult:
         return exact, _text(map_leaves(value, lambda leaf: hide(leaf) if type(leaf) is str else leaf))
 
     def report(self, end: Mapping[str, object], seconds: float, batch: int) -> HostReport:
-        """Return the report of the host from its last document."""
+        """Return the report of the host; ``end``: its last document, see ``end_event``."""
         code = end.get("code")
         code = code if type(code) is int else None
         status, error = self._outcome(str(end.get("status")), code, str(end.get("error") or ""))
@@ -374,6 +376,7 @@ class Merge:
         self._counts = dict.fromkeys(STATUSES, 0)
         #: Equal counts are one object: most hosts have the same.
         self._summaries: dict[tuple[int, ...], Mapping[str, int]] = {}
+        #: Host → its report, of ended and untouched hosts.
         self.reports: dict[str, HostReport] = {}
 
     @property
@@ -446,7 +449,7 @@ class Merge:
         self._outputs.add(host, exact_key, key, lambda: _StoredResult("", "", texts, 1 - len(texts)))
 
     def _add(self, report: HostReport) -> None:
-        """Keep the report of a host, and count its status."""
+        """Store the report of a host, and count its status."""
         self.reports[report.name] = report
         self._counts[report.status] += 1
 
@@ -503,7 +506,7 @@ def _is_part(character: str) -> bool:
 
 
 def _comparable(result: object) -> object:
-    """Return the only document of a command without the fields that differ in equal plans."""
+    """Return the only document of a command; of a plan without fields that differ, and steps that do nothing."""
     if not isinstance(result, dict) or not isinstance(result.get("steps"), list):
         return result
     steps = [step for step in result["steps"] if not isinstance(step, dict) or acts(step)]

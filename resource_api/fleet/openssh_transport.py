@@ -160,10 +160,11 @@ class OpensshTransport:
         return "".join(lines)
 
     async def _started(self, arguments: Sequence[str], *, terminal: bool) -> OpensshProcess:
-        """Start ``ssh`` with pipes in a session without our terminal. Raise ``HostUnreachable``."""
+        """Start ``ssh`` with pipes, in a session without our terminal: it cannot ask. Raise ``HostUnreachable``."""
         loop = asyncio.get_running_loop()
         try:
             child, protocol = await loop.subprocess_exec(
+                # A stream buffers twice its limit.
                 lambda: SubprocessStreamProtocol(limit=transport.WINDOW // 2, loop=loop),
                 *arguments,
                 stdin=PIPE,
@@ -217,7 +218,7 @@ class OpensshProcess(transport.RemoteProcess):
         self._stderr: Any = process.stderr
 
     async def connect(self, seconds: float) -> str | None:
-        """Return None when connected, or the error output of ``ssh``. Raise ``TimeoutError``."""
+        """Return None when connected, or the error output of an ``ssh`` that has ended. Raise ``TimeoutError``."""
         async with asyncio.timeout(seconds):
             mark = f"{_CONNECTED}\n".encode()
             if await self._stdout.readline() == mark:
@@ -301,6 +302,7 @@ def _arguments(host: Host, *, terminal: bool) -> list[str]:
         if _UNSAFE.search(value.replace("\\", "") if setting == "user" else value):
             msg = f"{setting} '{value}' has characters that the program ssh does not take"
             raise unreachable(msg)
+    # Nothing of this user's for the host: no agent (-a), X11 (-x), Kerberos ticket (-k) or forwarded port.
     arguments = ["-tt" if terminal else "-T", "-a", "-x", "-k", "-o", "ClearAllForwardings=yes"]
     arguments += ["-o", "PermitLocalCommand=yes", "-o", f"LocalCommand=echo {_CONNECTED}; echo {_CONNECTED} >&2"]
     arguments += ["-p", str(host.port)] if host.port is not None else []

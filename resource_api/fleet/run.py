@@ -239,7 +239,8 @@ class FleetRun:
     ) -> None:
         """Run on the hosts ``names`` in this order.
 
-        ``record``: the ledger and the run's id in it. ``ignored``: statuses that do not count as failures.
+        ``job_for`` makes a host's job right before it starts: not all at once. ``merge`` and ``observer`` receive the
+        documents. ``record``: the ledger and the run's id in it. ``ignored``: statuses that do not count as failures.
         """
         self._names = names
         self._plan = plan
@@ -338,7 +339,7 @@ class FleetRun:
             self._end(running, {"type": "end", "status": LOST, "code": None, "error": message})
 
     def _end(self, running: _Running, document: Mapping[str, object]) -> None:
-        """Record the end of a host's job for the ledger, the batch and the decisions; report it to the observer."""
+        """Record the end of a host's job for ledger, batch and decisions; report it. ``document``: of ``end_event``."""
         name = running.host.name
         del self._running[name]
         if self._late.pop(name, None) is not None:

@@ -91,6 +91,7 @@ class PythonRuntimes:
         """Return digest and bytes of the newest runtime for a host, or None. Raise ``ResourceError``."""
         for runtime in self.all():
             machine, libc, version = runtime.platform
+            # A newer glibc has all symbols of an older one.
             if (machine, libc) == (host.machine, host.libc) and version <= host.version:
                 path = f"{self._directory}/{runtime.digest}.tar.gz"
                 try:
@@ -165,7 +166,7 @@ def _inspect(path: str, file: BinaryIO) -> tuple[str, str, HostPlatform]:
             content = b"".join(member.parts)
             if not content.startswith(_ELF):
                 continue
-            needed = max(needed, *map(int, _GLIBC.findall(content)), 0)
+            needed = max(needed, *map(int, _GLIBC.findall(content)), 0)  # never of a single argument
             if match := _VERSIONED.fullmatch(member.name):
                 python, header = f"{match[1]}.{match[2]}", content[:4096]
     except (ResourceError, OSError, EOFError) as error:
@@ -197,14 +198,14 @@ def _elf(path: str, header: bytes) -> tuple[str, str]:
     except struct.error as error:
         msg = f"{path}: its program has a damaged header"
         raise UsageError(msg) from error
-    if kind not in _MACHINES or header[4:6] != b"\2\1":
+    if kind not in _MACHINES or header[4:6] != b"\2\1":  # 64 bits, little-endian
         msg = f"{path}: is for a machine that is not known (ELF {kind})"
         raise UsageError(msg)
     return _MACHINES[kind], "musl" if b"ld-musl" in interpreter else "glibc"
 
 
 def _packed(file: BinaryIO, top: str) -> bytes:
-    """Return the files beneath ``top`` as a reproducible gzipped tar."""
+    """Return the files beneath ``top``, Python's prefix, as a gzipped tar, reproducible as its digest is its name."""
     stream = io.BytesIO()
     with (
         gzip.GzipFile(fileobj=stream, mode="wb", compresslevel=6, mtime=0) as packed,

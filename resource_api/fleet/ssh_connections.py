@@ -156,7 +156,7 @@ class SshConnections:
                 stream.drained.set()
 
     def _put(self, events: Sequence[HostEvent], size: int = 0) -> None:
-        """Hand over events; the last one carries their total size."""
+        """Hand over events to the caller's thread; the last one carries the bytes of all, to be released when taken."""
         if events:
             with self._arrived:
                 self._events.extend((event, 0) for event in events[:-1])
@@ -328,7 +328,10 @@ def connection_limit(connections: int, transports: Collection[str]) -> int:
 
 
 async def _read_errors(process: RemoteProcess, stream: _HostStream, launch: Launch) -> None:
-    """Read a host's standard error until it ends, and answer prompts in it; close the process after a problem."""
+    """Read a host's standard error until it ends, and answer prompts in it; close the process after a problem.
+
+    That ends ``_transfer``, which waits for standard output.
+    """
     with suppress(ConnectionLost):
         while not launch.problem:
             data = await process.read_error()

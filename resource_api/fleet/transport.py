@@ -133,7 +133,7 @@ def lost(text: str) -> ConnectionLost:
 
 
 def descriptor_limit(connections: int, *, descriptors: int = 2) -> int:
-    """Raise the limit of descriptors for ``connections``; return the number of connections that it allows.
+    """Raise this process's limit of descriptors for ``connections``; return the number of them that it allows.
 
     ``descriptors``: the number that one connection needs.
     """

@@ -65,7 +65,7 @@ def assess(run: LastRunJson | None, pause_: PauseJson | None, wall: float) -> He
 
 
 def _drift_sentences(run: LastRunJson) -> list[str]:
-    """Return the sentence about drift, if any: pending changes of a noop run, or corrections."""
+    """Return a list of the sentence about drift, or none: pending changes of a noop run, or corrections."""
     summary = run["summary"]
     count = run["corrective"]
     if run["mode"] == "noop":

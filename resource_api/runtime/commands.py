@@ -141,7 +141,10 @@ def list_inputs(
 
 
 def _location(manifest: Manifest, name: str, located: Mapping[str, LocatedValue]) -> str:
-    """Return the location of an input's value, as ``site.yaml:3 (default)``, or an empty text without a value."""
+    """Return the location of an input's value, as ``site.yaml:3 (default)``, or an empty text without a value.
+
+    ``located``: input → its given value, with the position.
+    """
     if name in located:
         return str(located[name])
     declared = manifest.inputs[name]
@@ -166,7 +169,7 @@ def facts(call: Call) -> Any:
 
 
 def dotted_facts(facts: Mapping[str, object], above: str) -> Iterator[tuple[str, Any]]:
-    """Yield each fact by its dotted name, a mapping before its members."""
+    """Yield each fact by its dotted name, a mapping before its members; ``above``: the name of ``facts``, or ""."""
     for key, value in facts.items():
         name = f"{above}.{key}" if above else key
         yield name, value
@@ -269,6 +272,7 @@ def state_mv(call: Call) -> dict[str, Any]:
         renames = Renames({old: str(target_reference)})
         renamed = [(recorded, renames.dependencies(recorded)) for recorded in state.records.values()]
         put = [after for before, after in renamed if after != before and before.key != record.key]
+        # Due refreshes name the resources that caused them: recorded anew under the new name.
         owed = {key: [renames(name) for name in sources] for key, sources in state.owed.items() if old in sources}
         moved = renames.dependencies(record)._replace(title=member.title, parent=parent)
         return Commit([*put, moved], owed=owed, paid=list(owed))
@@ -318,7 +322,7 @@ def _rename_project(call: Call, old: str | None, new: str | None) -> dict[str, A
 
 
 def _edit(call: Call, command: str, edit: Edit) -> dict[str, Any]:
-    """Commit the result of ``edit`` for the recorded state; return the new serial and the edited resources."""
+    """Commit the result of ``edit`` for the recorded state under the lock; return the serial and edited references."""
     stack = recorded_stack.RecordedStack(call.runtime, call.options)
     with stack.changing(command):
         state = stack.state

@@ -130,10 +130,11 @@ class ProviderSelector:
         needed = provider_config.reduce_to_provider(manifest, provider, self._registry.types_with_function)
         if problems := list(_resource_value_problems(needed)):
             raise ManifestError(problems)
+        # Also those that the manifest does not declare: they are errors.
         needed_inputs = {
             name: value for name, value in inputs.items() if name in needed.inputs or name not in manifest.inputs
         }
-        needed = needed._replace(selected=instance)
+        needed = needed._replace(selected=instance)  # configured although no resource uses it
         catalog = self._compiler.compile(needed, needed_inputs, pool, from_file=not isinstance(source, Mapping))
         for warning in catalog.warnings:
             self._run.log.write("warning", "", f"{warning.file}: {warning.message}")
@@ -149,7 +150,7 @@ class ProviderSelector:
         return next((manifest for manifest in self._declared() if provider in manifest.providers), None)
 
     def _declared(self) -> Iterator[Manifest]:
-        """Return the manifests in ``providers.yaml`` of the module path's directories."""
+        """Return the manifests in ``providers.yaml`` of the module path's directories, each read when it is needed."""
         return map(reading.read_providers, self._registry.data_files(PROVIDERS))
 
     def _unknown_message(self, provider: str) -> str:
@@ -204,7 +205,7 @@ def _default_provider(type_name: str, manifest: Manifest) -> str:
 
 
 def _declared_members(manifest: Manifest, definition: TypeDefinition, provider: str) -> dict[str, set[str]]:
-    """Return the members of merged attributes that resources of a provider declare; none of an undeclared attribute."""
+    """Return attribute → the members that resources of a provider declare, where only those are compared (merged)."""
     declared: dict[str, set[str]] = {}
     for resource in manifest.resources if definition.merged else ():
         if resource.type == definition.name and (resource.meta.get("provider") or resource.type) == provider:
@@ -238,4 +239,4 @@ def _resource_path_errors(value: object) -> list[str]:
     reason = (
         "is a value of a resource, which is known only while the manifest is applied; give the configuration itself"
     )
-    return [f"{path} {reason}" for path in paths if isinstance(path.root, tuple)]
+    return [f"{path} {reason}" for path in paths if isinstance(path.root, tuple)]  # a reference

@@ -123,7 +123,7 @@ class RunEnvironment(ResourceReader):
         return environment
 
     def with_copied_state(self, store: Store, catalog: Catalog | None = None) -> Self:
-        """Return a copy with another store, into which this store's stacks are copied without taking its lock.
+        """Return a copy for a rehearsal with another store, into which stacks are copied without this store's lock.
 
         With a ``catalog``, copy only its own stack and those whose outputs it uses.
         """
@@ -139,7 +139,7 @@ class RunEnvironment(ResourceReader):
         return self.with_store(store)
 
     def begin_private_data(self, state: StackState, matched: Mapping[RecordKey, Record] | None = None) -> None:
-        """Give the providers of a run the private data of records; ``matched`` are those of renamed resources too."""
+        """Give the providers of a run the private data of records; ``matched``: the records under their new keys."""
         encrypted = self.key is not None or state.encrypted
         keeps = not isinstance(self.store, NoStore)  # secrets may be in data that nothing keeps
         self.run.private.begin({**state.records, **(matched or {})}, may_hold_secrets=encrypted or not keeps)
@@ -157,12 +157,12 @@ class RunEnvironment(ResourceReader):
             return self._report(self.compiler.compile(source, inputs or {}, providers))
 
     def catalog_of_providers(self, source: Source, inputs: Mapping[str, object], providers: ProviderPool) -> Catalog:
-        """Return the catalog of a manifest without its resources, as ``catalog`` does."""
+        """Return the catalog of a manifest without its resources, for ``destroy``, as ``catalog`` does."""
         with self.log.bind(phase="compile"):
             return self._report(self.compiler.compile_providers(source, inputs, providers))
 
     def read_python(self, raw: bytes, file: str, inputs: Mapping[str, object]) -> Document:
-        """Return the document of a Python manifest, which is executed. Raise ``ManifestError``."""
+        """Return the document of a Python manifest that was sent, which is executed. Raise ``ManifestError``."""
         return self.compiler.read_python(raw, file, inputs)
 
     def name(self, catalog: Catalog) -> StackName:
@@ -273,7 +273,10 @@ class _LockWait:
         return self.error.holder
 
     def try_lock(self, acquire: Callable[[float], object], seconds: float, attempt: float) -> bool:
-        """Call ``acquire``; return whether it succeeded. Raise ``StateLocked`` if ``seconds`` are no whole attempt."""
+        """Call ``acquire`` once; return whether it succeeded.
+
+        Raise ``StateLocked`` if ``seconds`` are less than an ``attempt``: the time limit has come.
+        """
         try:
             acquire(max(0.0, seconds))
         except StateLocked as error:
@@ -295,7 +298,7 @@ def read_saved_plan(path: str) -> dict[str, Any] | None:
     text ``"format_version"`` is not parsed.
     """
     try:
-        # Opening a named pipe would wait for its other end, and its content could be read only once.
+        # O_NONBLOCK: opening a named pipe would wait for its other end, and its content could be read only once.
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
             if not (stat.S_ISREG(os.fstat(file.fileno()).st_mode) and file.peek().lstrip().startswith(b"{")):
                 return None

@@ -214,7 +214,7 @@ def _is_pattern(target: str) -> bool:
 
 
 def _named_entry(catalog: Catalog, target: str) -> Entry | None:
-    """Return the entry that a target names alone, or None."""
+    """Return the entry that a target names alone, or None: a title may contain the characters of a pattern."""
     with suppress(ValueError):
         return catalog.find(reference.parse_name(target))
     return None
@@ -262,7 +262,10 @@ def _declared_entry(catalog: Catalog, target: str, stack: StackName) -> Entry:
 
 
 def _imported_record(catalog: Catalog, entry: Entry, row: Mapping[str, object], state: StackState) -> Record:
-    """Return the record of an imported resource; declared values that differ from ``row`` are not recorded."""
+    """Return the record of an imported resource.
+
+    Declared values that differ from ``row`` are not recorded: the next plan shows them as changes, not as drift.
+    """
     hidden = {*entry.definition.write_only, *entry.ephemeral}
     declared = {key: value for key, value in entry.should.items() if key not in hidden}
     record = Record(

@@ -103,6 +103,7 @@ class ManifestCompiler:
 
     def _compile_providers(self, manifest: Manifest, inputs: Mapping[str, object], providers: ProviderPool) -> Catalog:
         """Compile only the providers of a manifest, or nothing of it where even they have problems."""
+        # Empty of everything that refers to resources, or would be an error without them.
         frame = manifest._replace(
             resources=(),
             outputs={},
@@ -173,7 +174,7 @@ class ManifestCompiler:
             """Return why an include is left out, or "". Where inputs are wrong or missing, raise if ``complete``."""
             scope, definitions = self._scope(partly, inputs, providers)
             diagnostics = Diagnostics(partly, [*partly.problems, *scope.problems])
-            if partly.values:
+            if partly.values:  # a condition may refer to one, and that may be the call of a function
                 scope.calls = provider_config.find_calls(diagnostics, definitions)
             try:
                 return for_each.unmet_condition(when, scope)
@@ -191,7 +192,7 @@ class ManifestCompiler:
         return whole._replace(path=manifest.path)
 
     def read_python(self, raw: bytes, file: str, inputs: Mapping[str, object]) -> Document:
-        """Return the document of a Python manifest, which is executed. Raise ``ManifestError``."""
+        """Return the document of a Python manifest, which is executed as ``file``. Raise ``ManifestError``."""
         names = self._registry.builtins_of_manifest()
         return python_manifest.read(raw, file, inputs, self._facts, self._log.mask.add_inputs, builtin_names=names)
 
@@ -207,7 +208,7 @@ class ManifestCompiler:
         contents = self._contents or self._content_reader()
         pure = partial(provider_config.invoke, ask=providers.call_function)
         scope = Scope(manifest, inputs, self._facts, contents, stacks, pure=pure)
-        # Before any code of a type or a provider meets them.
+        # Before any code of a type or a provider meets them, and may print them.
         self._log.mask.add_inputs(scope.secret_inputs)
         return scope, definitions
 
@@ -237,6 +238,7 @@ class ManifestCompiler:
             read = {file: "manifest" for file in files if os.path.splitext(file)[1].lower() in reading.READERS}
             read = {**self._read_contents, **read}
         trust = self._registry.trust
+        # ``read``: file → what messages call it.
         warnings = [
             Problem(None, f"others can change this {kind}: {writers}", "warning", file=file, code="untrusted_manifest")
             for file, kind in read.items()
@@ -262,7 +264,7 @@ class ManifestCompiler:
         return catalog._replace(warnings=[*warnings, *catalog.warnings])
 
     def _component(self, name: str) -> LoadedComponent | None:
-        """Return the blueprint of a component, None where no component has that name. Raise ``DefinitionError``."""
+        """Return a component, ready to be executed, None where none has that name. Raise ``DefinitionError``."""
         if (definition := self._registry.component(name)) is None:
             return None
         return python_manifest.blueprint(*definition, self._facts, self._log.mask.add_inputs)

@@ -57,7 +57,7 @@ class PolicyEvaluator:
         self._sent: set[Problem] = set()
 
     def check_catalog(self, catalog: Catalog, prior: Prior, selected: set[int] | None) -> Prior:
-        """Check every selected resource whose values are known; return ``prior`` with the errors of forbidden ones.
+        """Check every selected resource (None: all) whose values are known; add errors of forbidden ones to ``prior``.
 
         Keeps the stack and the manifest of the run for the other checks.
         """
@@ -217,7 +217,7 @@ def refusal_warnings(
 
 
 def _acting(plan: ExecutionPlan) -> dict[int, Step]:
-    """Return the steps that would change something, by the index of their entry."""
+    """Return entry's index → step, of the steps that would change something."""
     noop = plan.options.noop
     return {step.entry.index: step for step in plan.steps if would_change(step) and not step.is_noop(noop_run=noop)}
 
@@ -240,6 +240,7 @@ class _EarlierSteps:
         self._plan = plan
         self._acting = acting
         self._indices = sorted(acting)
+        #: Type → the indices of its acting steps, ascending.
         self._by_type: dict[str, list[int]] = {}
         for index in self._indices:
             self._by_type.setdefault(acting[index].definition.name, []).append(index)
@@ -283,7 +284,7 @@ class _EarlierSteps:
 
 
 def _findings(steps: Mapping[Name, Step], providers: ProviderPool) -> Iterator[tuple[Step, Problem]]:
-    """Yield the findings of a provider for its steps; its failure is a finding about the first."""
+    """Yield the findings of one provider's ``preflight`` for its steps; its failure is a finding about the first."""
     first = next(iter(steps.values()))
     context = Context(
         first.definition,
@@ -315,7 +316,10 @@ def _pairs(answer: Any) -> Iterable[object]:
 
 
 def _checked(answer: object, steps: Mapping[Name, Step]) -> tuple[Step, Problem]:
-    """Return one answer with its step. Raise ``ProviderError`` for anything else than a pair of the documented form."""
+    """Return one answer with its step. Raise ``ProviderError`` for anything else than a pair of the documented form.
+
+    Raise ``ValueError`` where its ``needs`` is no reference.
+    """
     if not (isinstance(answer, (tuple, list)) and len(answer) == 2 and isinstance(answer[1], Problem)):  # noqa: PLR2004 - a pair
         msg = f"it must return pairs of a name and a Problem, not {answer!r:.80}"
         raise ProviderError(msg)

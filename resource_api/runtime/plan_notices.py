@@ -41,7 +41,7 @@ _READING: Final = frozenset({Action.SAME, Action.READ, Action.FORGET})
 def report_findings(
     plan: ExecutionPlan, log: Log, store: Store, notify: Callable[[Event], None] | None = None, *, recorded: bool = True
 ) -> None:
-    """Log unfinished changes, undeclared records, and the effects on other stacks in ``store``.
+    """Log unfinished changes, undeclared records, and the effects on other stacks in ``store``, before a run acts.
 
     Send drift and planned changes to ``notify``, unless None. ``recorded``: whether the run is one of a stack.
     """
@@ -159,7 +159,7 @@ def _readable_states(store: StateStore, names: Sequence[StackName]) -> Iterator[
 
 
 def log_recorded_elsewhere(plan: ExecutionPlan, store: Store, log: Log) -> None:
-    """Log a warning for each resource of a plan that a stack records, with the effect of its next apply."""
+    """Log a warning for each resource of an unrecorded change that a stack records, and its next apply's effect."""
     for stack, state in _readable_states(store, store.stacks()):
         for step in plan.steps:
             if (record := state.records.get(step.entry.key)) is not None:
@@ -183,7 +183,7 @@ def _log_shared(
 ) -> None:
     """Log the resources that other stacks record too, as a warning where this run changes or first records them."""
     by_name = {(step.definition.name, step.name): step for step in steps}
-    stacks: dict[int, list[str]] = {}
+    stacks: dict[int, list[str]] = {}  # index of an entry → names of stacks
     for name, state in states:
         for record in state.records.values():
             step = by_name.get((record.type, record.name))
@@ -217,7 +217,7 @@ def is_same_place(definition: TypeDefinition, instances: ProviderInstances, stat
 
 
 def _comparable(config: Mapping[str, object]) -> Any:
-    """Return a configuration without its secrets, whose digests differ from stack to stack."""
+    """Return a configuration without its secrets, whose digests differ from stack to stack by their salt."""
     opened = map_sealed(config, lambda _sealed, _path: None)
     return {name: None if is_secret(value) else value for name, value in opened.items()}
 
@@ -226,7 +226,7 @@ def _comparable(config: Mapping[str, object]) -> Any:
 
 
 def _log_readers(gone: Sequence[str], own_stack: StackName, runs: Sequence[Mapping[str, Any]], log: Log) -> None:
-    """Log the stacks that have read an output which is no longer declared."""
+    """Log the stacks that have read an output of ``gone``, which is no longer declared; ``runs``: the history."""
     own_name = "/".join(own_stack)
     readers: dict[str, dict[StackName, None]] = {name: {} for name in gone}
     for run in runs:

@@ -92,13 +92,13 @@ class Planning:
         if self.options.destroy:
             return self._plan_catalog(environment.catalog_of_providers(source, inputs, self._providers))
         if request is not None:
-            environment.run.derived = DerivedValues()
+            environment.run.derived = DerivedValues()  # kept with the conclusion, for later runs
             if self._policies is None and (plan := self._plan_incrementally(request)) is not None:
                 return plan
         return self._plan_catalog(environment.catalog(source, inputs, self._providers))
 
     def plan_again(self, plan: planner.ExecutionPlan) -> planner.ExecutionPlan:
-        """Return a new plan of an earlier plan's catalog, without the orphans that were appended to it."""
+        """Return a new plan of an earlier plan's catalog, without orphans: the undeclared resources appended to it."""
         declared = [entry for entry in plan.catalog.entries if entry.index not in plan.prior.orphans]
         return self._plan_catalog(plan.catalog._replace(entries=declared))
 
@@ -118,7 +118,10 @@ class Planning:
         return self._decide(catalog, state)
 
     def _plan_incrementally(self, request: CacheRequest) -> planner.ExecutionPlan | None:
-        """Return a plan without the resources that an earlier run found unchanged, or None if all must be planned."""
+        """Return a plan without the resources that an earlier run found unchanged, or None if all must be planned.
+
+        That run's conclusion names them, as long as manifest, code and state are the same.
+        """
         environment = self._environment
         if (conclusion := environment.store.load_conclusion(request.label)) is None:
             return None
@@ -249,7 +252,7 @@ def _import_ids(catalog: Catalog, prior: Prior) -> dict[RecordKey, str]:
 
 
 def _acts(step: Step) -> bool:
-    """Return whether a step was decided to be anything else than unchanged."""
+    """Return whether a step was decided to be anything else than unchanged, also a refused one."""
     return step.decision is not SAME
 
 

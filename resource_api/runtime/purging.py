@@ -39,7 +39,7 @@ _ADVICE: Final = "raise at_most, or declare or except what is to stay"
 
 
 class PurgeError(ManifestError):
-    """A purge that is refused before anything is changed: beyond its limit, or of a type that cannot be listed."""
+    """A purge that is refused before anything is changed, such as one beyond its limit."""
 
     exit_code = 1
 
@@ -61,6 +61,7 @@ class Purging:
         self._snapshot = snapshot
         self._store = store
         self._log: Log = snapshot.providers.run.log
+        #: The references under ``removed``: these resources are to be forgotten, not deleted.
         self._removed = removed_names(catalog)
         self._undeclared = {record.key: record for record in prior.undeclared}
         #: The states of the other stacks, or None before they are needed.
@@ -90,17 +91,20 @@ class Purging:
         """Return the resources that a rule deletes, as recorded or else as listed, in the order of their list."""
         rows = self._listed(rule)
         kept_names = self._kept_names(rule.definition) if rows else ()
-        head = rule.definition.name
+        definition = rule.definition
         strays = {
             name: row
             for name, row in rows.items()
-            if name not in kept_names and str(Reference(head, rule.definition.title_of(row))) not in self._removed
+            if name not in kept_names and str(Reference(definition.name, definition.title_of(row))) not in self._removed
         }
         elsewhere = self._recorded_elsewhere(rule, strays) if strays else ()
         return [self._record(rule.definition, name, row) for name, row in strays.items() if name not in elsewhere]
 
     def _listed(self, rule: PurgeRule) -> Rows:
-        """Return the existing resources of a rule, by name; add it to ``unlisted`` if its type cannot be listed yet."""
+        """Return the existing resources of a rule, by name; add it to ``unlisted`` if its type cannot be listed yet.
+
+        Raise ``ManifestError`` for a type that never can.
+        """
         definition = rule.definition
         if self._deferred.contains(definition.instance):
             self.unlisted.append(Unlisted(rule, "its provider is not configured yet"))
@@ -141,7 +145,7 @@ class Purging:
         return leftover or is_exempt or is_removed(record, self._removed)
 
     def _recorded_elsewhere(self, rule: PurgeRule, names: Collection[Name]) -> Collection[Name]:
-        """Return the names that another stack records. Raise ``PurgeError`` for a stack that cannot be read."""
+        """Return those ``names`` that another stack records. Raise ``PurgeError`` for a stack that cannot be read."""
         recorded: set[Name] = set()
         definition = rule.definition
         for stack, state in self._other_stacks(rule):

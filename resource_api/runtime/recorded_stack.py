@@ -103,7 +103,7 @@ class RecordedStack:
 
 @contextmanager
 def finishing(store: Store, name: StackName, command: str) -> Iterator[None]:
-    """Add a command that succeeds to the history of a stack."""
+    """Add a command to the history of a stack at the end of the block, unless that raises."""
     started = time.time()
     yield
     run = {"run": secrets.token_hex(8), "command": command, "started": started, "ended": time.time()}
@@ -356,7 +356,7 @@ def _overview_status(failing: Sequence[object], recent: Iterable[Line]) -> str:
 
 
 def _failed(run: Line) -> bool:
-    """Return whether a resource of a run failed, or the run as a whole."""
+    """Return whether a resource of a run failed, or the run as a whole, such as by an interrupt."""
     summary = run["summary"]
     return bool(summary["failed"]) or (summary.get("exit_code") or 0) not in _SUCCEEDED
 
@@ -387,7 +387,10 @@ def _finished_run(run: Line) -> FinishedRunJson:
 
 
 def _failures(run: Line, documents: Mapping[str, RunJson], finished: Iterable[Line]) -> list[FailingResourceJson]:
-    """Return the resources that failed in the last run of a stack, or its exit code as a failure without one."""
+    """Return the resources that failed in ``run``, the last of a stack, or its exit code as a failure without one.
+
+    Each has the time since when its stack fails. ``documents``: run's id → document; ``finished``: all, oldest first.
+    """
     began = run["ended"]
     for earlier in reversed([item for item in finished if _stack_of(item) == _stack_of(run)]):
         if not _failed(earlier):
@@ -417,7 +420,7 @@ def _last_change(run: Line, document: RunJson) -> ChangedResourcesJson:
 
 
 def _drifted_resources(documents: Iterable[RunJson]) -> list[DriftedResourceJson]:
-    """Return the resources that had drifted before runs, those with the most runs first."""
+    """Return the resources that had drifted before runs, with the number of these runs, the largest first."""
     drifted: dict[str, DriftedResourceJson] = {}
     for document in documents:
         for drift in document["drift"]:

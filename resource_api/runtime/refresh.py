@@ -166,7 +166,7 @@ def _refreshed_outputs(
         if entry is None or record is None:
             return UNKNOWN
         value = unknowns.value_of(path, entry.definition, open_sealed(record.should), open_sealed(record.is_))
-        return UNKNOWN if has_sealed(value) else value
+        return UNKNOWN if has_sealed(value) else value  # only the digest of a secret is recorded
 
     affected = {
         name: value
@@ -200,7 +200,10 @@ def _call_function(
 def _selected_records(
     records: Sequence[Record], targets: Sequence[str], excludes: Sequence[str], aliases: Mapping[str, str]
 ) -> list[Record]:
-    """Return the records that targets and exclusions select; a replaced resource belongs to its successor."""
+    """Return the records that targets and exclusions select; a replaced resource belongs to its successor.
+
+    ``aliases``: second name → reference.
+    """
 
     def matching(patterns: Sequence[str], option: str) -> set[str]:
         indices = selecting.matching_indices(patterns, records, option, aliases=aliases)
@@ -216,7 +219,7 @@ def _selected_records(
 
 
 def _recorded_implementations(state: StackState, instance: str) -> dict[Name, str]:
-    """Return, by name, the provider of each recorded resource of an instance, for a type with more than one."""
+    """Return name → provider of the recorded resources of an instance, for a type with more than one: it reads them."""
     records = [record for record in state.records.values() if record.instance == instance]
     return {record.name: record.implementation for record in records if record.implementation}
 

@@ -129,7 +129,8 @@ class ResourceReader:
     ) -> dict[str, str]:
         """Return reference → reason of the resources that would be changed or refused if declared as they were read.
 
-        Only a provider's own comparison or check finds one, such as a file whose rules the kernel has not loaded.
+        For a generated manifest, in which they are comments. Only a provider's own comparison or check finds one, such
+        as a file whose rules the kernel has not loaded.
         """
         if not definition.features & {"custom_insync", "validate"} or not rows:
             return {}
@@ -187,7 +188,7 @@ def _differences(names: Sequence[str], verdicts: list[object] | Exception) -> li
     if isinstance(verdicts, Exception):
         return []
     answers = [verdict if isinstance(verdict, tuple) else (verdict, "") for verdict in verdicts]
-    pairs = zip(names, answers, strict=False)
+    pairs = zip(names, answers, strict=False)  # the number of answers is the provider's
     return [f"{name}: {reason}" if reason else name for name, (in_sync, reason) in pairs if in_sync is False]
 
 
@@ -245,7 +246,10 @@ def manifest_of(
 def canonical_identity(
     definition: TypeDefinition, title: str, attributes: Mapping[str, object], functions: ProviderFunctions
 ) -> list[Name]:
-    """Return the canonical name of a title of the command line, with the namevars among the ``attributes``."""
+    """Return a list of one, to read: the canonical name of a title of the command line and the namevars given there.
+
+    ``attributes``: the values of all ``ATTR=VALUE`` pairs. Raise ``UsageError``.
+    """
     namevars = {name: value for name, value in attributes.items() if name in definition.namevars}
     try:
         return [canonical_name(functions, title, namevars)]

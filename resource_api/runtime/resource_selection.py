@@ -40,7 +40,7 @@ def is_pattern(text: str) -> bool:
 def find_type(reader: ResourceReader, name: str) -> TypeDefinition:
     """Return the type of a name of the command line. Raise ``UsageError`` for an unknown one."""
     try:
-        return reader.registry.type(name[:1].lower() + name[1:])
+        return reader.registry.type(name[:1].lower() + name[1:])  # capitalized in references
     except UnknownType as error:
         raise UsageError(str(error)) from error
 
@@ -157,7 +157,7 @@ def _log_failures(log: Log, type_name: str, failures: Mapping[str, str]) -> None
 def filter_tests(
     filters: Sequence[str], definitions: Sequence[TypeDefinition]
 ) -> dict[str, list[Callable[[Mapping[str, object]], bool]]]:
-    """Return the tests of rows for each type. Raise ``UsageError`` for a filter that is wrong for one of the types."""
+    """Return type → the tests of its rows, one for each filter. Raise ``UsageError`` for a wrong one for any type."""
     conditions = [parse_filter(text) for text in filters]
     _check_attributes(conditions, definitions)
     return {definition.name: [condition.for_type(definition) for condition in conditions] for definition in definitions}

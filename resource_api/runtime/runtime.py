@@ -74,7 +74,10 @@ class Runtime(RunEnvironment):
         return catalog
 
     def _report_missing(self, catalog: Catalog) -> None:
-        """Warn of resources whose provider cannot be made. Raise ``ManifestError`` where nothing comes before them."""
+        """Warn of resources whose provider cannot be made yet: an earlier resource may install its requirements.
+
+        Raise ``ManifestError`` where nothing comes before them.
+        """
         problems, before = [], False
         for entry in catalog.entries:
             if (reason := catalog.missing.get(entry.instance)) is None:
@@ -143,7 +146,7 @@ class Runtime(RunEnvironment):
         its inputs and options; only ``ExecutionOptions`` can be given, for a saved one without ``strict``: raise
         ``UsageError`` for any other, and for a saved plan of another project or stack. ``on_plan`` receives the plan
         before anything is changed; an exception that it raises ends the run. ``use_cache`` as for ``plan``, for a
-        manifest; the conclusion of a run that had nothing to do is saved for later ones.
+        manifest; the conclusion of a run that had nothing to do is saved: later ones need not plan what is unchanged.
         """
         if isinstance(source, planner.ExecutionPlan):
             plan, run_options = source, execution_options(source.options, inputs, options)
@@ -242,7 +245,7 @@ class Runtime(RunEnvironment):
             raise ManifestError([problem._replace(file="") for problem in error.problems]) from error
 
     def _is_valid(self, manifest: Mapping[str, object]) -> bool:
-        """Return whether a manifest can be compiled."""
+        """Return whether a manifest can be compiled: its values are valid together."""
         try:
             self.compile(manifest)
         except ManifestError:
@@ -271,7 +274,10 @@ class Runtime(RunEnvironment):
         on_plan: Callable[[Plan], None] | None,
         request: CacheRequest | None = None,
     ) -> Report:
-        """Plan and execute under the lock; save the conclusion of a run that had nothing to do."""
+        """Plan and execute under the lock; save for later runs that one had nothing to do, where ``request`` allows it.
+
+        ``make`` returns the plan of a ``Planning``.
+        """
         run, command = _run_id(), "destroy" if options.destroy else "apply"
         with self._lock_unless_noop(command, options), planned(self, options, make, run) as (plan, snapshot):
             if on_plan is not None:
@@ -308,6 +314,7 @@ class Recording:
         self._plan = plan
         self._command = command
         self._run = run
+        #: Whether it is a run of a stack; a change by the command ``resource`` is not.
         self._of_stack = recorded
         #: Whether state is written: not by a noop run, nor where there is no state.
         self._recorded = recorded and not plan.options.noop and not isinstance(environment.store, NoStore)

@@ -133,7 +133,7 @@ def _find_secret(plan: Plan) -> str:
 
 
 def _encrypted(plan: Plan, saved: Mapping[str, object], embedded: Mapping[str, object], key: Key) -> dict[str, Any]:
-    """Return the embedded part, encrypted, with digests of the plan's secrets, bound to the rest of the document."""
+    """Return the embedded part, encrypted, with digests of the plan's secrets, bound to ``saved``, the rest of it."""
     data_key, salt = DataKey.generate(key, "the plan"), os.urandom(32)
     content = {**embedded, "salt": salt.hex(), "secrets": _secret_digests(plan, salt)}
     return {"sealing": data_key.wrapped, "box": data_key.encrypt(content, saved)}
@@ -215,6 +215,7 @@ class SavedPlan:
         self.inputs = dict(embedded["inputs"])
         manifest = reading.from_texts(embedded["files"], embedded["directory"], embedded["path"])
         self.manifest = manifest._replace(saved_in=path)
+        #: URN and action → the saved step.
         self._steps = {(step["urn"], step["action"]): step for step in saved["steps"]}
 
     def check(self, plan: Plan) -> None:
@@ -326,7 +327,7 @@ def _step_digest(step: Mapping[str, object]) -> str:
 
 
 def _state_difference(saved: Mapping[str, object], lineage: str, serial: int) -> str:
-    """Return the difference between the present state and the plan's, or an empty text."""
+    """Return the difference between the present state and that of ``saved``, a plan or a confirmation, or ""."""
     for field, current in (("lineage", lineage), ("serial", serial)):
         before = saved.get(field)
         if before != current:
@@ -336,7 +337,8 @@ def _state_difference(saved: Mapping[str, object], lineage: str, serial: int) ->
 
 
 def _compared(step: PlanStepJson | None) -> object:
-    """Return the fields by which a step is compared with the saved one, as JSON has them; None without a step."""
+    """Return the fields by which a step is compared with the saved one; None without a step."""
+    # As JSON has them: a tuple of the new plan is a list in the file.
     return None if step is None else json.loads(json.dumps([step.get(field) for field in _COMPARED]))
 
 
@@ -412,7 +414,7 @@ def _steps(rows: Sequence[PlanStepJson], registry: Registry, *, verbose: bool) -
 
 
 def _read_after(rows: Sequence[PlanStepJson]) -> dict[str, str]:
-    """Return the resources in sync that a step may change, with the first step that they depend on, at any distance."""
+    """Return resource in sync → the first step that it depends on, at any distance, and that may change it."""
     causes: dict[str, str] = {}
     for row in rows:
         name = row["reference"]
@@ -424,7 +426,10 @@ def _read_after(rows: Sequence[PlanStepJson]) -> dict[str, str]:
 
 
 def _shown_step(saved: PlanStepJson, definition: TypeDefinition | None, *, only_ordered: bool) -> StepDocument:
-    """Return a step of a saved plan in the form in which plans are rendered; without ``definition`` as it was saved."""
+    """Return a step of a saved plan in the form in which plans are rendered; without ``definition`` as it was saved.
+
+    ``only_ordered``: it subscribes to a resource, and cannot be refreshed.
+    """
     reasons, deferred = split_reasons(saved["reasons"])
     action, effects = Action[saved["action"].upper()], saved.get("side_effects", ())
     changes, parameters = [_difference(row, saved["unknown"]) for row in saved["changes"]], {}
@@ -468,7 +473,7 @@ def _definition(registry: Registry, saved: PlanStepJson) -> TypeDefinition | Non
 
 
 def _parameters(definition: TypeDefinition, should: Mapping[str, object]) -> dict[str, Any]:
-    """Return the parameters with other values than the defaults."""
+    """Return parameter → value, secrets concealed, of those with other values than the defaults, to be shown."""
     attributes = {name: definition.attributes[name] for name in definition.parameters if name in should}
     values = {name: _value(should[name]) for name in attributes}
     return {n: attributes[n].conceal(value) for n, value in values.items() if attributes[n].default != value}

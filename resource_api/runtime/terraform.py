@@ -71,7 +71,7 @@ def lock(
         raise UsageError(str(error)) from error
     providers: dict[ProviderAddress, LockedProvider] = {}
     for program in find_all(manifest, open_trusted, os.environ, locked=False):
-        if program.address is not None:
+        if program.address is not None:  # a program that is declared by its path is no package to lock
             former = before.get(program.address, LockedProvider(""))
             hashes = {packages.package_hash(program.directory)}
             hashes |= set(former.hashes if former.version == program.version else ())
@@ -82,7 +82,7 @@ def lock(
 
 def schema(program: ProviderProgram, title: str) -> dict[str, object]:
     """Return the schemas of a program, which is started, as a document under a title. Raise ``DefinitionError``."""
-    family = Family(program.name, program.path, lambda _level, _text: None)
+    family = Family(program.name, program.path, lambda _level, _text: None)  # its log lines are dropped
     try:
         return schema_document(title, family.schema)
     finally:
@@ -153,7 +153,10 @@ def _family(runtime: Runtime, manifest: Manifest, resource: StateResource) -> Fa
 def _declarations(
     runtime: Runtime, resources: Sequence[_Read], declared: set[str], failed: list[ImportOutcome]
 ) -> tuple[list[list[str]], dict[str, ForeignRecord]]:
-    """Return the lines of the missing declarations, and by reference the records of all resources."""
+    """Return the lines of the missing declarations, and reference → record of all resources to import.
+
+    ``declared``: the references in the manifest. ``failed`` gets an outcome for each resource left out.
+    """
     computed = _made_values(resources)
     declarations, records = [], dict[str, ForeignRecord]()
     for resource, reference, fields, values in resources:
@@ -187,7 +190,10 @@ def _declarations(
 
 
 def _made_values(resources: Sequence[_Read]) -> dict[str, dict[str, str]]:
-    """Return, by the address of a resource that is there once, the texts that its provider made → their expressions."""
+    """Return, by the address of a resource that is there once, the texts that its provider made → their expressions.
+
+    Of one with several instances a dependency does not tell which it means.
+    """
     addresses = [row.resource.config_address for row in resources]
     return {
         row.resource.config_address: dict(state_file.known_values(row.fields, row.values, row.reference))
@@ -204,7 +210,7 @@ def _write(path: str, declarations: Sequence[Sequence[str]]) -> None:
     try:
         raw, _ = read_file(path)
         content = state_file.with_resources(yaml_reader.read(raw, path), declarations)
-        yaml_reader.read(content, path)
+        yaml_reader.read(content, path)  # before it replaces the manifest: raises where it could not be read
         files.replace(os.path.abspath(path), content)
     except (OSError, ValueError, ManifestError) as error:
         msg = f"{path} cannot be written: {getattr(error, 'strerror', None) or error}"

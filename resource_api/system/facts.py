@@ -21,6 +21,7 @@ from resource_api.model.values.start_up import blake2b
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+#: ID of os-release(5) → the fact ``os.family``.
 _FAMILIES: Final = {
     **dict.fromkeys(("debian", "ubuntu", "linuxmint", "raspbian"), "Debian"),
     **dict.fromkeys(("rhel", "centos", "fedora", "rocky", "almalinux", "amzn", "ol"), "RedHat"),

@@ -119,7 +119,7 @@ class Log:
         return self._step_lines and self.enabled("info") and not self.enabled("debug")
 
     def lowest_level(self, resource_type: str) -> str:
-        """Return the lowest level that is shown for this type, or ``off``."""
+        """Return the lowest level that is shown for this type, or ``off``, for a process that sends its lines here."""
         return next((level for level in LEVELS if level != "off" and self.enabled(level, resource_type)), "off")
 
     @property

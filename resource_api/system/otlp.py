@@ -111,7 +111,7 @@ def _is_sampled(span: Span, context: TraceContext, parent: TraceContext | None, 
 def _spans(
     span: Span, context: TraceContext, parent: TraceContext | None, resource: Resource, *, root: bool = True
 ) -> Iterator[ReadableSpan]:
-    """Yield a span and all below it in the form of the library."""
+    """Yield a span and all below it in the form of the library; ``root``: ``parent`` is another process's span."""
     yield ReadableSpan(
         span.name,
         _span_context(context),

@@ -96,7 +96,7 @@ class Certificate(NamedTuple):
 
 def generate_certificate() -> Certificate:
     """Return a new certificate for either end of a connection on this machine. Raise ``ImportError``."""
-    # Programs on Linux listen on private sockets.
+    # Imported late: seldom needed, as programs on Linux listen on private sockets.
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -148,7 +148,7 @@ class PluginAddress(NamedTuple):
 
         Raise ``CallError`` for another certificate.
         """
-        import ssl  # programs on Linux listen on private sockets
+        import ssl  # seldom needed, as above
 
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -225,6 +225,7 @@ class Channel:
     def _receive(self, call: _Call) -> list[Event]:
         """Return the next events. Raise ``CallError`` at the call's end time and at the end of the connection."""
         try:
+            # Never 0, which would mean not to wait at all.
             self._socket.settimeout(None if call.end is None else max(call.end - time.monotonic(), 0.001))
             data = self._socket.recv(_PART)
             if data:
@@ -284,6 +285,7 @@ class _Call:
         self.stream, self.end = stream, end
         self.unsent = b""
         self.received = bytearray()
+        #: Of the response, trailers included.
         self.headers: dict[str, str] = {}
         self.ended = False
 

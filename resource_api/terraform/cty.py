@@ -43,7 +43,7 @@ def _pairs(constraint: Any) -> Type:
     """Return the type of a constraint that was parsed as JSON, where it is a list or a text."""
     if isinstance(constraint, str):
         return constraint
-    word, inner = constraint[:2]
+    word, inner = constraint[:2]  # a third part names the optional attributes of an object
     if word == "object":
         return word, {name: _pairs(member) for name, member in inner.items()}
     return word, [_pairs(member) for member in inner] if word == "tuple" else _pairs(inner)

@@ -71,7 +71,7 @@ class Family:
         self._lock = threading.RLock()
 
     def __eq__(self, other: object) -> bool:
-        """Return whether another family is of the same program, and the program is the same file."""
+        """Return whether another family is of the same program file: then the registry keeps the former."""
         return isinstance(other, Family) and self._identity == other._identity
 
     def __hash__(self) -> int:
@@ -110,7 +110,7 @@ class Family:
 
     @cached_property
     def identities(self) -> Mapping[str, Message]:
-        """The schemas of identities by type; empty for a program without them."""
+        """The schemas of identities by type; empty for a program without them, such as one of an older protocol."""
         try:
             schemas: Mapping[str, Message] = self.process().call("identities")["identity_schemas"]
         except PluginError:
@@ -146,7 +146,7 @@ class Family:
         return list(_type_names(self.name, self.schema).types)
 
     def upgraded(self, name: str, version: int, attributes: Mapping[str, object]) -> dict[str, Any]:
-        """Return the values of a recorded state in the form of the present schema. Raise ``DefinitionError``."""
+        """Return the values of a state file's resource in the form of the present schema. Raise ``DefinitionError``."""
         kind = object_type(fields_of_block(self.resource_schema(name)["block"]))
         raw = {"json": json.dumps(attributes).encode()}
         try:
@@ -211,7 +211,7 @@ def _type_names(name: str, schema: Message) -> TypeNames:
 
 
 def _stamp(path: str) -> tuple[int, ...]:
-    """Return numbers that differ where a file is another one or was written since; its status time cannot be set."""
+    """Return numbers that differ where a file is another one or was written since: nobody can set its status time."""
     status = os.stat(path)
     return status.st_dev, status.st_ino, status.st_size, status.st_ctime_ns
 

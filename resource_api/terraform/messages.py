@@ -112,7 +112,7 @@ stop Stop StopProvider Empty StopResponse
 
 
 class Field(NamedTuple):
-    """A field of a message: ``kind`` is int, bool, bytes, str or a message; ``container`` is ``*``, ``<`` or ""."""
+    """A field of a message: ``kind`` is int, bool, bytes, str or a message; ``container``, see ``_TABLE``, or ""."""
 
     name: str
     number: int
@@ -140,6 +140,7 @@ def _field(text: str) -> Field:
 
 
 _ROWS: Final = [line.split() for line in _TABLE.strip().splitlines()]
+#: Message → field's name, or number, → field.
 MESSAGES: Final = {name: {field.name: field for field in map(_field, fields)} for name, *fields in _ROWS}
 _BY_NUMBER: Final = {name: {field.number: field for field in fields.values()} for name, fields in MESSAGES.items()}
 METHODS: Final = {
@@ -154,6 +155,7 @@ class MessageMap(Mapping[str, Message]):
     def __init__(self, kind: str) -> None:
         """Begin without messages of a kind."""
         self._kind = kind
+        #: Key → its message in wire format, and decoded.
         self._encoded: dict[str, bytes] = {}
         self._decoded: dict[str, Message] = {}
 
@@ -269,7 +271,7 @@ def decode(message: str, data: bytes) -> Message:
 
 
 def _fields(data: bytes) -> list[tuple[int, int | bytes]]:
-    """Return the number and the content of each field, without those of fixed size."""
+    """Return the number and the content of each field, without those of fixed size, which no listed field has."""
     fields: list[tuple[int, int | bytes]] = []
     position = 0
     while position < len(data):

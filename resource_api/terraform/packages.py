@@ -146,7 +146,7 @@ def mirrors(beside: str, environment: Mapping[str, str]) -> Iterator[Mirror]:
 
 
 def _filesystem_mirror(attributes: Mapping[str, Any], environment: Mapping[str, str]) -> Mirror:
-    """Return a ``filesystem_mirror`` of the CLI configuration. Raise ``ValueError`` for wrong members."""
+    """Return the mirror of a block ``filesystem_mirror`` with these attributes. Raise ``ValueError`` for wrong ones."""
     path = attributes.get("path") or ""
     include, exclude = (attributes.get(key) or [] for key in ("include", "exclude"))
     if not (isinstance(path, str) and isinstance(include, list) and isinstance(exclude, list)):
@@ -276,6 +276,7 @@ def unpacked(package: Package, open_trusted: Callable[[str], int], cache: str) -
         return package.path
     with os.fdopen(open_trusted(package.path), "rb") as file:
         status = os.fstat(file.fileno())
+        # A changed zip file is unpacked anew.
         identity = package.path, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
         directory = os.path.join(cache, hashlib.sha256(repr(identity).encode()).hexdigest())
         make_directory(cache)
@@ -305,7 +306,7 @@ def _write(directory: str, member: Member) -> None:
         msg = f"'{member.name}' is a link, which no package of a provider has"
         raise ResourceError(msg)
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o755)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o755)  # one of the files is the program
     with os.fdopen(descriptor, "wb") as file:
         for part in member.parts:
             file.write(part)

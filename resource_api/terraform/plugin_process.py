@@ -114,7 +114,7 @@ class PluginProcess:
     def _read_output(self) -> None:
         """Pass on the lines of the program until it ends; the ones on stdout until the handshake are queued."""
         unfinished = dict.fromkeys((STDOUT, STDOUT + 1), b"")  # the last line of stdout and of stderr so far
-        for stream, chunk in self._process.chunks(lambda: 3600.0):
+        for stream, chunk in self._process.chunks(lambda: 3600.0):  # the time of one wait: there is no limit
             *lines, unfinished[stream] = (unfinished[stream] + chunk)[-_LONGEST_LINE:].split(b"\n")
             for line in lines:
                 self._pass_on(stream, line.decode(errors="replace").rstrip("\r"))
@@ -214,7 +214,7 @@ class PluginProcess:
                 channel.call("/plugin.GRPCController/Shutdown", b"", _SHUTDOWN_LIMIT)
             self._reader.join(_SHUTDOWN_LIMIT)
         self._process.stop(0)
-        self._reader.join(_SHUTDOWN_LIMIT)
+        self._reader.join(_SHUTDOWN_LIMIT)  # before the pipes that it reads are closed
         for opened in self._channels:
             opened.close()
         self._process.__exit__(None, None, None)
@@ -253,7 +253,7 @@ def parse_handshake(line: str) -> tuple[PluginAddress, int]:
     if core != "1" or protocol != "grpc" or version not in versions or network not in {"unix", "tcp"}:
         msg = f"speaks '{line[:60]}', which is neither protocol 5 nor 6 over gRPC"
         raise PluginError(msg)
-    try:
+    try:  # go-plugin leaves out the padding
         certificate = base64.b64decode(rest[0] + "=" * (-len(rest[0]) % 4)) if rest else b""
     except ValueError:
         msg = "names a certificate in its handshake that is damaged"

@@ -68,7 +68,7 @@ def find_all(
 
 
 def _check(path: str, key: str, open_trusted: Callable[[str], int]) -> None:
-    """Raise ``ProgramError`` for a program that cannot be executed, or that others can change."""
+    """Raise ``ProgramError``, about ``key``, for a program that cannot be executed, or that others can change."""
     try:
         descriptor = open_trusted(path)
         is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
@@ -131,7 +131,7 @@ class _ProgramFinder:
         return program
 
     def _package(self, declared: ConfiguredProvider, *, locked: bool) -> tuple[ProviderAddress, Package]:
-        """Return the address and the newest declared package, or that of the lock file. Raise ``ProgramError``."""
+        """Return the address and the newest accepted package, or that of the lock file. Raise ``ProgramError``."""
         try:
             address = packages.ProviderAddress.parse(declared.source)
         except ValueError as error:

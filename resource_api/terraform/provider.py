@@ -161,7 +161,7 @@ class _ProgramSession(BaseProvider):
         self._call(context, "configure", **fields)
 
     def _events(self, context: Context, method: str, **fields: object) -> Iterator[Message]:
-        """Yield the answers of a program; log their warnings, and raise ``ResourceError`` with their errors."""
+        """Yield the answers of a program to a listing; log warnings, and raise ``ResourceError`` with their errors."""
         self._configure(context)
         with self._errors():
             for event in self.family.process(self._key).stream(method, None, **fields):
@@ -230,7 +230,7 @@ class Resources(_ProgramSession):
         declared = self.family.schema["resource_schemas"][self.type_name]
         #: The schema: its fields, the type of a resource's values, and the version.
         self._fields = schema.fields_of_resource(declared["block"])
-        self._kind = schema.object_type(self._fields)
+        self._kind = schema.object_type(self._fields)  # for ``cty``
         self._version: int = declared.get("version", 0)
         #: Name → the state that was read or made last in this run.
         self._states: dict[str, _State] = {}
@@ -274,7 +274,7 @@ class Resources(_ProgramSession):
                 yield self._row(identifier if isinstance(identifier, str) else event["display_name"], values)
 
     def _read(self, context: Context, data: Mapping[str, Any]) -> _State:
-        """Return the present state of a resource, whose recorded one may be of an older schema."""
+        """Return the present state of a resource from its private data, see ``_store``, perhaps of an older schema."""
         raw, private = {"json": json.dumps(_revealed(data["state"])).encode()}, base64.b64decode(data["private"])
         if data.get("type", self.type_name) != self.type_name:
             return self._moved(context, data, raw, private)
@@ -287,7 +287,7 @@ class Resources(_ProgramSession):
         return _State(cty.from_dynamic(self._kind, answer.get("new_state")), answer.get("private", b""))
 
     def _moved(self, context: Context, data: Mapping[str, object], raw: Message, private: bytes) -> _State:
-        """Return the present state of a resource that was recorded as one of another type."""
+        """Return the present state of a resource that was recorded as one of another type; ``data`` as for it."""
         answer = self._call(
             context,
             "move",
@@ -382,7 +382,7 @@ class Resources(_ProgramSession):
         return schema.complete(self._fields, with_field_names(declared))
 
     def validate(self, context: Context, should: Mapping[str, object]) -> Iterator[Problem]:
-        """Yield the problems that the program finds in a resource."""
+        """Yield the problems that the program finds in a resource, at their attributes."""
         if should.get("ensure") == "absent":
             return
         config = cty.to_dynamic(self._kind, self._config(should))
@@ -451,7 +451,10 @@ class Resources(_ProgramSession):
         return Planned(state, unknown, replace, changes=changes, tolerant=plan.tolerant)
 
     def _undeclared(self, changed: Collection[str], should: Mapping[str, object]) -> list[str]:
-        """Return the undeclared attributes that a change alters; the computed ones only where nothing else differs."""
+        """Return the undeclared attributes that a change alters, to explain it.
+
+        The computed ones, which follow other changes, only where nothing else differs.
+        """
         names = changed - should.keys()
         undeclared = [field for field in self._fields.values() if attribute_name(field.name) in names]
         declarable = [field for field in undeclared if field.is_declarable]
@@ -582,7 +585,7 @@ class Functions(_ProgramSession):
 
 
 def _result(fields: Mapping[str, SchemaField], state: Message | None) -> dict[str, Any]:
-    """Return the attributes that a program has read, with its secrets wrapped."""
+    """Return the attributes of a data source or ephemeral resource as the program read it, its secrets wrapped."""
     values = cty.without_nulls(cty.from_dynamic(schema.object_type(fields), state)) or {}
     return schema.sealed(fields, values)
 

@@ -160,14 +160,17 @@ def resource_type(name: str, schema: Message, config: Mapping[str, SchemaField])
         docs=schema["block"].get("description") or f"The resource `{name}` of a Terraform provider.",
         attributes=attributes,
         config=config_attributes(config),
-        schema_version=schema.get("version", 0) + 1,
+        schema_version=schema.get("version", 0) + 1,  # ours begin at 1, Terraform's at 0
         identity="title",
         features=_FEATURES | secrets,
     )
 
 
 def function_type(name: str, schema: Message, config: Mapping[str, SchemaField]) -> TypeDefinition:
-    """Return the type, called like the provider, with its data sources, functions and ephemeral resources."""
+    """Return the type, called like the provider, with its data sources, functions and ephemeral resources.
+
+    ``schema`` is the provider's; ``config`` as for ``resource_type``.
+    """
     declared = dict[str, Function]()
     for source, row in schema["data_source_schemas"].items():
         docs = f"Read the data source {source}."
@@ -185,7 +188,7 @@ def function_type(name: str, schema: Message, config: Mapping[str, SchemaField])
 
 
 def config_attributes(fields: Mapping[str, SchemaField]) -> dict[str, Attribute]:
-    """Return the attributes of a configuration."""
+    """Return the attributes of a provider's configuration by name."""
     return {attribute_name(field.name): _input(field) for field in fields.values()}
 
 
@@ -277,7 +280,7 @@ def data_type(kind: cty.Type) -> str:
 
 
 def complete(fields: Mapping[str, SchemaField], declared: Mapping[str, object]) -> dict[str, Any]:
-    """Return declared values as a configuration, with secrets in clear text."""
+    """Return declared values as a configuration with all ``fields``, secrets in clear text; a program expects that."""
     return {name: _complete(field, declared.get(name)) for name, field in fields.items()}
 
 
@@ -285,7 +288,7 @@ def _complete(field: SchemaField, value: Any) -> Any:
     """Return the configured value of an attribute or block with all members; an absent block is an empty collection."""
     if isinstance(value, Sensitive):
         value = value.reveal()
-    if value is None and field.is_block:
+    if value is None and field.is_block:  # a group always exists
         return complete(field.members, {}) if field.nesting == "group" else _EMPTY.get(field.nesting)
     if value is None or value is UNKNOWN or not field.members:
         return value
@@ -345,7 +348,7 @@ def _is_same(members: Mapping[str, SchemaField], old: Mapping[str, object], new:
 
 
 def sealed(fields: Mapping[str, SchemaField], state: Mapping[str, object]) -> dict[str, Any]:
-    """Return a state with its secrets wrapped."""
+    """Return a state's values with its secrets wrapped, as the flags of ``fields`` tell."""
     return {name: sealed_value(fields[name], value) for name, value in state.items()}
 
 
@@ -369,7 +372,7 @@ def declared_values(fields: Mapping[str, SchemaField], values: Mapping[str, Any]
 
 
 def _declared_value(field: SchemaField, value: Any) -> Any:
-    """Return a value of a state file as a manifest declares it, secrets marked."""
+    """Return a value of a state file as a manifest declares it, secrets marked; None for one that is only written."""
     if value is None or field.write_only:
         return None
     if field.sensitive:

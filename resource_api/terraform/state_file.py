@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _VERSION: Final = 4
 #: The local name of a provider's configuration at the end of its address: ``provider["HOST/NS/NAME"].west``.
 _ALIAS: Final = re.compile(r"\]\.([\w-]+)\Z")
-#: The shortest text that is taken for a reference to another resource.
+#: The shortest text that is taken for a reference to another resource: a shorter one may be equal by chance.
 _SHORTEST: Final = 4
 
 
@@ -95,12 +95,13 @@ def parse(text: str) -> StateFile:
 
 
 def _instances(row: Mapping[str, Any], left_out: list[str]) -> Iterator[StateResource]:
-    """Yield the resources of a row; what no manifest can have goes to ``left_out``."""
+    """Yield the instances of a resource of the file; addresses that no manifest can have go to ``left_out``."""
     address = f"{row['module']}.{row['type']}.{row['name']}" if "module" in row else f"{row['type']}.{row['name']}"
     alias = _ALIAS.search(row["provider"])
     for instance in row["instances"]:
         key = instance.get("index_key")
         own_address = address if key is None else f"{address}[{json.dumps(key)}]"
+        # Deposed: a replaced object that is not deleted yet. Without attributes: in the form of Terraform before 0.12.
         if "deposed" in instance or "attributes" not in instance or "terraform.io/builtin" in row["provider"]:
             left_out.append(own_address)
             continue
@@ -141,7 +142,10 @@ def referring(value: object, expressions: Mapping[str, str]) -> Any:
 def known_values(
     fields: Mapping[str, SchemaField], values: Mapping[str, Any], reference: str
 ) -> Iterator[tuple[str, str]]:
-    """Yield the texts that only a resource's provider made, and their expressions; ``id`` last: a mapping keeps it."""
+    """Yield the texts that only a resource's provider made, and the expressions for them in other declarations.
+
+    ``id`` is last: of equal texts a mapping keeps it.
+    """
     for name in sorted(fields, key=lambda name: name == "id"):
         value, field = values.get(name), fields[name]
         if field.computed and not field.sensitive and isinstance(value, str) and len(value) >= _SHORTEST:
@@ -173,12 +177,12 @@ def _text(text: str) -> str:
 
 
 def with_resources(document: Document, declarations: Sequence[Sequence[str]]) -> bytes:
-    """Return the text of a YAML manifest with more resources, the first ones of its section ``resources``.
+    """Return the text of a YAML manifest with more resources, before the others of its section ``resources``.
 
     Raise ``ValueError`` for a section that is not written line by line.
     """
     lines = document.raw.decode().splitlines()
-    heads = document.heads().get("resources", {})
+    heads = document.heads().get("resources", {})  # reference → line and column of its key
     if heads:
         line, column = min(heads.values())
         if lines[line - 1][: column - 1].strip():

@@ -220,7 +220,7 @@ class HostRun:
         return self.report(report)
 
     def warnings(self) -> Sequence[ProblemJson]:
-        """Return nothing: each warning was sent as an event."""
+        """Return nothing, as ``commands.Call`` allows: each warning was sent as an event."""
         return []
 
     def journal(self) -> Journal | None:
@@ -383,7 +383,7 @@ def _run_program(words: Sequence[str], interrupted: Callable[[], bool]) -> dict[
 
 
 class _StreamEnd:
-    """The end of a stream."""
+    """The end of a stream: a program may print without limit."""
 
     def __init__(self) -> None:
         self._bytes = bytearray()
@@ -397,7 +397,7 @@ class _StreamEnd:
             del self._bytes[:extra]
 
     def text(self) -> str:
-        """Return the text, after the number of bytes that were dropped."""
+        """Return the text, after the number of bytes that were dropped, if any."""
         text = self._bytes.decode("utf-8", "replace")
         return f"… ({self._dropped} bytes before this)\n{text}" if self._dropped else text
 
@@ -597,6 +597,7 @@ def use_installed_libraries() -> None:
     They are searched last. The first program runs without ``site``, so that nothing of the host is executed unasked:
     the directories are added, and no file in them that ``site`` would execute is read.
     """
+    # Without ``site``, ``sys.prefix`` is not that of a virtual environment.
     environment = os.path.dirname(os.path.dirname(sys.executable))
     prefixes = [environment] if os.path.exists(f"{environment}/pyvenv.cfg") else None
     trust = CodeTrust()

@@ -55,7 +55,7 @@ class Journal:
         self._directory = f"{os.path.dirname(state)}/jobs"
         self._path = f"{self._directory}/{name.project}--{name.stack}.json"
         self._lock = Lock(f"{self._directory}/{name.project}--{name.stack}")
-        #: The job that was begun, without its report.
+        #: The fields of the job that was begun, as in the file, without its report.
         self._entry: Mapping[str, object] = {}
 
     @contextmanager

@@ -66,6 +66,7 @@ class _Bounded:
         self._headers_left = headers
         #: Whether headers are being read, not the content of a member.
         self.in_headers = True
+        #: The bytes of the last read: whether a tar file is complete shows in them.
         self.last = b""
 
     def read(self, size: int = -1) -> bytes:

@@ -39,7 +39,7 @@ _PATIENCE: Final = 15
 
 
 def why_not_replaced(paths: Iterable[str], *, follow: bool = False) -> dict[str, str]:
-    """Return, for the existing files that would be overwritten in place, path → reason.
+    """Return, for the existing files that would be overwritten in place, path → reason, so that plans can tell it.
 
     ``follow``: a link at the end of a path is followed, as ``edit`` does. Raise ``OSError``.
     """

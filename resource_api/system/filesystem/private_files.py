@@ -110,7 +110,7 @@ def _permission_error(status: os.stat_result, path: str) -> str:
 
 
 def oldest_first(names: Iterable[str]) -> list[str]:
-    """Return names that begin with a time in UTC, such as ``20260102T030405``, the oldest first.
+    """Return names that begin with a time in UTC, such as ``20260102T030405``, the oldest, to be removed, first.
 
     A time in the future is older than all others: it is from before the clock was set back, and must not displace new
     files.

@@ -61,7 +61,7 @@ class ProcessLimit:
         """Enforce the limit, in the first process of the table, which has private mounts. Raise ``OSError``."""
         if os.geteuid():
             _limit_user()
-        elif os.stat(f"/proc/{_PID_MAX}").st_ino != os.fstat(self._pid_max).st_ino:
+        elif os.stat(f"/proc/{_PID_MAX}").st_ino != os.fstat(self._pid_max).st_ino:  # a setting of this table alone
             _set_pid_max()
         elif not any(self._enter(parent) for parent in self._parents):
             raise OSError(_MISSING)

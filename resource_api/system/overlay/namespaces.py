@@ -147,10 +147,12 @@ def unshare_as_user(flags: int) -> None:
     user, group = os.geteuid(), os.getegid()
     try:
         unshare(NEW_USERS | flags)
+        # The kernel wants ``setgroups`` denied before a user may map a group.
         for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
             with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
                 file.write(text)
         make_mounts_private()
+        # A trial: some systems allow users namespaces, and refuse them mounts there.
         mount("tmpfs", "/proc")
         unmount("/proc")
     except OSError as error:

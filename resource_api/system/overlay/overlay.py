@@ -342,7 +342,7 @@ def read(layers: int) -> Mapping[str, Written]:
 
 
 def is_full(layers: int) -> bool:
-    """Return whether the file system of the upper layers is full."""
+    """Return whether the file system of the upper layers is full, so that failures inside prove nothing."""
     status = os.statvfs(layers)
     return status.f_bavail == 0 or status.f_favail == 0
 
@@ -398,7 +398,10 @@ def read_contents(layers: int, former: Contents | None = None) -> Contents:
 
 
 def comparable(entry: Any) -> tuple[Any, ...] | None:
-    """Return kind, mode, owner, group and digest of a path, from values or a JSON document, or None for nothing."""
+    """Return kind, mode, owner, group and digest of an ``entry`` of ``Contents``, or None for None.
+
+    Those of two runs can be compared: times and versions are left out. The entry may have been stored as JSON.
+    """
     if entry is None:
         return None
     (kind, mode, uid, gid, *_), content = entry
@@ -441,7 +444,7 @@ def _digest(content: bytes) -> str:
 
 
 def in_any_order(digest: str) -> str:
-    """Return the part of a digest that does not depend on the order of lines and members, if it has one."""
+    """Return the part of ``digest``'s result that does not depend on the order of words, or the only one."""
     return digest.rpartition(" ")[2]
 
 

@@ -37,6 +37,7 @@ def page(text: str, command: str, stdout: int) -> bool:
 
     A pager that ends before it has read everything is no error.
     """
+    # As git sets them: colors are shown, and a text of one screen needs no key.
     environment = {"LESS": "FRX", "LV": "-c", **os.environ}
     try:
         pager = subprocess.Popen(shlex.split(command), stdin=subprocess.PIPE, stdout=stdout, env=environment)  # noqa: S603 - the user's own choice
@@ -69,7 +70,7 @@ _REMOVER: Final = ("/bin/sh", "-c", 'trap "" HUP INT TERM; cat >/dev/null; rm -r
 
 @contextmanager
 def memory_directory() -> Iterator[str]:
-    """Yield a new private directory in memory (tmpfs), removed at the end, also when this process is killed.
+    """Yield a private directory in memory (tmpfs) for secrets, removed at the end, also when this process is killed.
 
     Raise ``OSError`` if no file system in memory can be written to.
     """
@@ -102,7 +103,7 @@ def _memory() -> str:
 
 
 def shell(command: str, text: str = "") -> int:
-    """Run a shell command line with ``text`` as its input; return its exit code, 128 + N after signal N."""
+    """Run a command line of the user's, such as a hook, with ``text`` as input; return its exit code, 128 + signal."""
     code = subprocess.run(["/bin/sh", "-c", command], input=text.encode(), check=False).returncode  # noqa: S603 - see above
     return code if code >= 0 else 128 - code
 

@@ -214,7 +214,7 @@ class Process:
             return rows, {program.pid for program in running} if certain else None
 
     def _starter(self, invocation: Invocation) -> Callable[[Invocation, int, int, int], Any]:
-        """Return the function that starts a program; see ``starter``."""
+        """Return the function that starts a program; see ``starter``. A subclass may start it otherwise."""
         return starter(reading=invocation.reading)
 
     def _reap(self) -> None:
@@ -253,7 +253,10 @@ class Process:
 
 
 def set_listener(listener: Callable[..., None]) -> None:
-    """Call ``listener(pid, running=...)`` at the start and end of every program from now on."""
+    """Call ``listener(pid, running=...)`` at the start and end of every program from now on.
+
+    A worker process reports its programs so, for the run to end them where the worker cannot.
+    """
     global _listener  # noqa: PLW0603 - as the registry
     _listener = listener
 
