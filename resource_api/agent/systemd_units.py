@@ -88,7 +88,7 @@ def units(arguments: Sequence[str], settings: Settings, variables: Mapping[str, 
 
 
 def _directories(settings: Settings, state: str) -> str:
-    """Return the settings for the agent's own directories, which an agent that only reports writes to as well."""
+    """Return the settings for the agent's own directories; an agent that only reports can write nowhere else."""
     lines = "StateDirectory=resource-api\nStateDirectoryMode=0700\n" if state == "/var/lib/resource-api" else ""
     if settings["mode"] == "noop":
         targets = (target.text for target in (*settings["reports"], *settings["metrics"]))

@@ -394,7 +394,7 @@ def _colored(choice: str, stream: TextIO) -> bool:
 
 
 def _is_dumb() -> bool:
-    """Whether the terminal is not known to replace lines or to scroll: it gets no progress and no pager."""
+    """Whether the terminal is not known to understand more than lines and colours: it gets no progress, no pager."""
     return os.environ.get("TERM", "dumb") in {"", "dumb"}
 
 

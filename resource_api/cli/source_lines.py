@@ -109,7 +109,7 @@ _ANCHOR: Final = regex(r"&([\w-]+)")
 _WORD: Final = regex(r"[A-Za-z_][\w-]*")
 #: How many characters longer or shorter a misspelt name is at most.
 _MISSPELT: Final = 2
-#: No line is shown of a file with more names that may be types: each of them would be loaded.
+#: A file with more names that may be types is taken for secret: each of them would be loaded.
 _MOST_TYPES: Final = 1000
 #: A reference that is declared, without attributes on its line.
 _RESOURCE: Final = regex(r"\s*[\"']?[A-Za-z]\w*\[[^\[\]]*\][\"']?[ \t]*:[ \t]*\{?[ \t]*$")
