@@ -310,6 +310,9 @@ def _check_options(settings: Settings) -> None:
     if settings.get("pause") and settings.get("between"):
         msg = "--pause and --between exclude each other"
         raise UsageError(msg)
+    if settings.get("explain"):
+        msg = "--explain cannot be given with --on: hosts send their plans without the declarations"
+        raise UsageError(msg)
     if settings.get("pause") and not sys.stdin.isatty():
         msg = "--pause asks on a terminal, and standard input is none; --between runs a command instead"
         raise UsageError(msg)

@@ -356,7 +356,14 @@ def _drift(drift: Drift, style: Style) -> Iterator[str]:
 
 
 #: The first word of an expression → its noun in an explanation.
-_SCOPES: Final = {"inputs": "input", "values": "value", "facts": "fact", "stacks": "stack"}
+_SCOPES: Final = {
+    "inputs": "input",
+    "values": "value",
+    "facts": "fact",
+    "host": "host",
+    "each": "each",
+    "stacks": "stack",
+}
 #: How many of the resources that come before one are named.
 _NAMED: Final = 10
 

@@ -448,6 +448,7 @@ def test_an_inventory_that_others_can_change_is_a_warning_and_with_programs_an_e
         ("apply site.yaml --on web --batches=", 64, "--batches is empty"),
         ("apply site.yaml --on web --stop-after=", 64, "--stop-after is empty"),
         ("apply site.yaml --on web --between=", 64, "--between is empty"),
+        ("plan site.yaml --on web --explain Widget[a]", 64, "--explain cannot be given with --on"),
         ("apply site.yaml --rerun abc", 64, "--rerun: there is no run 'abc' among the last 100"),
         ("destroy site.yaml --on web", 64, "destroy needs --yes when standard input is no terminal"),
         ("plan site.yaml --on web -o site.yaml/such", 64, "-o site.yaml/such: with --on this is a directory of plans"),

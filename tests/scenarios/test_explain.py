@@ -58,6 +58,17 @@ def test_it_says_whose_each_value_is_and_what_has_changed(bench: Bench) -> None:
     assert output.splitlines()[-1].startswith("Plan: ")
 
 
+def test_every_scope_of_a_value_is_named(bench: Bench) -> None:
+    """The host, and the value of another declaration, beside inputs and facts; an element of a loop is its value."""
+    site = bench.write(
+        "site.yaml",
+        "{project: web, values: {v: [1, 2]}, resources: {'Widget[${each.key}]': "
+        "{for_each: [a], colour: '${each.index} ${host.name} ${values.v[1]} ${facts.kernel}'}}}",
+    )
+    output = bench.run("plan", str(site), "--explain", "Widget[a]").out
+    assert "; host 'name'; value 'v[1]'; fact 'kernel'\n" in output
+
+
 def test_it_says_from_which_resource_a_value_comes_and_shows_no_secret(bench: Bench) -> None:
     """A reference is named; a resource that nobody has recorded is said to be so; under noop it says the same."""
     output = explained(bench, "--noop", "--explain", "Token", "--explain", "Widget[s]", command=("apply",))
