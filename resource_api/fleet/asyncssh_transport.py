@@ -405,7 +405,7 @@ def _keys_of(known_hosts: Any, host: str, address: str, port: int | None) -> Seq
 
 
 def _client(library: Any) -> Any:
-    """Return a client class whose instances add refused keys to a list."""
+    """Return a client class whose instances add refused keys to a list, for messages: the library's error has none."""
 
     class KeyRecorder(library.SSHClient):  # type: ignore[misc] # of a library that is imported late
         """Records refused keys."""

@@ -114,7 +114,7 @@ def _width(number: str) -> int:
 
 
 def fold(names: Iterable[str]) -> list[str]:
-    """Return patterns for names, ordered by their first names; ``expand`` returns exactly these names for them."""
+    """Return patterns for names, to print many of them, ordered by first names; ``expand`` returns exactly these."""
     # A row alternates text and number: its numbers, at the odd positions, are folded from the last to the first.
     rows = [_parts(name) for name in dict.fromkeys(names)]
     by_length: dict[int, list[tuple[str, ...]]] = {}

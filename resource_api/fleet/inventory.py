@@ -393,7 +393,7 @@ class Selection:
         return self._inventories[path]
 
     def _executed(self, path: str) -> Inventory:
-        """Return the inventory that a program prints."""
+        """Return the inventory that a program prints. Raise ``ManifestError``, ``UntrustedCode``."""
         try:
             os.close(self._trust.open(path))  # raises if other users can change it
             if not os.access(path, os.X_OK):

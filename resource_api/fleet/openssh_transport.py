@@ -88,6 +88,7 @@ class OpensshTransport:
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         """Use the configuration of the user whose ``HOME`` is in ``environment``, and the agents named there."""
+        # Without those of this program, such as the key of the state.
         variables = {name: value for name, value in environment.items() if not name.startswith("RESOURCE_API_")}
         # A shell starts the ssh of a jump host, and a service user may have none.
         self._environment = {**variables, "SHELL": "/bin/sh", "TERM": "dumb"}

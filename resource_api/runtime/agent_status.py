@@ -83,7 +83,7 @@ def _failure_sentence(run: LastRunJson) -> str:
 
 
 def _read_document(path: str, part: str) -> object:
-    """Return a document, a part of ``agent status --json``, or None without a file. Raise ``StateError``."""
+    """Return a file's document, checked as a part of ``agent status --json``; None: no file. Raise ``StateError``."""
     try:
         document: object = json.loads(reading.read(path, _LARGEST))
     except FileNotFoundError:

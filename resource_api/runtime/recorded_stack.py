@@ -344,7 +344,7 @@ def overview(runs: Runs | None, since: float, until: float) -> OverviewJson:
 
 
 def _overview_status(failing: Sequence[object], recent: Iterable[Line]) -> str:
-    """Return the status of a stack by its recent runs, the most urgent word."""
+    """Return the status for an overview of ``failing`` resources and ``recent`` runs, the most urgent word."""
     runs = list(recent)
     if failing:
         return "failing"

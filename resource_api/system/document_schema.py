@@ -105,6 +105,7 @@ def find_violations(name: str, data: object) -> list[SchemaViolation]:
         from jsonschema import Draft202012Validator, validators
     except ImportError:  # on a host: the machine that sends documents has validated and explained them before
         return [SchemaViolation((), f"it is not as the schema {name} says")]
+    # For the library 1.0 is an integer.
     types = Draft202012Validator.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
     extend: Any = validators.extend  # untyped
     validator = extend(Draft202012Validator, type_checker=types)(load(name))
@@ -142,7 +143,7 @@ def _read(name: str) -> Any:
 
 
 def resolved(part: object, name: str) -> Any:
-    """Return a part of the schema ``name`` without references."""
+    """Return a part of the schema ``name`` without references, which ``accepts`` does not follow."""
     if isinstance(part, list):
         return [resolved(item, name) for item in part]
     if not isinstance(part, dict):

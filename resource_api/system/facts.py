@@ -33,6 +33,7 @@ _FAMILIES: Final = {
 #: The request for the IPv4 address of an interface, and the position of the address in the answer (netdevice(7)).
 _SIOCGIFADDR: Final = 0x8915
 _ADDRESS: Final = slice(20, 24)
+#: Of an interface, in bytes: IFNAMSIZ less one.
 _LONGEST_NAME: Final = 15
 #: Flags of an IPv6 address (linux/if_addr.h): a temporary, deprecated or tentative address is the last choice.
 TEMPORARY: Final = 0x01

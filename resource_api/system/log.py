@@ -281,7 +281,7 @@ def _to_program(_logger: object, method: str, event: EventDict) -> object:
     from structlog.contextvars import merge_contextvars
 
     name = _name(event.get("resource_type", ""))
-    event.pop("change", None)
+    event.pop("change", None)  # a value for our own renderers
     if structlog := _configured_structlog():
         text, level = event.pop("event"), event.pop("level")
         getattr(structlog.get_logger(name).bind(level_name=level, **event), method)(text)

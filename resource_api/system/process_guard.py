@@ -144,7 +144,7 @@ def _umask() -> int:
 
 def _restore(before: _ProcessState) -> None:
     """Set the process back to an earlier state, if anything has changed: most calls change nothing."""
-    sys.setrecursionlimit(before.recursion)
+    sys.setrecursionlimit(before.recursion)  # first: a low one would break the rest
     after = _process_state()
     if after == before:
         return

@@ -120,7 +120,7 @@ def to_json(kind: Type, value: object) -> Any:
 
 
 def _mapped(kind: Type, value: Any, function: Callable[[Type, Any], Any]) -> object:
-    """Apply a function of type and value to the members of a collection."""
+    """Return a collection with ``function(member's type, member)`` for each member; an object gets all attributes."""
     word, inner = kind
     if word == "object":
         return {name: function(member, value.get(name)) for name, member in inner.items()}

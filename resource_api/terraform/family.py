@@ -170,7 +170,10 @@ class Family:
         return type("Provider", (*configurable, Functions), {"family": self, **methods})
 
     def process(self, key: str | None = None) -> PluginProcess:
-        """Return the process of a configuration, started if missing; None: any that runs. Raise ``PluginError``."""
+        """Return the process of a configuration, started if missing; None: any that runs. Raise ``PluginError``.
+
+        ``key``: the digest of the configuration. Questions about types need none.
+        """
         with self._lock:
             if key is None and self._running:
                 return next(iter(self._running.values()))

@@ -156,7 +156,10 @@ def _filesystem_mirror(attributes: Mapping[str, Any], environment: Mapping[str, 
 
 
 def _configuration(environment: Mapping[str, str], home: str) -> HclBlock:
-    """Return the configuration of Terraform's or OpenTofu's command, an empty one where there is none."""
+    """Return the configuration of Terraform's or OpenTofu's command, an empty one where there is none.
+
+    Raise ``ValueError`` for a file that cannot be read.
+    """
     config_home = environment.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
     files = [os.path.join(home, ".tofurc"), f"{config_home}/opentofu/tofurc", os.path.join(home, ".terraformrc")]
     stated = environment.get("TF_CLI_CONFIG_FILE", "")
@@ -440,7 +443,7 @@ class _Parser:
         return ValueError(f"line {self.token.line}: {self.token.text} is not expected")
 
     def _take(self, *kinds: str, text: str | None = None) -> str:
-        """Return the text of the present token, which must be one of these, and go on."""
+        """Return the text of the present token, of one of these kinds, and go on. Raise ``ValueError`` for another."""
         token = self.token
         if token.kind not in kinds or (text is not None and token.text != text):
             raise self.error()
@@ -451,7 +454,7 @@ class _Parser:
         return self.token.kind == "sign" and self.token.text == text
 
     def body(self, kind: str, labels: Sequence[str]) -> HclBlock:
-        """Return the attributes and blocks up to a closing brace or the end."""
+        """Return the attributes and blocks of a block, or of the file, up to a closing brace or the end."""
         block = HclBlock(kind, labels, {}, [])
         while self.token.kind == "word":
             name, words = self._take("word"), list[str]()

@@ -222,7 +222,10 @@ class PluginProcess:
 
 
 def start(command: Sequence[str], log: Callable[[str, str], None]) -> PluginProcess:
-    """Start a program; one that listens on TCP demands a certificate of ours. Raise ``PluginError``."""
+    """Start a program; one that listens on TCP is started anew, and demands a certificate of ours.
+
+    Most programs listen on a private socket, and no certificate is made for them. Raise ``PluginError``.
+    """
     process = PluginProcess(command, log)
     if not process.is_open_to_others:
         return process

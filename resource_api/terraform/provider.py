@@ -334,7 +334,7 @@ class Resources(_ProgramSession):
             context.store_private(name, former)
 
     def import_(self, context: Context, name: str, identifier: str) -> Resource:
-        """Return the resource with an id of the provider's own, or an identity in JSON; store its state.
+        """Return the resource ``name``, found by an id of the provider's own or an identity in JSON; store its state.
 
         Raise ``ResourceError`` if there is none.
         """
@@ -503,7 +503,7 @@ class Resources(_ProgramSession):
             context.store_private(name, None)
 
     def _planned_destruction(self, context: Context, state: _State) -> bytes:
-        """Return the private bytes for a deletion, which some providers plan too."""
+        """Return the private bytes to apply a deletion with, which some providers plan too."""
         if not self.family.plans_destruction:
             return state.private
         absent = cty.to_dynamic(self._kind, None)

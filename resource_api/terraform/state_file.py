@@ -57,7 +57,7 @@ class StateFile(NamedTuple):
 
 
 def read(path: str) -> StateFile:
-    """Return a state file. Raise ``ValueError`` for one that is not understood."""
+    """Return the state file at ``path``. Raise ``ValueError`` with the path for one that is not understood."""
     try:
         return parse(read_file(path)[0].decode())
     except OSError as error:

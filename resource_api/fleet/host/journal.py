@@ -60,7 +60,10 @@ class Journal:
 
     @contextmanager
     def held(self, command: str, timeout: float) -> Iterator[None]:
-        """Lock the stack against other jobs. Raise ``StateLocked``, ``StateError``."""
+        """Lock the stack against other jobs, from the look for a report to its writing.
+
+        Raise ``StateLocked``, ``StateError``.
+        """
         prepare_directory(self._state)
         try:
             make_directory(self._directory)

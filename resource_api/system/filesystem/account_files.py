@@ -50,7 +50,7 @@ def change_accounts(edit: Callable[[Path], object]) -> None:
 @contextmanager
 def _staged() -> Iterator[dict[str, bytes | None]]:
     """Copy the account files to the stage for the ``with`` block, and yield their contents."""
-    if _STAGE.exists():
+    if _STAGE.exists():  # of a killed run
         shutil.rmtree(_STAGE)
     _STAGE.mkdir(mode=0o700)
     try:

@@ -97,7 +97,7 @@ class BackupStore:
         #: The SHA-256 of the contents that this run has stored, and their total size in bytes.
         self._stored: set[str] = set()
         self._size = 0
-        if self._batch.can_others_replace(f"{directory}/{_CONTENTS}/x"):
+        if self._batch.can_others_replace(f"{directory}/{_CONTENTS}/x"):  # any name there
             self._batch.directories.forget()
             raise PermissionError(errno.EPERM, "no copies are kept where other users can write", directory)
 

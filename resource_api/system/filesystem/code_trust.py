@@ -160,6 +160,7 @@ class CodeTrust:
             if not path.startswith(f"{directory}/"):
                 continue
             target = self._follow(alias)
+            # The alias of a manifest's directory is the manifest.
             if directory not in {target.path, target.path.rpartition("/")[0]}:
                 return f"'{alias}' led to '{directory}', and now leads to '{target.path}'"
             if target.reason:
@@ -217,7 +218,7 @@ class CodeTrust:
         return f"{_describe(path, status)}; {_user_name(status.st_uid)} is neither root nor you; {todo}"
 
     def _is_private_group(self, gid: int) -> bool:
-        """Return whether a group has members, and each is a trusted user."""
+        """Return whether a group has members, and each is a trusted user: its right to write is harmless then."""
         try:
             names = set(grp.getgrgid(gid).gr_mem)
         except KeyError:

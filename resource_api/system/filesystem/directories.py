@@ -35,7 +35,10 @@ OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
 def everybody_can_read(path: str) -> bool:
-    """Return whether everybody can read a file, by its mode and those of all directories above; False on an error."""
+    """Return whether everybody can read a file, to warn of secrets in it; False on an error.
+
+    Its mode and those of all directories above decide.
+    """
     try:
         path = os.path.realpath(path)
         if not os.stat(path).st_mode & stat.S_IROTH:

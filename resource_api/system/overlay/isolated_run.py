@@ -108,7 +108,7 @@ def _set_pid_max() -> None:
 
 
 def _directories() -> Iterator[str]:
-    """Yield the control groups of this process and their parents, innermost first in each hierarchy."""
+    """Yield the control groups in which one may be made: of this process, and their parents, innermost first."""
     with open("/proc/self/cgroup", encoding="utf-8", errors="surrogateescape") as file:
         lines = file.read().splitlines()
     for line in lines:
@@ -306,8 +306,8 @@ def _write_answer(descriptor: int, kind: bytes, text: bytes) -> None:
 
 
 def _outside(started: _Started, parent: int) -> None:
-    """Run the process that waits outside the new process table."""
-    os.setsid()
+    """Run the process that waits outside the new process table, to remove its limit at the end."""
+    os.setsid()  # signals of the terminal come through the caller alone
     limit = ProcessLimit()
     flags = namespaces.NEW_MOUNTS | namespaces.NEW_PROCESSES | namespaces.NEW_IPC | namespaces.NEW_HOST_NAME
     flags |= 0 if started.isolation.network else namespaces.NEW_NETWORK

@@ -92,7 +92,7 @@ def change_root(directory: str) -> None:
         msg = f"pivot_root is not known for {machine}"
         raise OSError(msg)
     c_library.call("syscall", _PIVOT_ROOT[machine], b".", b".", path="pivot_root")
-    unmount(".")
+    unmount(".")  # the former root, now mounted over the new one: pivot_root(2)
     os.chdir("/")
 
 

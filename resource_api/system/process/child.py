@@ -118,6 +118,7 @@ def open_stdin(invocation: Invocation) -> int:
     data = invocation.input
     if data is None:
         return above_standard_streams(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+    # Not a pipe, which nobody would fill while the program runs.
     fd = above_standard_streams(os.memfd_create("input", os.MFD_CLOEXEC))
     with open(fd, "wb", closefd=False) as file:
         file.write(data)

@@ -59,6 +59,7 @@ class DescriptorFilter:
         self._unread = bytearray(_NONE)
         output, written = os.pipe()
         secrets, learned = os.pipe()
+        # No handler of the run may be called in the filter, which goes on until the last writer has ended.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             if os.fork() == 0:

@@ -125,7 +125,7 @@ def directory_error(directory: str) -> str:
 
 
 def _text(name: str, role: str, value: object) -> str:
-    """Return ``value``. Raise ``CommandError``, which names the ``role`` of the value, unless it is a plain text."""
+    """Return ``value``. Raise ``CommandError`` unless it is a plain text; ``role``: how the message calls it."""
     if isinstance(value, Sensitive):
         raise refused(name, f"cannot be given {role} that is sensitive: others would see it; pass it by input=")
     if not isinstance(value, str):
