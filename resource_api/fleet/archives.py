@@ -155,7 +155,7 @@ def _names_in_code(programs: Iterable[bytes]) -> Iterator[str]:
 
 
 def _used_names(data: object) -> Iterator[str]:
-    """Yield the lower-case types of references, which are keys in manifests, and the names of functions."""
+    """Yield the lower-case types of references, which are keys in manifests, and the functions' names, in JSON data."""
     if isinstance(data, dict):
         for key, value in data.items():
             yield str(key).partition("[")[0].lower()

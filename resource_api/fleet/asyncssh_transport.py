@@ -247,7 +247,10 @@ class AsyncsshTransport:
         }
 
     def _key_finder(self, endpoint: Endpoint) -> Any:
-        """Return a function that finds keys in the endpoint's files of known hosts, which are read once."""
+        """Return a function that finds keys in the endpoint's files of known hosts, which are read once.
+
+        Raise ``HostUnreachable`` for a damaged file.
+        """
         files = tuple(endpoint.known_hosts)
         if files not in self._key_finders:
             readable = [file for file in files if os.access(file, os.R_OK)]
@@ -292,7 +295,7 @@ class AsyncsshTransport:
         return f"its host key {refused_keys[-1]} is not known; if it is right: resource-api hosts trust {host.name}"
 
     async def _jump(self, via: str, host: Host) -> object:
-        """Return the connection to the last jump host of ``via``, shared by all hosts behind it."""
+        """Return the connection to the last jump host of ``via``, shared by hosts. Raise ``HostUnreachable``."""
         task = self._jumps.get(key := (via, host.jump_hosts))
         # One that failed or was closed is made anew.
         if task is None or (task.done() and (task.cancelled() or task.exception() or task.result().is_closed())):
@@ -304,7 +307,7 @@ class AsyncsshTransport:
             raise HostUnreachable(msg) from error
 
     async def _open_jump(self, via: str, host: Host) -> object:
-        """Return a connection to the last jump host, itself reached through those before it."""
+        """Return a connection to the last jump host, reached through those before it. Raise ``HostUnreachable``."""
         first_hops, _, last = via.rpartition(",")
         target = jump_chain(host._replace(via=last))[-1]
         target = target._replace(via=first_hops or target.via or "none")  # not the configured one

@@ -399,7 +399,7 @@ class Selection:
             if not os.access(path, os.X_OK):
                 message = f"an inventory ends in {', '.join(READERS)}, or can be executed"
                 raise document.manifest_error(path, (0, 0), "inventory", message)
-            raw = interactive.output([os.path.abspath(path)], ".", document.MAX_BYTES)
+            raw = interactive.output([os.path.abspath(path)], ".", document.MAX_BYTES)  # its JSON
         except (OSError, ValueError) as error:
             verb = "read" if isinstance(error, FileNotFoundError) else "executed"
             message = f"cannot be {verb}: {getattr(error, 'strerror', None) or error}"

@@ -52,7 +52,7 @@ def read_documents(path: str, open_code: Callable[[str], int] | None = None) -> 
 
 
 def declared_manifest(documents: Sequence[Document]) -> Manifest:
-    """Return the manifest of files, without those that only a condition includes but for their inputs.
+    """Return the manifest of files, to check inputs by it: of files that only a condition includes just the inputs.
 
     The hosts judge conditions, by their facts. Raise ``ManifestError``.
     """

@@ -478,7 +478,7 @@ def _document(text: str, host: Host) -> dict[str, object]:
 
 
 def _replaced(text: str, name: str, mark: str) -> str:
-    """Return a text with ``mark`` for each ``name`` that is not part of a longer one: ``web1`` is in ``web10``."""
+    """Return a text with ``mark`` for each ``name`` that is not part of a longer one, as ``web1`` in ``web10``."""
     if not name or name not in text:
         return text
     pieces, start, index = list[str](), 0, text.find(name)

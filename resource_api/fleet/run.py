@@ -434,7 +434,7 @@ class FleetRun:
         self._finish(error)
 
     def _finish(self, error: str) -> None:
-        """Record the end, and report the untouched hosts and the last batch, also where the ledger fails."""
+        """Record the end; report untouched hosts, with ``error``, and the last batch, also where the ledger fails."""
         first = self._progress.started
         names = self._names[first:]
         batches = {name: batch_of(self._plan, number) for number, name in enumerate(names, first)}

@@ -257,7 +257,7 @@ def state_mv(call: Call) -> dict[str, Any]:
         return _rename_project(call, source, call.options.get("project"))
 
     def edit(state: StackState) -> Commit:
-        """Return the commit that renames the record, and each reference to it in other records."""
+        """Return the commit that renames the record, and references to it in other records. Raise ``UsageError``."""
         record, target_reference = find_record(state, source), parse_reference(target, state)
         if problem := document.character_problem(target_reference.title, key=True, noun="a title"):
             raise UsageError(problem)

@@ -188,7 +188,7 @@ def log_import(runtime: Runtime, outcome: ImportOutcome, type_name: str = "") ->
     """Log an error, or the outcome at info: it is the result of the command, which shows it on standard output."""
     texts = {"imported": "imported", "recorded": "is recorded as ours already"}
     name = outcome.reference
-    if outcome.error:
+    if outcome.error:  # which names the resource
         runtime.log.write("err", "", outcome.error, type_name, reference=name, action="import", status="failed")
     elif text := texts.get(outcome.status):
         runtime.log.write("info", name, text, type_name, reference=name, action="import", status="success")

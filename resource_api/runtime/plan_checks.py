@@ -138,7 +138,10 @@ def _of_steps(policy: Policy, policy_plan: PolicyPlan, problems: Iterator[Proble
 
 
 def _with_failures(planned: ExecutionPlan, errors: Sequence[Problem]) -> ExecutionPlan:
-    """Return a plan with the named steps failed; an error without a step fails every step that would act."""
+    """Return a plan with the named steps failed; an error of no step fails all that would act.
+
+    Raise ``ResourceError`` for such an error where none would.
+    """
     by_reference: dict[str, list[str]] = {}
     for error in errors:
         by_reference.setdefault(error.reference or "", []).append(error.message)
@@ -223,7 +226,7 @@ def _acting(plan: ExecutionPlan) -> dict[int, Step]:
 
 
 def _is_checked(step: Step) -> bool:
-    """Return whether a step has a ``preflight`` check."""
+    """Return whether a step has a ``preflight`` check: its type offers it, and its action is decided already."""
     features = step.definition.features
     actions = _CHECKED | {Action.DELETE} if "preflight_of_removals" in features else _CHECKED
     return "preflight" in features and step.action in actions and not step.deferred

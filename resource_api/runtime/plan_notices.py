@@ -250,6 +250,7 @@ def _log_new(plan: ExecutionPlan, own_stack: StackName, other_stacks: Sequence[S
     """Log that a stack is new, whose name may be misspelt, unless a file of inputs beside the manifest has its name."""
     path = plan.catalog.manifest.path
     described = _described_stacks(path)
+    # A manifest that was sent has its path on the other machine, as its files of inputs have.
     if own_stack.stack in described or (path and not os.path.exists(path)):
         return
     names_ = sorted(described | {name.stack for name in other_stacks if name.project == own_stack.project})

@@ -95,7 +95,7 @@ class RecordedStack:
             if not self.store.holder():
                 raise
         with self._runtime.lock(command):
-            name = self.name
+            name = self.name  # again: raises where it is still not recorded
             self._runtime.claim(name)
             with finishing(self.store, name, command):
                 yield
@@ -224,7 +224,7 @@ def find_record(state: StackState, text: str) -> Record:
 
 
 def _find_named(state: StackState, target: Reference) -> list[Record]:
-    """Return the record of a name, then those of replaced resources that are not deleted yet."""
+    """Return the record of a name, then those of replaced resources, not deleted yet. Raise ``UsageError`` for none."""
     records = state.records.values()
     record = next((candidate for candidate in records if candidate.reference == target), None)
     record = record or state.records.get((target.type, target.title))
@@ -284,7 +284,7 @@ class Runs:
         return run_document.history_document({**run, "kept": False})
 
     def _last(self, before: int) -> Mapping[str, Any]:
-        """Return the newest kept run, or the one ``before`` runs earlier."""
+        """Return the newest kept run, or the one ``before`` runs earlier. Raise ``UsageError``."""
         runs = [run for run in self.all if run["kept"]] or self.all
         if len(runs) <= before:
             msg = f"{len(runs) or 'no'} runs are recorded{self._whose}"

@@ -34,7 +34,7 @@ class ResourceReader:
     """Reads resources with the types and providers of a registry."""
 
     def __init__(self, registry: Registry, run: RunContext) -> None:
-        """Use ``registry``, and ``run`` for the log, cancellation and isolation; nothing is read yet."""
+        """Use ``registry``, and ``run`` for log, cancellation and isolation; read nothing yet. Raise ``TypeError``."""
         if not isinstance(registry, Registry):
             msg = f"a Runtime needs a registry, not {registry!r:.80}; write Registry.from_path(DIRECTORY)"
             raise TypeError(msg)
@@ -157,7 +157,7 @@ class ResourceReader:
         return reasons
 
     def suitability(self, type_name: str) -> list[Suitability]:
-        """Return whether each provider of a type with several is suitable here; empty for an ordinary type.
+        """Return whether each provider of a type with several is suitable here, or why not; empty for an ordinary type.
 
         Raise ``DefinitionError`` for a provider that cannot be loaded.
         """
@@ -246,10 +246,7 @@ def manifest_of(
 def canonical_identity(
     definition: TypeDefinition, title: str, attributes: Mapping[str, object], functions: ProviderFunctions
 ) -> list[Name]:
-    """Return a list of one, to read: the canonical name of a title of the command line and the namevars given there.
-
-    ``attributes``: the values of all ``ATTR=VALUE`` pairs. Raise ``UsageError``.
-    """
+    """Return, as a list to read, the canonical name of a title with the namevars among given ``attributes``."""
     namevars = {name: value for name, value in attributes.items() if name in definition.namevars}
     try:
         return [canonical_name(functions, title, namevars)]

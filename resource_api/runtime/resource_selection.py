@@ -69,7 +69,7 @@ def find_types(reader: ResourceReader, text: str) -> tuple[list[TypeDefinition],
 
 
 def _matching_types(reader: ResourceReader, pattern: str) -> Iterator[TypeDefinition]:
-    """Yield the types of a pattern whose resources can be listed here; a broken type is a warning."""
+    """Yield the types of a pattern that can be listed here; warn of broken ones. Raise ``UsageError`` for no match."""
     matches, log = resource_table.matcher(pattern), reader.run.log
     if not (names := [name for name in reader.registry.names() if matches(capitalize_type(name))]):
         msg = f"{pattern} matches no type"
@@ -232,7 +232,7 @@ class Filter(NamedTuple):
     def _pattern(self) -> Callable[[object], bool]:
         """Return a test: whether the text of a value, or of one of its elements, contains the regular expression.
 
-        Only the beginning of a long text is searched.
+        Only the beginning of a long text is searched. Raise ``UsageError`` for no regular expression.
         """
         try:
             search = re.compile(self.value).search

@@ -61,7 +61,7 @@ def lock(
 ) -> tuple[str, Mapping[ProviderAddress, LockedProvider]]:
     """Write the lock file of a manifest; return its path and its providers.
 
-    Hashes for other platforms are kept where the version stays the same.
+    Hashes for other platforms are kept where the version stays the same. Raise ``UsageError`` for a damaged file.
     """
     manifest, open_trusted = _manifest(environment, source, inputs), environment.registry.trust.open
     path = os.path.join(os.path.abspath(os.path.dirname(manifest.file)), packages.LOCK_FILE)

@@ -151,7 +151,7 @@ class PluginAddress(NamedTuple):
         import ssl  # seldom needed, as above
 
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # compared below instead
         context.set_ciphers("DEFAULT@SECLEVEL=0")
         context.set_alpn_protocols(["h2"])
         if self.client:

@@ -271,7 +271,10 @@ def decode(message: str, data: bytes) -> Message:
 
 
 def _fields(data: bytes) -> list[tuple[int, int | bytes]]:
-    """Return the number and the content of each field, without those of fixed size, which no listed field has."""
+    """Return the number and the content of each field, without those of fixed size, which no listed field has.
+
+    Raise ``ValueError`` for a damaged message.
+    """
     fields: list[tuple[int, int | bytes]] = []
     position = 0
     while position < len(data):

@@ -300,7 +300,7 @@ def unpacked(package: Package, open_trusted: Callable[[str], int], cache: str) -
 
 
 def _write(directory: str, member: Member) -> None:
-    """Unpack a member of a package; links are refused, because none has any."""
+    """Unpack a member of a package. Raise ``ResourceError`` for a link, which none has."""
     path = os.path.join(directory, member.name)
     if member.kind == "directory":
         os.makedirs(path, exist_ok=True)
@@ -493,7 +493,7 @@ class _Parser:
         self._take("sign", text=closing)
 
     def _pair(self) -> tuple[str, Any]:
-        """Read a member of a mapping: ``key = value`` or ``key: value``."""
+        """Read a member of a mapping: ``key = value`` or ``key: value``. Raise ``ValueError`` for another form."""
         key = self._take("text", "word")
         if not (self._is("=") or self._is(":")):
             raise self.error()

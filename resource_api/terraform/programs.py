@@ -150,7 +150,7 @@ class _ProgramFinder:
         return address, package
 
     def _mirrors(self, address: ProviderAddress) -> list[str]:
-        """Return the directories that may have the provider, each once, the first to search first."""
+        """Return the directories that may have it, each once, in the order of search. Raise ``ProgramError``."""
         try:
             serving = [mirror for mirror in packages.mirrors(self._beside, self._environment) if mirror.serves(address)]
         except ValueError as error:

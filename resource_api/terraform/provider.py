@@ -538,7 +538,7 @@ class Functions(_ProgramSession):
         self._opened: list[tuple[str, bytes]] = []
 
     def close(self) -> None:
-        """Close the ephemeral resources, the last one first."""
+        """Close the ephemeral resources, the last one first. Raise ``ResourceError``."""
         while self._opened:
             name, private = self._opened.pop()
             with self._errors():
@@ -571,7 +571,7 @@ class Functions(_ProgramSession):
         return reveal(_result(fields, answer.get("result")))
 
     def call_function(self, context: Context, name: str, inputs: Mapping[str, object]) -> Any:
-        """Return the result of a function."""
+        """Return the result of a function. Raise ``ResourceError`` with its error."""
         declared, values = self.family.schema["functions"][name], with_field_names(inputs)
         arguments = [cty.to_dynamic(kind, values.get(parameter["name"])) for parameter, kind in parameters(declared)]
         if "variadic_parameter" in declared:

@@ -336,7 +336,7 @@ def _import(run: HostRun) -> int:
 
 
 def _read(run: HostRun) -> int:
-    """Send the document of a command that reads."""
+    """Send the document of a command that reads. Raise ``UsageError`` for one that hosts do not have."""
     name = " ".join(filter(None, (run.job.command, run.options.get("subcommand"))))
     if (read := commands.DOCUMENTS.get(name)) is None:
         msg = f"'{name}' cannot be asked of other hosts"

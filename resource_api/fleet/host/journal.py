@@ -122,7 +122,7 @@ class Journal:
         raise StateError(msg)
 
     def _write(self, report: JobReport | None) -> None:
-        """Store the entry of the job; a report that is too long shrinks to its summary."""
+        """Store the entry of the job; a report that is too long shrinks to its summary. Raise ``StateError``."""
         entry = {**self._entry, "report": report}
         raw = json.dumps(entry, separators=(",", ":")).encode()
         if report is not None and len(raw) > MAX_REPORT:

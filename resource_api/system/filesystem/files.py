@@ -101,7 +101,10 @@ def sweep(directory: Directory) -> None:
 
 
 def _is_own(status: os.stat_result, *, private: bool) -> bool:
-    """Return whether a temporary file may be removed: only the caller can have made it, as a kind that is made."""
+    """Return whether a temporary file may be removed: only the caller can have made it, as a kind that is made.
+
+    ``private``: no other user can add a name to its directory.
+    """
     kinds = {stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR}
     return (private or status.st_uid == os.geteuid()) and stat.S_IFMT(status.st_mode) in kinds
 
@@ -615,7 +618,7 @@ def _check_not_moved(status: os.stat_result, path: str) -> None:
 
 @contextmanager
 def _naming_a_mount_point(path: str) -> Iterator[None]:
-    """Name the whole path in an error, and explain EBUSY, as "device or resource busy" gives no reason."""
+    """Name the whole path in an ``OSError``, and explain EBUSY, as "device or resource busy" gives no reason."""
     try:
         yield
     except OSError as error:

@@ -81,7 +81,7 @@ def can_overwrite(directory: Directory, name: str, old: os.stat_result | None) -
     """Return whether the ``old`` regular file ``name`` may be overwritten: not where other users could swap it."""
     if old is None or not directory.trusted:
         return False
-    with suppress(OSError), opened(name, _FLAGS, directory.fd):
+    with suppress(OSError), opened(name, _FLAGS, directory.fd):  # for writing
         return True
     return False
 
