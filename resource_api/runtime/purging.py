@@ -158,7 +158,7 @@ class Purging:
         return recorded
 
     def _other_stacks(self, rule: PurgeRule) -> Sequence[tuple[StackName, StackState]]:
-        """Return the states of all other stacks: their records are never purged. Raise ``PurgeError`` about ``rule``."""
+        """Return the states of all other stacks: their records are never purged. Raise ``PurgeError`` for ``rule``."""
         if self._states is None:
             states = []
             for name in self._store.stacks():

@@ -246,7 +246,7 @@ def manifest_of(
 def canonical_identity(
     definition: TypeDefinition, title: str, attributes: Mapping[str, object], functions: ProviderFunctions
 ) -> list[Name]:
-    """Return, as a list to read, the canonical name of a title with the namevars among given ``attributes``."""
+    """Return a list of the canonical name of a title with namevars among ``attributes``. Raise ``UsageError``."""
     namevars = {name: value for name, value in attributes.items() if name in definition.namevars}
     try:
         return [canonical_name(functions, title, namevars)]
