@@ -1,7 +1,7 @@
 """What the README and ``docs/`` show is true: every block of code is run, and its output is compared.
 
 Each page is a session of its own, from top to bottom, in a private directory with a private state. The pages speak of
-the directory ``/tmp/hello``; here that is another one on every run.
+the directory ``/tmp/hello``; here that is another one on every run, which the page has to make.
 
 - A block after a line that ends in a file's name and a colon is that file.
 - ``console``: lines after ``$`` are typed (``>`` continues them), the rest is what a terminal shows. ``...`` stands for
@@ -161,8 +161,9 @@ class Terminal:
 
     def __init__(self, path: Path) -> None:
         """Prepare the directory, and the commands that people have after an installation."""
-        self.directory = path / "hello"
-        self.directory.mkdir()
+        self.directory = path / "hello"  # the page makes it
+        self._start = path / "start"
+        self._start.mkdir()
         (path / "resource-api").symlink_to(ROOT)
         programs, temporary = path / "bin", path / "tmp"
         programs.mkdir()
@@ -209,7 +210,7 @@ class Terminal:
         ours, theirs = pty.openpty()
         with subprocess.Popen(
             [*within, "/bin/bash", "--noprofile", "--norc", self._script],
-            cwd=None if within else self.directory,
+            cwd=None if within else self._start,
             env=self.environment,
             stdin=subprocess.DEVNULL,
             stdout=theirs,
@@ -292,7 +293,9 @@ HOSTS: Final = {
 #: The page whose state is on a server of PostgreSQL.
 TEAM: Final = "docs/teams.md"
 #: Makes the manifest of that page, and the state that the team had before.
-_OLD_STATE: Final = f"""cat > cloud.yaml <<'END'
+_OLD_STATE: Final = f"""mkdir {HOME}
+cd {HOME}
+cat > cloud.yaml <<'END'
 project: cloud
 resources:
   File[{HOME}/zone]: {{content: "example.org", mode: "0644"}}
