@@ -1,7 +1,7 @@
 """Find the resources that ``purge`` deletes: listed by their type, undeclared, within its limit (contract §10.7).
 
-They become orphans of the catalog, and are planned, carried out and recorded like other orphans. Resources that other
-stacks record or that their own record protects are never among them.
+They become orphans of the catalog, undeclared resources to delete, and are planned, carried out and recorded like
+other orphans. Resources that other stacks record or that their own record protects are never among them.
 """
 
 from __future__ import annotations

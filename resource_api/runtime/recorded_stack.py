@@ -465,7 +465,7 @@ class CopiedStack(NamedTuple):
 def copy_stacks(
     source: Store, target: Store, names: Sequence[StackName], url: str, timeout: float
 ) -> list[CopiedStack]:
-    """Copy stacks with lineage, serial, resources, outputs, owed refreshes and open intents; return them.
+    """Copy stacks with lineage, serial, resources, outputs, due refreshes and open intents; return them.
 
     The history of the target gets their finished runs, and a line for each stack that was copied.
 

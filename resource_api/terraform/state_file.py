@@ -119,7 +119,7 @@ def _instances(row: Mapping[str, Any], left_out: list[str]) -> Iterator[StateRes
 
 
 def _title(row: Mapping[str, Any], key: str | int | None) -> str:
-    """Return the title of an instance: ``web``, ``web.0``, ``net.web.blue`` in a module."""
+    """Return the title of a resource ``row``'s instance: ``web``, ``web.0``, ``net.web.blue`` in a module."""
     modules = re.sub(r"(?:\A|\.)module\.", ".", row.get("module", "")).replace('["', ".").replace('"]', "")
     modules = re.sub(r"\[(\d+)\]", r".\1", modules)
     return ".".join(filter(None, (modules.strip("."), row["name"], None if key is None else str(key))))
@@ -155,7 +155,8 @@ def known_values(
 def declaration(reference: str, declared: Mapping[str, Any], alias: str, spelling: Mapping[str, str]) -> list[str]:
     """Return the lines of a manifest that declare a resource, without indentation of its section.
 
-    ``spelling``: attribute → its name in manifests.
+    ``declared``: attribute → value, in which an ``Interpolation`` refers to another resource. ``spelling``: attribute →
+    its name in manifests.
     """
     lines = [f"{_text(reference)}:{'' if declared or alias else ' {}'}"]
     if alias:
@@ -182,9 +183,9 @@ def with_resources(document: Document, declarations: Sequence[Sequence[str]]) ->
     Raise ``ValueError`` for a section that is not written line by line.
     """
     lines = document.raw.decode().splitlines()
-    heads = document.heads().get("resources", {})  # reference → line and column of its key
-    if heads:
-        line, column = min(heads.values())
+    positions = document.heads().get("resources", {})  # reference → line and column of its key
+    if positions:
+        line, column = min(positions.values())
         if lines[line - 1][: column - 1].strip():
             msg = "its section resources must have one resource a line, not be in braces"
             raise ValueError(msg)

@@ -220,7 +220,10 @@ def _state(member: Member, options: UnpackOptions) -> MemberState:
 def _check_conflicts(
     directories: Directories, path: str, members: Mapping[str, MemberState], before: UnpackRecord, *, force: bool
 ) -> None:
-    """Raise ``ResourceError`` if unpacking would destroy a file of another origin, unless ``force`` or it is equal."""
+    """Raise ``ResourceError`` if unpacking would destroy a file not from an archive, unless ``force`` or it is equal.
+
+    ``members``: name → state after unpacking; ``before``: the record of the earlier archive.
+    """
     conflicts: list[str] = []
     for name, state in members.items():
         status = _stat(directories, path, name)

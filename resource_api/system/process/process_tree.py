@@ -149,10 +149,10 @@ class Tree:
         return [member for member in members if member.state not in "ZX"]  # a zombie, or dead: proc_pid_stat(5)
 
     def _joins(self, process: ProcessRow, rows: Mapping[int, ProcessRow], strangers: set[int] | None) -> bool:
-        """Return whether a process that is no member yet belongs to the tree.
+        """Return whether a process of the table ``rows`` that is no member yet belongs to the tree.
 
-        By descent from a member; by adoption, as an orphan that became a child of this process and is no ``strangers``'
-        program; or by the session of a member, as a child of a member that has ended since.
+        By descent from a member; by adoption, as an orphan that became a child of this process and is none of
+        ``strangers``, its other children; or by the session of a member, as a child of a member that has ended since.
         """
         if self._starts.get(process.pid) == process.start or process.session == os.getsid(0):
             return False
