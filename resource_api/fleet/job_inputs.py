@@ -67,7 +67,7 @@ def file_contents(documents: Sequence[Document], inputs: Mapping[str, object]) -
 
     A directory is under its path with a slash: the list of its members, whose files have entries of their own. A name
     with ``${...}`` stands for all files that match. Unreadable files are left out: the host reports them with their
-    declaration. Raise ``UsageError`` beyond the largest size.
+    declaration. Raise ``UsageError`` beyond the largest size, ``ResourceError`` for a link out of a directory.
     """
     contents, size = dict[str, bytes](), 0
     for path in _asset_paths(documents, inputs):
@@ -141,7 +141,10 @@ def _node_pattern(node: ast.expr) -> str:
 
 
 def _contents_at(path: str) -> Iterator[tuple[str, bytes]]:
-    """Yield a file with its content, or the list of a directory's members and then its files. Raise ``OSError``."""
+    """Yield a file with its content, or the list of a directory's members and then its files.
+
+    Raise ``OSError``, and ``ResourceError`` as ``list_directory`` does.
+    """
     if not os.path.isdir(path):
         with open_regular(path) as file:
             yield path, file.read(LARGEST + 1)

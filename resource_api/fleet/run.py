@@ -324,7 +324,7 @@ class FleetRun:
         self._observer.running(self._progress.started, self._progress.ended, self._progress.failed, slowest)
 
     def _take(self, event: HostEvent) -> None:
-        """Record an event of a running host; one that sends garbage is given up as lost."""
+        """Record an event of a running host; one that sends no valid document is given up as lost."""
         if (running := self._running.get(event.host)) is None:
             return
         if event.document["type"] == "end":
