@@ -243,12 +243,12 @@ def test_the_advice_keeps_directories_that_others_use(site: Site) -> None:
     """A directory of another user, or a sticky one, is not to be given to root or closed: the code is to be moved."""
     os.chown(site.root, BOB, BOB)
     result = site.plan()
-    refused(result, "move the code to a directory that only root and you can write to")
+    refused(result, "move it to a directory that only root and you can write to")
     assert "chown" not in result.stderr
     os.chown(site.root, 0, 0)
     site.root.chmod(0o1777)
     result = site.plan()
-    refused(result, "move the code to a directory that only root and you can write to")
+    refused(result, "move it to a directory that only root and you can write to")
     assert "chmod" not in result.stderr
 
 

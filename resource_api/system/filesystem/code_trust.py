@@ -230,7 +230,7 @@ class CodeTrust:
 
 
 #: A shared directory, such as /tmp or the home of a user, must keep its owner and mode.
-_MOVE: Final = "move the code to a directory that only root and you can write to"
+_MOVE: Final = "move it to a directory that only root and you can write to"
 _ADVICE: Final = "or, if you trust everybody who can write there, give --trust-path DIR"
 #: Most names of a tree: those of a large application, which are checked in a few seconds.
 _MOST_NAMES: Final = 1_000_000
