@@ -95,11 +95,16 @@ def _server() -> _Server:
 
 
 def stop_ignoring_signals() -> None:
-    """Handle SIGINT and SIGQUIT again, which a shell has what runs in the background of a script ignore.
+    """Handle SIGINT and SIGQUIT again, which a shell ignores in the background of a script, and SIGHUP, as nohup does.
 
     Every program under test would inherit that.
     """
-    for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
+    handlers = {
+        signal.SIGINT: signal.default_int_handler,
+        signal.SIGQUIT: signal.SIG_DFL,
+        signal.SIGHUP: signal.SIG_DFL,
+    }
+    for number, handler in handlers.items():
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, handler)
 
