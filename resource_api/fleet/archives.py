@@ -70,7 +70,7 @@ LEFT_OUT: Final = frozenset(
 #: Directory → the names of its files that a host needs, without suffix: the others serve commands.
 _SENT: Final[Mapping[str, Collection[str]]] = {
     "resource_api/fleet": {"__init__", "job"},
-    "resource_api/schemas": {"agent-status", "common", "plan", "providers", "state-export"},
+    "resource_api/schemas": {"agent-status", "common", "plan", "providers", "run", "state-export"},
 }
 #: Libraries in pure Python that are sent along.
 LIBRARIES: Final = ("packaging", "sh", "structlog")

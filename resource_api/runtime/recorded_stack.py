@@ -276,11 +276,12 @@ class Runs:
 
     def load(self, run: Mapping[str, Any]) -> RunJson:
         """Return the document of a run of ``all``; without steps where it is not kept."""
+        document: RunJson | None = None
         with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
             if run["kept"] and (content := self._store.load_run(run["run"])) is not None:
                 document = run_document.document(content)
-                if _is_whole(document):
-                    return document
+        if document is not None and _is_whole(document):
+            return document
         return run_document.history_document({**run, "kept": False})
 
     def _last(self, before: int) -> Mapping[str, Any]:

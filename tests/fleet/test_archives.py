@@ -179,6 +179,15 @@ def is_in(top: Path, name: str) -> bool:
     return path.with_suffix(".py").is_file() or (path / "__init__.py").is_file() or name.startswith("resource_api.__")
 
 
+def test_every_schema_that_it_loads_is_in_it(unpacked: Path) -> None:
+    """A host without one would take what the schema describes for damaged."""
+    package = unpacked / "resource_api"
+    call = re.compile(r"document_schema\.(?:load|check|find_violations)\(\s*\"([\w-]+)\"")
+    loaded = {name for path in package.rglob("*.py") for name in call.findall(path.read_text(encoding="utf-8"))}
+    assert loaded >= {"agent-status", "run"}
+    assert loaded <= {path.stem for path in (package / "schemas").iterdir()}
+
+
 def test_the_first_program_is_short_and_old() -> None:
     """Less than 1.5 KiB, and in the syntax of Python 3.6, so that an older interpreter says what is needed."""
     assert len(archives.boot_text()) < 1536
