@@ -39,6 +39,8 @@ LONG: Final = [
     "tests/terraform/test_terraform_providers.py",
     "tests/test_work_counts.py",
     "tests/test_batches.py",
+    # With every point of their sweeps they take longest of all.
+    *sorted(map(str, Path("tests/faults").glob("test_*.py"))),
 ]
 #: How many other files of one directory are a batch at most.
 _SIZE: Final = 8

@@ -132,7 +132,9 @@ def _label(parameter: click.Parameter) -> str:
     """Return the name of a parameter in messages: ``--stop-after``, ``FILE``."""
     if isinstance(parameter, click.Option):
         return max(parameter.opts, key=len)
-    return re.sub(r"[\[\].]", "", parameter.metavar or str(parameter.name).upper())
+    # The first word of ``[TYPE,...]``, ``PLAN.json|RUN``.
+    words: list[str] = re.findall(r"\w+", parameter.metavar or str(parameter.name).upper())
+    return words[0]
 
 
 def _program_help(context: click.Context) -> click.Option | None:

@@ -605,6 +605,8 @@ def test_a_change_without_a_name_is_wrong_usage(bench: Bench, arguments: list[st
         (["report", ""], "RUN"),
         (["backup", "list", ""], "PATH"),
         (["state", "copy", "", "sqlite:other.db"], "FROM"),
+        (["show", ""], "PLAN"),
+        (["describe", ""], "TYPE is"),
     ],
 )
 def test_an_empty_value_is_wrong_usage(bench: Bench, arguments: list[str], label: str) -> None:
