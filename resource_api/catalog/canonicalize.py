@@ -246,7 +246,9 @@ def _check_answer(
     changed = {key: value for key, value in after.items() if value is not before[key]}
     if (lost := first_unknown(changed)) is not None:
         return before, [Problem(lost, f"canonicalize has made '{lost}' unknown", code="canonicalize")]
-    return after, check_values(definition, changed)
+    # The declared values have been checked: what does not fit now is the method's.
+    errors = [(error, f"canonicalize returned {error.message}") for error in check_values(definition, changed)]
+    return after, [error._replace(message=message, code="canonicalize") for error, message in errors]
 
 
 def failure(method: str, error: Exception) -> str:

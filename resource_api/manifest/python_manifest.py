@@ -623,7 +623,8 @@ def _fields(template: str) -> list[tuple[str, int | None]]:
         elif field.isdigit() and not spec and not conversion:
             fields.append((literal, int(field)))
         else:
-            msg = f"m.text takes {{0}}, {{1}}, ... only, not {{{field}}}"
+            written = f"{field}{conversion and '!'}{conversion or ''}{spec and ':'}{spec}"
+            msg = f"m.text takes {{0}}, {{1}}, ... only, not {{{written}}}"
             raise ValueError(msg)
     return fields
 

@@ -236,7 +236,10 @@ def predict(entry: Entry, is_: Resource | None, should: Resource, functions: Pro
     except Exception as error:  # a method of a provider may raise anything
         msg = f"plan failed: {reason(error)}"
         raise ComparisonError(msg) from error
-    if not isinstance(answer, Planned) or not hasattr(answer.state, "items"):
+    if isinstance(answer, Planned) and not hasattr(answer.state, "items"):
+        msg = f"plan must give state as a mapping of attributes to values, not {type(answer.state).__name__}"
+        raise ComparisonError(msg)
+    if not isinstance(answer, Planned):
         msg = f"plan must return Planned(state, unknown, replace, delete_first), not {type(answer).__name__}"
         raise ComparisonError(msg)
     for field, value in (("unknown", answer.unknown), ("replace", answer.replace), ("changes", answer.changes)):

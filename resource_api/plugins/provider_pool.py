@@ -16,6 +16,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from resource_api.model.datatypes import messages
 from resource_api.model.provider_functions import ProviderFunctions
 from resource_api.model.sealed_secrets import declared_secrets
 from resource_api.model.type_definition import MAX_SETTLE
@@ -220,7 +221,8 @@ class ProviderPool:
             raise ValueError(msg) from error
         answer = answer if call.function.keeps_secrets else reveal(answer)
         if not datatype.accepts(Sensitive(answer) if datatype.sensitive else answer):
-            msg = f"function {call} must return {datatype.text}, and returned another {type(answer).__name__}"
+            problem = messages.first_problem(datatype, Sensitive(answer) if secret else answer)
+            msg = f"function {call} must return {datatype.text}: its result {problem}"
             raise ValueError(msg)
         if not (secret or datatype.sensitive):
             run.log.mask.add(answer)

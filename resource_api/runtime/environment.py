@@ -8,12 +8,13 @@ import stat
 import time
 from contextlib import ExitStack, contextmanager
 from copy import copy
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.manifest.sections import project_name
 from resource_api.model.report import Diagnosed, Event
 from resource_api.model.sealed_secrets import declared_secrets, open_sealed
-from resource_api.model.values.errors import StateLocked, suggestion
+from resource_api.model.values.errors import StateLocked, UsageError, suggestion
 from resource_api.model.values.expression import EvaluationError
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.provider.context import RunContext
@@ -41,6 +42,25 @@ if TYPE_CHECKING:
 #: Seconds of one attempt to get the lock, after which its holder is read again; of a stack's, which a server keeps.
 _ATTEMPT: Final = 0.2
 _STACK_ATTEMPT: Final = 2.0
+#: Arguments of a program: their Python types and description.
+_ARGUMENTS: Final[dict[str, tuple[tuple[type, ...], str]]] = {
+    "stack": ((str,), "a name"),
+    "project": ((str, NoneType), "a name or None"),
+    "log": ((Log, NoneType), "a Log or None; events go to the program's structlog or logging without one"),
+    "lock_timeout": ((int, float), "a number of seconds"),
+}
+
+
+def _check_arguments(state: object, **arguments: object) -> None:
+    """Raise ``UsageError`` for an argument of a ``Runtime`` that is of another kind."""
+    if not (state is None or isinstance(state, str) or hasattr(state, "load")):
+        msg = f"state must be sqlite:PATH, postgresql://..., memory:, None or a store, not {state!r}"
+        raise UsageError(msg)
+    for name, value in arguments.items():
+        kinds, expected = _ARGUMENTS[name]
+        if not isinstance(value, kinds):
+            msg = f"{name} must be {expected}; it is {value!r}"
+            raise UsageError(msg)
 
 
 class RunEnvironment(ResourceReader):
@@ -72,8 +92,9 @@ class RunEnvironment(ResourceReader):
         the final report, which is faster. ``lock_timeout``: seconds to wait for the state's lock. ``isolate``: run
         every provider in its own process. ``run``: an existing context, which can be cancelled; it replaces ``log``
         and ``isolate``. ``facts``: by default this machine's. ``contents`` reads the assets and archives of
-        manifests, by default from files.
+        manifests, by default from files. Raise ``UsageError`` for an argument of another kind.
         """
+        _check_arguments(state=state, stack=stack, project=project, log=log, lock_timeout=lock_timeout)
         if run is None:
             run = RunContext(log or EmbeddedLog())
             run.isolate = isolate or None

@@ -126,7 +126,7 @@ REFUSED: Final = {
     "canonicalize_none": Case("abcd", "must return the resources that it was given", "canonicalize"),
     "canonicalize_raises": Case("b", "canonicalize failed: KeyError: 'colour'", "canonicalize"),
     "canonicalize_drops": Case("b", "canonicalize dropped 'size'", "canonicalize"),
-    "canonicalize_wrong_type": Case("b", "size must be an integer", "canonicalize"),
+    "canonicalize_wrong_type": Case("b", "canonicalize returned size must be an integer", "canonicalize"),
     "canonicalize_exits": Case("abcd", "canonicalize failed: SystemExit: 0", "canonicalize"),
     "validate_raises": Case("b", "validate failed: 'NoneType' object has no attribute 'strip'", "validate"),
     "validate_nonsense": Case(

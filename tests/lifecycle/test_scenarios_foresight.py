@@ -125,6 +125,7 @@ def test_an_attribute_that_a_prediction_names_unknown_is_unknown(shelf: Shelf) -
         (Planned(replace=["weight"]), "no attribute 'weight'"),
         (None, "plan must return Planned"),
         ({"size": 2}, "plan must return Planned"),
+        (Planned(3), "plan must give state as a mapping of attributes to values, not int"),  # type: ignore[arg-type] # wrong on purpose
         (Planned(replace=True), "plan must give replace as a list of attributes, not bool"),  # type: ignore[arg-type] # wrong on purpose
         (Planned(unknown="number"), "plan must give unknown as a list of attributes, not str"),
         (ZeroDivisionError("oops"), "plan failed: ZeroDivisionError: oops"),

@@ -106,7 +106,7 @@ def test_the_value_is_checked_before_and_after(bench: Bench) -> None:
     assert "size must be" in before.err
     after = bench.apply("resources: {'Probe[a]': {size: 1}}")
     assert after.code == 65
-    assert "Probe[a]: size" in after.err
+    assert "Probe[a]: canonicalize returned size" in after.err
 
 
 @pytest.mark.parametrize(

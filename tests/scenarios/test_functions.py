@@ -269,7 +269,8 @@ def test_a_failing_function_fails_only_the_resources_that_use_it(dns: Site) -> N
     )
     applied = dns.run("apply", "site.yaml")
     assert (applied.code, names(server)) == (1, ["c"])
-    assert "Inventory_host[a]: function dns.broken must return Integer, and returned another str" in applied.err
+    result = "function dns.broken must return Integer: its result must be an integer, not a string"
+    assert f"Inventory_host[a]: {result}" in applied.err
     assert "Inventory_host[b]: function inventory_host.free_address failed: the inventory refuses" in applied.err
 
 
@@ -328,7 +329,8 @@ def test_a_failing_function_of_an_output_fails_the_run(dns: Site) -> None:
           number: ${values.number}
         """,
     )
-    expected = f"{manifest}:5:3: output 'number': function dns.broken must return Integer, and returned another str"
+    result = "function dns.broken must return Integer: its result must be an integer, not a string"
+    expected = f"{manifest}:5:3: output 'number': {result}"
     for command in (["plan"], ["apply"], ["apply", "--noop"], ["apply", "--isolate"]):
         result = dns.run(*command, manifest)
         assert (result.code, expected in result.err) == (1, True), (command, result)

@@ -124,7 +124,7 @@ def test_a_pure_function_needs_no_configuration(names: Bench, options: tuple[str
     [
         (
             "names.wrong",
-            "site.yaml:2:11: value 'x': function names.wrong must return Integer, and returned another str",
+            "value 'x': function names.wrong must return Integer: its result must be an integer, not a string",
         ),
         (
             "names.broken",

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from resource_api.model.datatypes import messages
 from resource_api.model.values.start_up import regex
-from resource_api.model.values.values import place_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -49,13 +48,11 @@ def coerce(datatype: DataType, text: str, words: str = "") -> Any:
 def _refusal(datatype: DataType, text: str, words: str) -> str:
     """Return the reason why a text is refused; for a list or mapping written as JSON, that of its first wrong part."""
     advice, requirement = _advice(datatype.leaves, text), messages.requirement(datatype, words)
+    value = _json(text) if any(_json in _READERS.get(leaf.kind, ()) for leaf in datatype.leaves) else _NOTHING
+    if value is not _NOTHING and (problem := messages.first_problem(datatype, value, words)):
+        return problem
     if datatype.sensitive:
         return f"{requirement}, not the text{advice and '; '}{advice}"
-    value = _json(text) if any(_json in _READERS.get(leaf.kind, ()) for leaf in datatype.leaves) else _NOTHING
-    problems = [] if value is _NOTHING else messages.explain(datatype, value, words)
-    if problems:
-        path, message = problems[0]
-        return f"is wrong at {place_text(path)}: it {message}" if path else message
     if hint := messages.word_suggestion(datatype, text):
         return f"{requirement}; {hint}"
     return f"{requirement}, not {messages.quote_value(text)}{advice and '; '}{advice}"

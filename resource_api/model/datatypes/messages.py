@@ -14,7 +14,7 @@ from resource_api.model.values.errors import suggestion
 from resource_api.model.values.expression import is_reference_at
 from resource_api.model.values.reference import capitalize_type
 from resource_api.model.values.text import QUOTES, escape, show
-from resource_api.model.values.values import UNKNOWN, Sensitive
+from resource_api.model.values.values import UNKNOWN, Sensitive, place_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -83,6 +83,9 @@ def refusal(datatype: DataType, value: object, words: str = "", *, referred: boo
     ``words`` describe the values of a ``Pattern`` in it. ``referred``: the value comes from a reference.
     """
     expected = requirement(datatype, words)
+    kind = type(value.reveal() if type(value) is Sensitive else value)
+    if kind in {list, dict} and any(is_meant_for(leaf, kind) for leaf in datatype.leaves):
+        return f"must fit the data type {datatype.text}, which this {'list' if kind is list else 'mapping'} does not"
     if type(value) is str and _is_shown(datatype, value) and (hint := word_suggestion(datatype, value)):
         return f"{expected}; {hint}"
     return f"{expected}, not {describe_value(datatype, value)}{_advice(datatype, value, referred=referred)}"
@@ -230,6 +233,15 @@ def explain(datatype: DataType, value: object, words: str = "", written: object 
     """
     problems = dict.fromkeys(_problems(datatype, value, words, written, ()))
     return sorted(problems, key=lambda problem: [str(step) for step in problem[0]])
+
+
+def first_problem(datatype: DataType, value: object, words: str = "") -> str:
+    """Return the first problem of ``explain`` and the position of the part, as the end of a sentence, or ""."""
+    problems = explain(datatype, value, words)
+    if not problems:
+        return ""
+    path, message = problems[0]
+    return f"is wrong at {place_text(path)}: it {message}" if path else message
 
 
 def _problems(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -123,6 +124,36 @@ def test_secret_text_is_not_shown(text: str) -> None:
     """A refused secret is not in the message."""
     with pytest.raises(ValueError, match="not the text") as caught:
         from_text.coerce(datatypes.parse(text), "hunter2")
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "written", "message"),
+    [
+        (
+            "Hash[String, Sensitive[Integer]]",
+            '{"a": "hunter2"}',
+            "is wrong at .a: it must be an integer, not a sensitive string",
+        ),
+        ("Array[Sensitive[Integer]]", '["hunter2"]', "is wrong at [0]: it must be an integer, not a sensitive string"),
+        (
+            "Sensitive[Hash[String, Integer]]",
+            '{"hunter2": "x"}',
+            "must fit the data type Sensitive[Hash[String, Integer]]",
+        ),
+        (
+            "Sensitive[Hash[Integer, Integer]]",
+            '{"hunter2": 1}',
+            "must fit the data type Sensitive[Hash[Integer, Integer]]",
+        ),
+        ("Hash[Sensitive[Integer], Any]", '{"hunter2": 1}', "must be"),
+        ("Sensitive[Struct[{a => Enum[b]}]]", '{"a": "hunter2"}', "must fit"),
+    ],
+)
+def test_a_wrong_part_of_a_secret_is_named_and_not_shown(text: str, written: str, message: str) -> None:
+    """Its position is in the message where keys are no secrets, its value never."""
+    with pytest.raises(ValueError, match=re.escape(message)) as caught:
+        from_text.coerce(datatypes.parse(text), written)
     assert "hunter2" not in str(caught.value)
 
 

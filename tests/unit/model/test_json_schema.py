@@ -332,11 +332,28 @@ SECRET = "hunter2"
     [
         ("Sensitive[String[9]]", SECRET, ((), "must be a string of at least 9 characters, not a sensitive string")),
         ("Sensitive[Integer]", Sensitive(SECRET), ((), "must be an integer, not a sensitive string")),
-        ("Sensitive[Hash[String, Integer]]", {SECRET: SECRET}, ((), "must be a mapping, not a sensitive mapping")),
+        (
+            "Sensitive[Hash[String, Integer]]",
+            {SECRET: SECRET},
+            ((), "must fit the data type Sensitive[Hash[String, Integer]], which this mapping does not"),
+        ),
+        (
+            "Variant[Array[Integer], Array[Boolean]]",
+            [1, True],
+            ((), "must fit the data type Variant[Array[Integer], Array[Boolean]], which this list does not"),
+        ),
         ("Enum[a]", Sensitive(SECRET), ((), "must be a, not a sensitive string")),
         ("Array[Enum[a]]", ["a", Sensitive(SECRET)], ((1,), "must be a, not a sensitive string")),
-        ("Array[Enum[a]]", Sensitive(["a", SECRET]), ((), "must be a list, not a sensitive list")),
-        ("Struct[{a => Integer}]", Sensitive({SECRET: 1}), ((), "must be a mapping, not a sensitive mapping")),
+        (
+            "Array[Enum[a]]",
+            Sensitive(["a", SECRET]),
+            ((), "must fit the data type Array[Enum[a]], which this list does not"),
+        ),
+        (
+            "Struct[{a => Integer}]",
+            Sensitive({SECRET: 1}),
+            ((), "must fit the data type Struct[{a => Integer}], which this mapping does not"),
+        ),
         ("Array[Sensitive[Enum[a]]]", [SECRET], ((0,), "must be a, not a sensitive string")),
         ("Variant[Enum[a], Sensitive[Enum[b]]]", SECRET, ((), "not a string")),
         ("Optional[Sensitive[Enum[b]]]", SECRET, ((), "not a string")),

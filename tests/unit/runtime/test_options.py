@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import logging
 import os
 import re
 import subprocess
@@ -192,3 +193,20 @@ def test_lists_become_values_that_do_not_change() -> None:
     options = to_options({"targets": targets, "tags": ["web"]})
     targets.append("File[b]")
     assert (options.targets, options.tags) == (("File[a]",), frozenset({"web"}))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"state": 3}, "state must be sqlite:PATH, postgresql://..., memory:, None or a store, not 3"),
+        ({"state": Path("state.db")}, "state must be sqlite:PATH"),
+        ({"stack": None}, "stack must be a name; it is None"),
+        ({"project": 3}, "project must be a name or None; it is 3"),
+        ({"log": logging.getLogger("program")}, "log must be a Log or None; events go to the program's"),
+        ({"lock_timeout": "60"}, "lock_timeout must be a number of seconds; it is '60'"),
+    ],
+)
+def test_a_runtime_refuses_an_argument_of_another_kind(arguments: dict[str, Any], message: str) -> None:
+    """The mistake is told where it is made, not by the first run that needs the argument."""
+    with pytest.raises(UsageError, match=re.escape(message)):
+        Runtime(Registry(), **arguments)
