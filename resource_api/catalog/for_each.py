@@ -503,7 +503,8 @@ class _Templates:
     def _member(self, path: ExpressionPath, element: Element, *, whole: bool) -> Any:
         """Return the member of an element that ``${each...}`` names, or None where only other elements have it.
 
-        Raise ``ValueError`` for any other, and where a text needs it (not ``whole``).
+        Raise ``ValueError`` for a member that no element has, and for one that this element lacks within a text, which
+        would have a gap; ``whole``: the path is the whole value.
         """
         first = path.keys[0]
         if first == "key" and element.key is MISSING:

@@ -127,6 +127,7 @@ class _Builder:
             self._open.pop()
 
     def _sequence(self, node: yaml.Node) -> list[Any]:
+        # The ordered types of YAML 1.1 are lists of mappings with one key, as they are written.
         self._check_tag(node, "seq", "omap", "pairs")
         return [self.value(part) for part in node.value]
 

@@ -252,7 +252,7 @@ class ProviderPool:
     def _cancel(self, instance: str, call: Callable[[], None], returned: _thread.LockType) -> None:
         """Call ``cancel`` of a provider in a thread, while its other call still runs."""
         try:
-            # This process is not protected: the call that runs beside restores it.
+            # The working directory, the umask and the like are restored by the call that runs beside, at its end.
             call()
         except BaseException as error:  # noqa: BLE001 - the thread ends
             self._warn(instance, f"cancel of its provider failed: {reason(error)}")

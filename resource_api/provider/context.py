@@ -411,8 +411,12 @@ class Context:
         return self._run.log.enabled(level, self.type.name)
 
     def note(self, level: str, message: str, *, prefix: bool = False, **fields: object) -> None:
-        """Log an observation of the runtime; ``prefix``: with the message of the open logging context."""
+        """Log an observation that is not the provider's own, such as a line of a program that it runs.
+
+        ``prefix``: behind the message of the open logging context.
+        """
         if self.enabled(level):
+            # The only name of the call, or those whose change is being made.
             names = self._only or self._open_names
             subject = self.outcomes.reference(names) if names else self.type.name
             start = f"{self.open_contexts[-1].message}: " if prefix and self.open_contexts else ""

@@ -309,7 +309,7 @@ class _Monitor:
 
 
 class _MonitoredStore:
-    """A store that records its writes."""
+    """A store that records its writes in a monitor, so that a cut is named by the write of state that it hit."""
 
     def __init__(self, store: SqliteStore, monitor: _Monitor) -> None:
         self._store = store

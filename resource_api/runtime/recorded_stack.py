@@ -388,8 +388,9 @@ def _finished_run(run: Line) -> FinishedRunJson:
 
 
 def _failures(run: Line, documents: Mapping[str, RunJson], finished: Iterable[Line]) -> list[FailingResourceJson]:
-    """Return the resources that failed in ``run``, the last of a stack, or its exit code as a failure without one.
+    """Return the resources that failed in ``run``, the last of a stack; if none did, one row without a resource.
 
+    That row has the exit code, as of a run that a manifest or a lock has ended.
     Each has the time since when its stack fails. ``documents``: run's id → document; ``finished``: all, oldest first.
     """
     began = run["ended"]

@@ -193,7 +193,10 @@ class Reevaluation:
     # Values that were unknown in the plan
 
     def _fill_in_unknowns(self, runs: Sequence[OperationRun]) -> list[OperationRun]:
-        """Give operations the values that are known now, and return those that have neither failed nor stay unknown."""
+        """Give operations the values that are known now, and return those that have neither failed nor stay unknown.
+
+        The values of a type that could not be used in the plan (``missing``) are checked here for the first time.
+        """
         known_runs = []
         for run in runs:
             if self._plan.options.noop and run.step.unknown:

@@ -521,9 +521,10 @@ def main(cache: str, directories: Sequence[str]) -> None:
     job = jobs.decode(first)
     if job.traceparent is not None:
         os.environ["TRACEPARENT"] = job.traceparent
+    # Interrupts are awaited as soon as there is a run that they can reach.
     code = execute(job, sender, [cache, *directories], listener.start)
     sender.end(code)
-    exit_despite_threads(code)
+    exit_despite_threads(code)  # begins a timer only
     sys.exit(code)
 
 

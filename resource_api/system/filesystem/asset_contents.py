@@ -119,6 +119,7 @@ class SentReader(AssetReader):
         """Use the ``sent`` files by path, and read files beneath ``directories`` from this machine."""
         super().__init__()
         self._sent = sent
+        #: The paths of the unpacked module path, whose files are on this machine.
         self._beneath = tuple(f"{directory}/" for directory in directories)
 
     def _find_file(self, spec: ContentSpec, path: str) -> Source:
