@@ -396,11 +396,11 @@ class _WriteDetector:
         return False
 
 
-def line_of(error: BaseException, file: str) -> int:
-    """Return the line of ``file`` that an exception came from, 1 when no frame of its traceback is in the file."""
+def line_of(error: BaseException, file: str, default: int = 1) -> int:
+    """Return the line of ``file`` that an exception came from, ``default`` if no frame of its traceback is in it."""
     if isinstance(error, SyntaxError) and error.filename == file:
         return error.lineno or 1
-    line, trace = 1, error.__traceback__
+    line, trace = default, error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == file:
             line = trace.tb_lineno

@@ -59,6 +59,9 @@ def validation_answers(answer: Any) -> list[str | Problem]:
         if not isinstance(part, (str, Problem)):
             msg = f"validate must return texts or Problem(attribute, message), one or several, not {part!r:.80}"
             raise WrongAnswer(msg)
+        if not (part if isinstance(part, str) else part.message):
+            msg = "validate must return None, not an empty text, where nothing is wrong"
+            raise WrongAnswer(msg)
     return answers
 
 

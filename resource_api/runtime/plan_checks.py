@@ -118,9 +118,13 @@ def _evaluated(policy: Policy, check: Callable[[Any], Any], value: object) -> It
                 msg = f"a policy returns strings and Problems, not {type(item).__name__}"
                 raise TypeError(msg)  # noqa: TRY301 - as wrong as an exception of its own
             problem = item.checked() if isinstance(item, Problem) else Problem(None, item)
+            if not problem.message:
+                msg = "a policy returns None, not an empty text, where nothing is wrong"
+                raise ValueError(msg)  # noqa: TRY301 - as above
             yield problem._replace(message=f"policy '{policy.name}': {problem.message}", code="policy")
     except Exception as error:  # noqa: BLE001 - a broken policy allows nothing
-        position = f"{policy.file}:{loader.line_of(error, policy.file)}"
+        first_line = getattr(getattr(check, "__code__", None), "co_firstlineno", 1)
+        position = f"{policy.file}:{loader.line_of(error, policy.file, first_line)}"
         yield Problem(
             None, f"policy '{policy.name}' failed at {position}: {reason(error, with_origin=False)}", code="policy"
         )

@@ -148,6 +148,11 @@ def wrong(_what: Any) -> Any:
     return [42]
 
 
+def empty(_what: Any) -> str:
+    """Return an empty text for nothing wrong."""
+    return ""
+
+
 def leaving(_what: Any) -> Any:
     """Exit the process."""
     raise SystemExit(0)
@@ -155,13 +160,19 @@ def leaving(_what: Any) -> Any:
 
 @pytest.mark.parametrize(
     ("judge", "says"),
-    [(broken, "I cannot tell"), (wrong, "returns strings and Problems, not int"), (leaving, "SystemExit")],
+    [
+        (broken, "I cannot tell"),
+        (wrong, "returns strings and Problems, not int"),
+        (empty, "returns None, not an empty text"),
+        (leaving, "SystemExit"),
+    ],
 )
 def test_a_failing_policy_allows_nothing(bench: Bench, judge: Callable[[Any], Any], says: str) -> None:
     """Its file and line are reported."""
     bench.registry.register_policy("odd", resource=judge)
     (error,) = errors(bench.apply({"Thing[a]": {}})).values()
-    assert error.startswith("policy 'odd' failed at ")
+    position = error.removeprefix("policy 'odd' failed at ").split(": ")[0]
+    assert int(position.rpartition(":")[2]) >= judge.__code__.co_firstlineno
     assert says in error
     assert bench.names() == []
 

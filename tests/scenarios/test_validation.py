@@ -265,6 +265,21 @@ def test_validate_returns_texts_and_problems_and_nothing_else(bench: Bench, answ
     assert f"site.yaml:2:3: Probe[a]: {words}{answer.strip('[]')}" in result.err
 
 
+@pytest.mark.parametrize("answer", ["''", "[None and 0 or '']", "[Problem('size', '')]"])
+def test_an_empty_text_is_no_reason(bench: Bench, answer: str) -> None:
+    """A resource is never refused without a word; the message says how to accept it."""
+    bench.probe(
+        f"""
+        def validate(self, context, should): return {answer}
+        def set(self, context, changes): pass
+        """,
+        features=("validate",),
+    )
+    result = bench.validate("resources:\n  Probe[a]: {size: 1}\n")
+    assert result.code == 65
+    assert "Probe[a]: validate must return None, not an empty text, where nothing is wrong" in result.err
+
+
 def test_a_wrong_metaparameter_is_refused(bench: Bench) -> None:
     """Each wrong metaparameter is reported with its line."""
     wrong = ("noop: maybe", "loglevel: loud", "timeout: -1", "tag: [a b]", "lifecycle: {protct: true}")
