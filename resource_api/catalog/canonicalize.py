@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.model.datatypes import messages, referred_values
 from resource_api.model.sealed_secrets import holds_secret
 from resource_api.model.values.errors import Problem, WrongAnswer, reason
+from resource_api.model.values.start_up import regex
 from resource_api.model.values.values import (
     SCALAR_TYPES,
     UNKNOWN,
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 #: The types of a column that is all text.
 _TEXT: Final = {str}
+#: A title that is an integer of less than 64 bits.
+_DIGITS: Final = regex(r"[0-9]{1,18}\Z")
 
 
 def fill_defaults(definition: AttributeSet, resource: Resource) -> Resource:
@@ -122,8 +125,19 @@ def explain_refusal(
     hint = ""
     if attribute.kind == "namevar" and isinstance(value, str) and ", " in value:
         hint = f"a title names one resource; for_each: [{value.strip('[]')}] declares one for each, as ${{each.value}}"
+    elif (
+        attribute.kind == "namevar"
+        and (number := _integer_of(value)) is not None
+        and attribute.datatype.accepts(number)
+    ):
+        hint = f"a title is a string; declare {spelling or name}: {value}"
     for path, message in messages.explain(attribute.datatype, value, attribute.must_be, written):
         yield Problem(name, f"{spelling or name}{place_text(path)} {message}", code="type_mismatch", hint=hint)
+
+
+def _integer_of(value: object) -> int | None:
+    """Return the integer that a text of at most 18 digits is, or None."""
+    return int(value) if isinstance(value, str) and _DIGITS.match(value) else None
 
 
 def _is_partly_known(datatype: DataType, value: object) -> bool:

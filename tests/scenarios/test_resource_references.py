@@ -92,3 +92,12 @@ def test_a_resource_with_several_namevars_cannot_be_a_reference(types: Bench) ->
     """The error suggests a reference to one of its namevars."""
     result = types.validate('resources:\n  Slice[s]: {disk: sda, number: 1}\n  Mount[a]: {others: ["Slice[s]"]}\n')
     assert "others: Slice[s] is known by disk and number; refer to one: ${Slice[s].disk}" in result.err
+
+
+def test_a_title_that_should_be_a_number_is_refused_with_the_declaration(types: Bench) -> None:
+    """A title is a string, so a namevar of the data type Integer is declared."""
+    types.type("port", '"number": Attribute("Integer", kind="namevar"),', provider=KEEPER)
+    refused = types.validate("resources:\n  Port[80]: {}\n")
+    assert refused.code == 65
+    assert "Port[80]: number must be an integer, not a string; a title is a string; declare number: 80" in refused.err
+    assert types.validate("resources:\n  Port[80]: {number: 80}\n").code == 0
