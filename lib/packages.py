@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from lib.consequences import closure
+from lib.closure import closure
 from resource_api import BaseProvider, ResourceError
 
 if TYPE_CHECKING:

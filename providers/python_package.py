@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urlsplit
 
 from lib import listing, prerequisites, python_environment
-from lib.consequences import closure
+from lib.closure import closure
 from lib.rename import rename
 from resource_api import BaseProvider, CannotList, Command, CommandError, Problem, ResourceError, SideEffect, files
 

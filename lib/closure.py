@@ -1,4 +1,4 @@
-"""The packages that change because of another one, directly or not."""
+"""Everything that follows from each of some things, directly or not: packages that change because of another one."""
 
 from __future__ import annotations
 
