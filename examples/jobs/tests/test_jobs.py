@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import pytest
 
@@ -44,25 +44,40 @@ def home(tmp_path: Path) -> Iterator[Path]:
         yield tmp_path
 
 
+class List(BaseHTTPRequestHandler):
+    """A list that cannot be had at first."""
+
+    #: One member for each request that fails.
+    failures: ClassVar[list[bool]] = []
+    #: Where it is served.
+    address: ClassVar[str]
+
+    def do_GET(self) -> None:
+        """Send the list, or a failure."""
+        self.send_response(503 if self.failures else 200)
+        self.end_headers()
+        self.wfile.write(b"" if self.failures else b"192.0.2.7\n")
+        del self.failures[:1]
+
+    def log_message(self, *_arguments: object) -> None:
+        """Write nothing."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _address() -> Iterator[None]:
+    """Serve the list at one address, which a job names."""
+    with serving(List) as address:
+        List.address = address
+        yield
+
+
 def run(home: Path, *words: str, failures: int, code: int = 0) -> str:
     """Run the command, for which the server fails so many times; return its output."""
-    left = [True] * failures
-
-    class Server(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(503 if left else 200)
-            self.end_headers()
-            self.wfile.write(b"" if left else b"192.0.2.7\n")
-            del left[:1]
-
-        def log_message(self, *_arguments: object) -> None:
-            """Write nothing."""
-
+    List.failures[:] = [True] * failures
     environment = command.environment_of(home, RESOURCE_API_STATE=f"sqlite:{home / 'state.db'}")
-    with serving(Server) as address:
-        inputs = (f"source={address}/blocked.txt", f"directory={home / 'list'}", "delay=0")
-        options = [word for text in inputs for word in ("-i", text)]
-        result = command.run([*words, str(SITE), *options], cwd=home, env=environment, text=True)
+    inputs = (f"source={List.address}/blocked.txt", f"directory={home / 'list'}", "delay=0")
+    options = [word for text in inputs for word in ("-i", text)]
+    result = command.run([*words, str(SITE), *options], cwd=home, env=environment, text=True)
     assert result.returncode == code, result.stdout + result.stderr
     return result.stdout + result.stderr
 
