@@ -513,7 +513,7 @@ class ComponentApi(ManifestApi):
         raise TypeError(msg)
 
     def data(self) -> tuple[dict[str, Any], dict[str, dict[str, CallSite]]]:
-        """Return what ``ManifestApi.data`` does, with references to the component's own resources qualified."""
+        """Return the sections as ``ManifestApi.data`` does, with qualified references to the component's resources."""
         data, calls = super().data()
         declared = data["resources"]
         for body in declared.values():

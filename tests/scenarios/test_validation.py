@@ -248,10 +248,8 @@ def test_validate_cannot_change_what_is_declared(bench: Bench) -> None:
     assert bench.things("probe")["a"]["size"] == 1
 
 
-@pytest.mark.parametrize("isolate", ["", "1"], ids=["here", "in_a_worker"])
-@pytest.mark.parametrize("answer", ["False", "True", "24", "[('size', 'small')]", "{'size': 'small'}", "[b'small']"])
-def test_validate_returns_texts_and_problems_and_nothing_else(bench: Bench, answer: str) -> None:
-    """Elsewhere such a method returns whether the resource is valid."""
+def refusal(bench: Bench, answer: str) -> str:
+    """Return the error for a resource whose provider's ``validate`` returns ``answer``."""
     bench.probe(
         f"""
         def validate(self, context, should): return {answer}
@@ -261,23 +259,23 @@ def test_validate_returns_texts_and_problems_and_nothing_else(bench: Bench, answ
     )
     result = bench.validate("resources:\n  Probe[a]: {size: 1}\n")
     assert result.code == 65
+    return result.err
+
+
+@pytest.mark.parametrize("isolate", ["", "1"], ids=["here", "in_a_worker"])
+@pytest.mark.parametrize("answer", ["False", "True", "24", "[('size', 'small')]", "{'size': 'small'}", "[b'small']"])
+def test_validate_returns_texts_and_problems_and_nothing_else(bench: Bench, answer: str) -> None:
+    """Elsewhere such a method returns whether the resource is valid."""
+    error = refusal(bench, answer)
     words = "validate must return texts or Problem(attribute, message), one or several, not "
-    assert f"site.yaml:2:3: Probe[a]: {words}{answer.strip('[]')}" in result.err
+    assert f"site.yaml:2:3: Probe[a]: {words}{answer.strip('[]')}" in error
 
 
 @pytest.mark.parametrize("answer", ["''", "[None and 0 or '']", "[Problem('size', '')]"])
 def test_an_empty_text_is_no_reason(bench: Bench, answer: str) -> None:
     """A resource is never refused without a word; the message says how to accept it."""
-    bench.probe(
-        f"""
-        def validate(self, context, should): return {answer}
-        def set(self, context, changes): pass
-        """,
-        features=("validate",),
-    )
-    result = bench.validate("resources:\n  Probe[a]: {size: 1}\n")
-    assert result.code == 65
-    assert "Probe[a]: validate must return None, not an empty text, where nothing is wrong" in result.err
+    error = refusal(bench, answer)
+    assert "Probe[a]: validate must return None, not an empty text, where nothing is wrong" in error
 
 
 def test_a_wrong_metaparameter_is_refused(bench: Bench) -> None:

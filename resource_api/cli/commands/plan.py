@@ -1,4 +1,4 @@
-"""``plan``, ``show``, ``destroy``, ``watch``: make, save and show a plan, delete what is recorded, plan again.
+"""``plan``, ``show``, ``destroy``, ``watch``: make, save and show a plan, delete the recorded resources, plan again.
 
 The files of a plan that ``watch`` waits for are recorded as they are opened, by an audit hook that stays until the
 process ends, and are polled later: that needs no library and no descriptors, and notices replaced, vanished and new

@@ -1,4 +1,4 @@
-"""``state``, ``stack``, ``output``, ``refresh``: show, verify and edit what is recorded; no resource is changed."""
+"""``state``, ``stack``, ``output``, ``refresh``: show, verify and edit the records; no resource is changed."""
 
 from __future__ import annotations
 
