@@ -21,7 +21,7 @@ import time
 from collections import Counter
 from contextlib import contextmanager
 from functools import partial
-from itertools import groupby
+from itertools import compress, groupby
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
@@ -42,6 +42,8 @@ LONG: Final = [
     # With every point of their sweeps they take longest of all.
     *sorted(map(str, Path("tests/faults").glob("test_*.py"))),
 ]
+#: A file whose whole sweeps are divided over batches by the values of its fixture ``bench``, and their number.
+DIVIDED: Final = ("tests/faults/test_bundled_types.py", 8)
 #: How many other files of one directory are a batch at most.
 _SIZE: Final = 8
 _OPTIONS: Final = ("-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning")
@@ -68,8 +70,17 @@ class Hooks:
                 file.write(f"{_processor_seconds() - before:.3f} {item.nodeid}\n")
         return result
 
+    @staticmethod
+    def pytest_addoption(parser: pytest.Parser) -> None:
+        """Let a batch be a part of a file: 0/8 is the first of eight."""
+        parser.addoption("--part", metavar="N/PARTS")
+
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Leave out what is not in the sample."""
+        """Leave out what is not in the sample, or in the part."""
+        if config.option.part:
+            number, count = map(int, config.option.part.split("/"))
+            items[:], left_out = divide(items, number, count)
+            config.hook.pytest_deselected(items=left_out)
         if self._seed is not None:
             items[:], left_out = sampling.sample(items, self._seed, quick=self._quick)
             config.hook.pytest_deselected(items=left_out)
@@ -100,9 +111,20 @@ def files(paths: Iterable[str]) -> list[str]:
     return sorted(map(str, names))
 
 
-def batches(names: Sequence[str]) -> list[list[str]]:
-    """Return the files that run together, the longest first."""
+def divide(items: Sequence[pytest.Item], number: int, count: int) -> tuple[list[pytest.Item], list[pytest.Item]]:
+    """Return part ``number`` of ``count`` of the tests, and the others: those of one ``bench`` stay together."""
+    benches = [call.params.get("bench") if (call := getattr(item, "callspec", None)) else None for item in items]
+    turns = {bench: turn % count for turn, bench in enumerate(dict.fromkeys(benches))}
+    chosen = [turns[bench] == number for bench in benches]
+    return list(compress(items, chosen)), [item for item, is_chosen in zip(items, chosen, strict=True) if not is_chosen]
+
+
+def batches(names: Sequence[str], *, sampled: bool = True) -> list[list[str]]:
+    """Return the files that run together, the longest first; all cases of ``DIVIDED`` are several batches."""
     groups = [[name] for name in reversed(LONG) if name in names]
+    if not sampled and [DIVIDED[0]] in groups:
+        index = groups.index([DIVIDED[0]])
+        groups[index : index + 1] = ([DIVIDED[0], f"--part={part}/{DIVIDED[1]}"] for part in range(DIVIDED[1]))
     for _, directory in groupby((name for name in names if name not in LONG), os.path.dirname):
         members = list(directory)
         groups += (members[index : index + _SIZE] for index in range(0, len(members), _SIZE))
@@ -135,7 +157,7 @@ def start(names: Sequence[str], options: Sequence[str], hooks: Hooks, directory:
         code = pytest.main([*_OPTIONS, f"--basetemp={directory}/t", *options, *names], plugins=[hooks])
         sys.stdout.flush()
         os._exit(code)
-    return pid, Batch(names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more", output, directory)
+    return pid, Batch(" ".join(names) if len(names) < 3 else f"{names[0]} and {len(names) - 1} more", output, directory)
 
 
 def end(batch: Batch) -> str:
@@ -203,7 +225,7 @@ def main() -> int:
             command.preload()
             read_constants()
         begin = partial(start, options=sys.argv[index + 1 :], hooks=hooks, directory=directory)
-        counts, code = run(batches(names), begin, arguments.jobs)
+        counts, code = run(batches(names, sampled=seed is not None), begin, arguments.jobs)
     failed = sum(counts[kind] for kind in ("failed", "error", "errors"))
     print(f"{len(names)} files in {time.monotonic() - began:.0f} seconds")  # noqa: T201 - a command
     print(f"{counts['passed']} passed, {failed} failed, {counts['skipped']} skipped")  # noqa: T201 - a command

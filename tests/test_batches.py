@@ -10,6 +10,8 @@ import sys
 import tempfile
 from itertools import chain
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -21,6 +23,22 @@ def test_each_file_is_in_one_batch() -> None:
     names = batches.files(["tests", "examples"])
     assert sorted(chain(*batches.batches(names))) == names
     assert set(batches.LONG) <= set(names)
+
+
+def test_each_part_of_a_divided_file_has_whole_benches_and_all_have_each_case() -> None:
+    """A bench is built once."""
+    cases: list[Any] = [
+        SimpleNamespace(name=None),
+        *(SimpleNamespace(callspec=SimpleNamespace(params={"bench": letter})) for letter in "abcdeabcde"),
+    ]
+    parts = [batches.divide(cases, number, 3)[0] for number in range(3)]
+    assert sorted(map(id, chain(*parts))) == sorted(map(id, cases))
+    letters: list[set[str]] = [
+        {case.callspec.params["bench"] for case in part if hasattr(case, "callspec")} for part in parts
+    ]
+    assert sum(map(len, letters)) == len(set().union(*letters)) == 5
+    file, number = batches.DIVIDED
+    assert batches.batches([file], sampled=False) == [[file, f"--part={part}/{number}"] for part in range(number)]
 
 
 def test_each_sampled_file_exists_and_is_on_the_page_of_tiers() -> None:

@@ -1,7 +1,8 @@
 """Every bundled type under every fault: killed, refused a call, without power or room. The next run needs no help.
 
-``FAULTS_ALL_POINTS=1`` tries every point of every type under every fault. Otherwise each type is killed at one point
-and has one of the other faults, by turns: always the same sample, in the same order. As root, with a loop device.
+``FAULTS_ALL_POINTS=1`` tries the points that ``points`` selects under each fault; ``FAULTS_TURNS=0``, too, every point.
+Otherwise each type is killed at one point and has one of the other faults, by turns: always the same sample, in the
+same order. As root, with a loop device.
 """
 
 from __future__ import annotations
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
     from tests.faults.tracer import Point
 
 
-#: Each type is killed and loses power.
-pytestmark = pytest.mark.whole
-
 ROOT: Final = Path(__file__).resolve().parents[2]
 #: The types that change nothing on this machine.
 UNSWEPT: Final = {
@@ -44,6 +42,10 @@ FLOOR: Final = 90
 SWEPT: Final = sorted(ON_A_MACHINE if INSIDE.exists() else CASES.keys() - ON_A_MACHINE)
 #: The faults other than a kill, of which a sample has one for each type.
 OTHERS: Final = ("refused", "cut", "after", "room")
+#: The faults at a point, in the order of their turns.
+AT_POINTS: Final = ("kill", "refused", "cut")
+#: Each call that writes the record is tried with one in how many types.
+RECORD_TURNS: Final = 8
 ERRORS: Final = ("ENOSPC", "EIO", "EACCES", "EROFS")
 KILOBYTES: Final = (0, 4, 16, 40, 80, 120)
 INODES: Final = (0, 1, 2, 4, 6, 9)
@@ -83,6 +85,35 @@ def on(fault: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("bench", chosen, indirect=True, scope="module")
 
 
+def points(bench: Bench, fault: str) -> list[Point]:
+    """Return the points of a sweep: one in a sample, else each call of the type; and by turns what types share.
+
+    The record is written by the same calls for each type: those beside a call of the type are tried with it, the rest
+    with one type in ``RECORD_TURNS``. A call of a program of the system has one of the three faults.
+    """
+    if not WHOLE or os.environ.get("FAULTS_TURNS") == "0":
+        return bench.sample(1)
+    kinds = [_kind(point) for point in bench.points]
+    return [
+        point
+        for index, (point, kind) in enumerate(zip(bench.points, kinds, strict=True))
+        if kind == "type"
+        or (kind == "program" and index % len(AT_POINTS) == AT_POINTS.index(fault))
+        or (kind == "record" and (set(kinds[max(index - 1, 0) : index + 2]) != {"record"} or _has_turn(bench, index)))
+    ]
+
+
+def _kind(point: Point) -> str:
+    """Return whose call a point is: of a ``program`` of the system, of the ``record``, or of the ``type``."""
+    if not point.program.startswith("python"):
+        return "program"
+    return "record" if all(path.startswith("/state") for path in point.text.split()) else "type"
+
+
+def _has_turn(bench: Bench, index: int) -> bool:
+    return (index + SWEPT.index(bench.name)) % RECORD_TURNS == 0
+
+
 def removes_temporary(point: Point) -> bool:
     """Return whether a call removes a temporary name of ours."""
     return point.call in {"unlink", "unlinkat", "rmdir"} and SUFFIX in point.text
@@ -97,7 +128,7 @@ def test_every_bundled_type_is_swept() -> None:
 def test_a_run_may_be_killed_at_any_system_call(bench: Bench) -> None:
     """With all programs that it has started."""
     with report.sweep(bench, "kill") as tried:
-        for point in tried(bench.sample(1)):
+        for point in tried(points(bench, "kill")):
             bench.kill(point)
             invariants.hold(bench, point)
 
@@ -105,9 +136,9 @@ def test_a_run_may_be_killed_at_any_system_call(bench: Bench) -> None:
 @on("refused")
 def test_any_system_call_may_be_refused(bench: Bench) -> None:
     """Exit code 0 with everything done, or a clear error. A temporary name that may not be removed has to stay."""
-    points = [point for point in bench.sample(1) if not removes_temporary(point)]
+    refusable = [point for point in points(bench, "refused") if not removes_temporary(point)]
     with report.sweep(bench, "errno") as tried:
-        for point, error in zip(tried(points), cycle(ERRORS), strict=False):
+        for point, error in zip(tried(refusable), cycle(ERRORS), strict=False):
             invariants.failed_clearly(bench, bench.refuse(point, error), f"{point} refused with {error}")
             invariants.hold(bench, f"{point} refused with {error}")
 
@@ -116,7 +147,7 @@ def test_any_system_call_may_be_refused(bench: Bench) -> None:
 def test_the_power_may_be_cut_at_any_system_call(bench: Bench, image: Path) -> None:
     """What was not flushed is lost; every second time names and sizes are not."""
     with report.sweep(bench, "power") as tried:
-        for point, mode in zip(tried(bench.sample(1)), cycle(power.MODES), strict=False):
+        for point, mode in zip(tried(points(bench, "cut")), cycle(power.MODES), strict=False):
             with power.lost(bench, image, point, mode):
                 invariants.hold(bench, f"a loss of power, mode {mode}, at {point}")
 
