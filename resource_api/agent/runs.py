@@ -265,7 +265,10 @@ def record(agent: Agent, version: SourceVersion, document: Mapping[str, object],
 
 
 def record_killed(agent: Agent, killed: KilledRun) -> None:
-    """Record a run that a signal has ended as failed, of the version of the run before. Raise ``OSError``."""
+    """Record a run that a signal has ended as failed. Raise ``OSError``.
+
+    Its version is not known: the record names that of the run before, or is ``unreachable`` where there was none.
+    """
     fields = run_fields(agent, "unreachable")
     if (before := agent_status.last_run(agent.directory)) is not None:
         fields |= {name: before[name] for name in ("trust", "generation", "version", "signer")}

@@ -105,7 +105,10 @@ def family_of(type_name: str, manifest: Manifest) -> str:
 
 
 def _configured(instance: str, manifest: Manifest) -> ConfiguredProvider | None:
-    """Return the entry of ``providers`` with the configuration of an instance, its family's too, or None."""
+    """Return the entry of ``providers`` with the configuration of an instance, or None.
+
+    A type of a family, such as those of one Terraform provider, has that of its family.
+    """
     type_name, name = split_instance(instance)
     declared = manifest.providers.get(name or family_of(type_name, manifest) or type_name)
     if declared is None or declared.instance == instance or family_of(type_name, manifest) == declared.type:

@@ -557,12 +557,11 @@ def command_attributes(task: ModuleTask) -> dict[str, Any]:
     attributes = _command_line(task)
     directory = task.take("chdir")
     attributes |= {"cwd": directory, "input": task.take("stdin"), "user": task.user}
+    # `exec` has absolute paths, Ansible paths relative to `chdir`, or patterns.
     if (creates := task.take("creates")) is not None:
         attributes["creates"] = _absolute(creates, directory)
     if (removes := task.take("removes")) is not None:
-        path = _absolute(removes, directory)
-        # Without a shell, a list of guards, each of which is a list of words.
-        attributes["onlyif"] = f"test -e {path}" if attributes.get("shell") else [["test", "-e", path]]
+        attributes["onlyif"] = [["test", "-e", _absolute(removes, directory)]]  # a guard is a list of words
     task.ignore("warn", "stdin_add_newline", "strip_empty_ends", "expand_argument_vars")
     return {name: value for name, value in attributes.items() if value is not None}
 
@@ -585,11 +584,13 @@ def _command_line(task: ModuleTask) -> dict[str, Any]:
 
 
 def _absolute(path: object, directory: object) -> Any:
-    """Return a path below the working directory. Raise ``Unconvertible`` for one that is relative to the login's."""
+    """Return a path below the working directory. Raise ``Unconvertible`` for a pattern, or where none is set."""
+    if isinstance(path, str) and any(character in path for character in "*?["):
+        no_counterpart(f"the pattern '{path}'")
     if not isinstance(path, str) or path.startswith(("/", "${")):
         return path
-    if directory is None or any(character in path for character in "*?["):
-        no_counterpart(f"the relative path '{path}' or a pattern in it")
+    if directory is None:
+        no_counterpart(f"the relative path '{path}'")
     return f"{written_text(directory)}/{path}"
 
 

@@ -100,12 +100,12 @@ def parse(raw: bytes, file: str) -> Document:
 
 
 def read_providers(path: str) -> Manifest:
-    """Read a file of configured providers: name → entry; or ``providers`` with these, beside ``inputs`` and ``values``.
+    """Read a ``providers.yaml``: name → entry; or ``providers`` with these, ``inputs`` and ``values``.
 
     Raises ``ManifestError``.
     """
     loader = _load(path)
-    for pending in loader.pending:
+    for pending in loader.pending:  # names in the file choose it, before there are inputs for a condition
         loader.report(pending.source, ("include", pending.number, "when"), "a file of providers has no conditions")
     documents, problems = loader.documents, loader.problems
     if not problems:

@@ -69,8 +69,9 @@ class ProviderFunctions(NamedTuple):
 
 
 def canonical_name(functions: ProviderFunctions, title: str, namevars: Mapping[str, object] | None = None) -> Name:
-    """Return the canonical name that a title of the command line stands for, completed with the ``namevars`` given.
+    """Return the canonical name for a title, completed with the ``namevars`` given, which have their types.
 
+    Namevars in the title are text, and are converted to their types.
     Raise ``ValueError`` where a namevar is missing, or has a value that its data type does not accept.
     """
     definition, namevars = functions.definition, namevars or {}

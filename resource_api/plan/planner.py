@@ -556,8 +556,11 @@ class InputCollector:
         self._replaced: dict[int, Step] = {}
 
     def add_replacement(self, step: Step) -> None:
-        """Take account of a planned replacement as a possible reason for later ones, unless the old resource stays."""
-        stays = step.entry.meta.lifecycle.retain or (step.noop and not self._noop)
+        """Store a planned replacement for what depends on it, unless the old resource stays.
+
+        That are the resources ``deleted_with`` it, and those whose attributes refer to it.
+        """
+        stays = step.entry.meta.lifecycle.retain or step.is_noop(noop_run=self._noop)
         if not (step.decision.error or stays):
             self._replaced[step.entry.index] = step
 

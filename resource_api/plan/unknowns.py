@@ -86,10 +86,13 @@ def outputs(catalog: Catalog, resolve: Callable[[ExpressionPath], Any]) -> tuple
 
 
 def complete_should(entry: Entry, values: Resource, functions: ProviderFunctions) -> tuple[Resource, str]:
-    """Return ``should`` with ``values`` that became known, checked and canonical, and an error or ""."""
+    """Return ``should`` with ``values`` of its pending attributes, checked and canonical, and an error or "".
+
+    A value is ``UNKNOWN`` until it is known, and accepted then. Problems are located in the attributes as written.
+    """
     should = {name: value for name, value in {**entry.should, **values}.items() if value is not None}
     filled = canonicalize.fill_defaults(entry.definition, should)
-    (canonical,), problems = canonicalize.canonicalize(functions, [filled], lambda _place: entry.pending)
+    (canonical,), problems = canonicalize.canonicalize(functions, [filled], lambda _index: entry.pending)
     errors = [problem.message for problem in problems.get(0, ()) if problem.severity == "error"]
     if not errors and functions.check_policies is not None:
         return canonical, functions.check_policies(entry, canonical)

@@ -393,11 +393,11 @@ class ProviderPool:
         self._functions.pop(instance, None)
 
     def _call_at_end(self, instance: str, method: str) -> None:
-        """Call ``cancel`` or ``close`` of a provider that has it; an exception becomes a warning."""
+        """Call ``cancel`` or ``close`` of a provider that has it; an exception or exit becomes a warning."""
         if (call := self._end_method(instance, method)) is None:
             return
         try:
-            with process_guard.protected():
+            with process_guard.contained():
                 call()
         except Exception as error:  # noqa: BLE001 - contained: everything else is over already
             self.run.log_traceback(error, instance)

@@ -150,7 +150,10 @@ class BaseProvider:
 
 
 class SimpleProvider(BaseProvider):
-    """A provider of ``create``, ``update`` and ``delete``: each name of a call in a logging context of its own."""
+    """A provider of ``create``, ``update`` and ``delete``, of which a subclass defines those that its type needs.
+
+    Each name of a call has a logging context of its own.
+    """
 
     def set(self, context: Context, changes: Mapping[Name, Change], /) -> None:
         """Call ``create``, ``update`` or ``delete`` for each name; a failure affects only its own name."""

@@ -126,7 +126,7 @@ def list_inputs(
     with ProviderPool(runtime.registry, runtime.run) as providers:
         manifest = compiler.read(source, inputs, providers, complete=False)
     declared = manifest.inputs
-    if any(entry.default is UNKNOWN for entry in declared.values()):
+    if any(entry.default is UNKNOWN for entry in declared.values()):  # a declaration is invalid
         raise ManifestError(manifest.problems)
     values, problems = input_values(manifest, inputs)
     missing = {name for name, entry in declared.items() if name not in inputs and entry.default is MISSING}

@@ -462,11 +462,15 @@ def differences(row: Mapping[str, object], expected: Mapping[str, object]) -> li
 
 
 class RecordingContext(Context):
-    """A context that records in ``raised`` the exceptions of its sections, such as ``with context.updating(name)``."""
+    """A context that records the exceptions that its sections, such as ``with context.updating(name)``, swallow.
+
+    So a law can tell a mistake in the code from a failure that the provider reports.
+    """
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
         """Take the arguments of ``Context``."""
         super().__init__(*arguments, **keywords)
+        #: The exceptions, in their order.
         self.raised: list[BaseException] = []
 
     def _open(

@@ -139,6 +139,14 @@ CASES: Final = [
         "- command: {argv: [a, b c], removes: /c}",
         {"Exec[a 'b c']": {"command": ["a", "b c"], "onlyif": [["test", "-e", "/c"]]}},
     ),
+    (
+        "- shell: {cmd: a, removes: /c d}",
+        {"Exec[a]": {"command": "a", "shell": True, "onlyif": [["test", "-e", "/c d"]]}},
+    ),
+    (
+        "- name: n\n  command: {cmd: a, creates: /opt/*/b}",
+        {"Ansible_module[n]": {"module": "command", "args": {"cmd": "a", "creates": "/opt/*/b"}}},
+    ),
     ("- shell: {cmd: a, executable: /bin/bash}", {"Exec[/bin/bash -c a]": {"command": ["/bin/bash", "-c", "a"]}}),
     (
         "- name: n\n  lineinfile: {path: /e, regexp: '^a', line: ab, insertafter: EOF}",

@@ -350,10 +350,11 @@ def test_a_method_without_its_feature_is_never_called(box: Box, isolate: str) ->
 
 
 @pytest.mark.parametrize("isolate", ["", "1"], ids=["here", "in_a_worker"])
-def test_a_close_that_raises_is_a_warning(box: Box, isolate: str) -> None:
-    """In a worker too, with the line that raised; it changes no outcome."""
+@pytest.mark.parametrize("failure", ["raise OSError('it is gone already')", "raise SystemExit('it is gone already')"])
+def test_a_close_that_raises_is_a_warning(box: Box, isolate: str, failure: str) -> None:
+    """In a worker too, with the line that raised, and for an exit; it changes no outcome."""
     box.type("bad")
-    raising = "    def close(self):\n        raise OSError('it is gone already')\n"
+    raising = f"    def close(self):\n        {failure}\n"
     box.provider("bad", "from json_store import JsonStore\n\nclass Provider(JsonStore):\n" + raising)
     box.env["RESOURCE_API_ISOLATE"] = isolate
     result = box.run("apply", "site.json")

@@ -167,11 +167,12 @@ def test_a_former_dependent_stays(bench: Bench) -> None:
 
 
 def test_a_noop_replacement_includes_no_dependents(bench: Bench) -> None:
-    """A is only shown, so B stays; under ``--noop`` both are shown."""
+    """A is only shown, so B stays, as ``--noop`` says; without A's own ``noop`` both are shown there."""
     site: dict[str, Any] = {"Thing[a]": {"image": "x", "lifecycle": FIRST}, "Thing[b]": made_from("a")}
     bench.apply(site)
     site["Thing[a]"].update(image="y", noop=True)
-    assert acted(bench.apply(site)) == {"Thing[a]": ("replace", "noop")}
+    for options in ({}, {"noop": True}):
+        assert acted(bench.apply(site, **options)) == {"Thing[a]": ("replace", "noop")}
     del site["Thing[a]"]["noop"]
     assert acted(bench.apply(site, noop=True)) == {"Thing[a]": ("replace", "noop"), "Thing[b]": ("replace", "noop")}
 

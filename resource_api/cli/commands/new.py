@@ -127,7 +127,8 @@ def write_type(name: str, directory: Path, *, shared: bool = False, http: bool =
 def write_component(name: str, directory: Path) -> list[Path]:
     """Write ``components/NAME.py`` and ``tests/test_NAME.py`` into ``directory``; return the files.
 
-    Raise ``UsageError`` as ``write_type`` does.
+    Raise ``UsageError`` for a name that no type can have or that a bundled type has, and when one of the files exists
+    or cannot be written; nothing is written then.
     """
     return _write(name, directory, _COMPONENT)
 

@@ -247,7 +247,10 @@ def first_problem(datatype: DataType, value: object, words: str = "") -> str:
 def _problems(
     datatype: DataType, value: object, words: str, written: object, path: tuple[str | int, ...]
 ) -> Iterator[Refusal]:
-    """Yield path and refusal of the innermost parts that a data type does not accept."""
+    """Yield path and refusal of the innermost parts that a data type does not accept; arguments as of ``explain``.
+
+    Where no alternative of the type, or more than one, is meant for a list or mapping, the whole is refused.
+    """
     try:
         if datatype.accepts_known(value):
             return

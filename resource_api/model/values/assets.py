@@ -81,7 +81,7 @@ class Content:
         return self
 
     def __str__(self) -> str:
-        """Return the beginning of the digest, and the origin."""
+        """Return the beginning of the digest, and the path or URL; a text or mapping may be long, and is left out."""
         source = f" ({self.given})" if self.origin in {"file", "url", "directory"} else ""
         return f"sha256:{self.sha256[:_SHOWN]}{source}"
 

@@ -51,7 +51,8 @@ def page(text: str, command: str, stdout: int) -> bool:
 def edit(path: str, command: str, stdout: int) -> int:
     """Edit a file with the editor ``command``, wait for its end, and return its exit code.
 
-    Temporary files of the editor are in the directory of the file. Raise ``OSError`` if it cannot be started,
+    Temporary files of the editor are in the directory of the file, in memory where that is for a secret. ``stdout``
+    is the descriptor of the terminal. Raise ``OSError`` if it cannot be started,
     ``ValueError`` for a command with an unclosed quote.
     """
     environment = {**os.environ, "TMPDIR": os.path.dirname(path)}
