@@ -17,8 +17,8 @@ from contextlib import contextmanager, suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from resource_api.agent.sources import SourceVersion, run_fields
 from resource_api.agent.trust import make_directory
+from resource_api.agent.verified_sources import SourceVersion, run_fields
 from resource_api.model.values.errors import ResourceAPIError, StateLocked
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.runtime import agent_status
@@ -28,7 +28,7 @@ from resource_api.system.filesystem import files
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from resource_api.agent.sources import Agent
+    from resource_api.agent.verified_sources import Agent
 
 #: Seconds over which machines spread their missed runs after a common outage.
 CATCH_UP: Final = 300.0

@@ -1,4 +1,4 @@
-"""The user's runtimes: archives with a Python interpreter, added once, which ``launch`` sends to hosts without one.
+"""The user's runtimes: archives with a Python interpreter, added once, which ``python_launch`` sends to hosts without one.
 
 The platform of an archive is read from its files: the machine and the C library from the interpreter's ELF header, the
 version of glibc from the required symbols. The archive is repacked, so that a host needs only tar and gzip.
@@ -18,7 +18,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
-from resource_api.fleet.launch import HostPlatform
+from resource_api.fleet.python_launch import HostPlatform
 from resource_api.model.values.assets import Limits
 from resource_api.model.values.errors import ResourceError, UsageError
 from resource_api.model.values.start_up import NamedTuple

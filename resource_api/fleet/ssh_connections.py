@@ -20,7 +20,7 @@ from resource_api.fleet import openssh_transport, transport
 from resource_api.fleet.asyncssh_transport import AsyncsshTransport
 from resource_api.fleet.channel import UNSENT, HostChannel
 from resource_api.fleet.connections import LIBRARY, MAX_BUFFERED, PROGRAM
-from resource_api.fleet.launch import Launch
+from resource_api.fleet.python_launch import Launch
 from resource_api.fleet.transport import ConnectionLost
 from resource_api.model.values.errors import ResourceAPIError, ResourceError, reason
 from resource_api.model.values.values import Sensitive
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from resource_api.fleet.archives import Archives
     from resource_api.fleet.connections import Host, HostEvent
     from resource_api.fleet.job import HostJob
-    from resource_api.fleet.launch import HostPlatform
+    from resource_api.fleet.python_launch import HostPlatform
     from resource_api.fleet.transport import RemoteProcess, Transport
     from resource_api.manifest.input_files import ValueSource
 

@@ -153,7 +153,7 @@ def test_every_module_that_makes_directories_or_files_uses_the_walker() -> None:
     }
     assert {name for name in result if not name.startswith(("system/overlay/", "testing/"))} == {
         "agent/bundle.py",  # an archive in memory
-        "agent/sources.py",  # in the agent's own directory, after it was checked
+        "agent/verified_sources.py",  # in the agent's own directory, after it was checked
         "cli/commands/plan.py",  # a descriptor
         "cli/output.py",  # /dev/null
         "cli/editor.py",  # in a new directory that only the caller can enter, and which `interactive` removes

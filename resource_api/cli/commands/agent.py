@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
-from resource_api.agent import runs, sources, systemd_units
+from resource_api.agent import runs, systemd_units, verified_sources
 from resource_api.agent.trust import make_directory
 from resource_api.cli import options, reporting
 from resource_api.cli.commands import run_on_hosts
@@ -23,7 +23,7 @@ from resource_api.system.facts import machine_id
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from resource_api.agent.sources import Agent, SourceVersion
+    from resource_api.agent.verified_sources import Agent, SourceVersion
     from resource_api.cli.reporting import Target
     from resource_api.cli.session import Session
     from resource_api.model.options import Settings
@@ -149,11 +149,11 @@ def _agent(settings: Settings) -> Agent:
         msg = f"MANIFEST is a path in the source, such as site.yaml, not '{manifest}'"
         raise click.UsageError(msg)
     try:
-        source = sources.parse(settings["source"])
-        sources.check(source, settings["signers"])
+        source = verified_sources.parse(settings["source"])
+        verified_sources.check(source, settings["signers"])
     except UsageError as error:
         raise click.UsageError(str(error)) from error
-    return sources.Agent(
+    return verified_sources.Agent(
         directory=_directory(settings),
         source=source,
         manifest=manifest,
@@ -268,7 +268,7 @@ def _once(session: Session, agent: Agent, source_fields: dict[str, Any], setting
             session.log.write("notice", "", f"nothing is done: the agent is paused: {pause['reason']}")
             return 0
         began = time.time()
-        version = sources.verified_version(agent)
+        version = verified_sources.verified_version(agent)
         source_fields.update(agent=version.fields, generation=version.fields["generation"])
         if version.directory is None and version.error is not None:
             failed = {"summary": {}, "problems": [{"severity": "error", "message": str(version.error)}]}

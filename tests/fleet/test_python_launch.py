@@ -16,8 +16,8 @@ import pytest
 
 from resource_api.fleet.asyncssh_transport import AsyncsshTransport
 from resource_api.fleet.connections import Host
-from resource_api.fleet.launch import HostPlatform, Launch
 from resource_api.fleet.openssh_transport import OpensshTransport
+from resource_api.fleet.python_launch import HostPlatform, Launch
 from resource_api.fleet.runtime_archives import PythonRuntimes
 from resource_api.fleet.transport import ConnectionLost
 from resource_api.model.values.errors import ResourceError, UsageError
