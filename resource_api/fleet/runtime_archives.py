@@ -1,4 +1,4 @@
-"""The user's runtimes: archives with a Python interpreter, added once, which ``python_launch`` sends to hosts without one.
+"""The user's runtimes: archives with a Python interpreter, added once, sent by ``python_launch`` to hosts without one.
 
 The platform of an archive is read from its files: the machine and the C library from the interpreter's ELF header, the
 version of glibc from the required symbols. The archive is repacked, so that a host needs only tar and gzip.
