@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.fleet.merge import SUCCEEDED
 from resource_api.model.values.errors import StateError, UsageError
 from resource_api.model.values.start_up import NamedTuple
+from resource_api.state.sqlite.database import prepare_directory
 from resource_api.system.filesystem import private_files
-from resource_api.system.filesystem.directories import make_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -57,15 +57,12 @@ class Ledger:
     """The runs of one machine."""
 
     def __init__(self, directory: str) -> None:
-        """Open the database, created if missing. Raise ``StateError``."""
+        """Open the database, created if missing. Raise ``StateError``, also where other users can write to it."""
         self.path = f"{directory}/{FILE}"
         with self._errors():
-            make_directory(directory)
+            prepare_directory(self.path)
             if not os.path.lexists(self.path):
                 os.close(private_files.create(self.path))
-            if os.lstat(self.path).st_uid != os.geteuid():
-                msg = f"{self.path} belongs to another user"
-                raise StateError(msg)
             with ExitStack() as failed:
                 self._connection = sqlite3.connect(self.path, timeout=10, isolation_level=None)
                 failed.callback(self.close)

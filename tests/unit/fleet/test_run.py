@@ -563,3 +563,9 @@ def test_the_ledger_is_private_and_a_wrong_file_is_an_error(tmp_path: Path) -> N
     ledger.close()
     with pytest.raises(StateError, match="was written by a newer resource-api"):
         Ledger(str(tmp_path))
+    (tmp_path / "fleet.db").chmod(0o666)
+    with pytest.raises(StateError, match=r"fleet\.db: others can write to it"):
+        Ledger(str(tmp_path))
+    tmp_path.chmod(0o777)
+    with pytest.raises(StateError, match=r"others can write to it; .* run: chmod go-w "):
+        Ledger(str(tmp_path))
