@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from resource_api.system.overlay import namespaces, overlay
+from resource_api.system.process import process_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -44,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
     namespaces.unshare(flags | namespaces.NEW_NETWORK)
     if child := os.fork():
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    namespaces.die_with(0)
+    process_tree.end_with(0)
     return _first(options.command, options.but)
 
 

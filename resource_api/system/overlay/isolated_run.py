@@ -23,7 +23,7 @@ from resource_api.model.values.start_up import NamedTuple
 from resource_api.system.filesystem import directories
 from resource_api.system.filesystem.directories import opened, write_all
 from resource_api.system.overlay import call_filters, namespaces, overlay
-from resource_api.system.process import core_dumps
+from resource_api.system.process import core_dumps, process_tree
 from resource_api.system.process.child import close_all_but, join_new_session_keyring
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def _write(path: str, text: str, directory: int | None = None) -> None:
         os.write(descriptor, text.encode())
 
 
-#: The signal of a parent's death, see ``namespaces.die_with``.
+#: The signal of a parent's death, see ``process_tree.end_with``.
 PARENT_DIED: Final = signal.SIGRTMAX
 _PASSED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -316,7 +316,7 @@ def _outside(started: _Started, parent: int) -> None:
     else:
         namespaces.unshare_as_user(flags)
     # Not killed at once: the control group must be removed.
-    namespaces.die_with(parent, PARENT_DIED)
+    process_tree.end_with(parent, PARENT_DIED)
     wait(_fork(lambda: _first(started, limit), started.answer))
     limit.remove()
 
@@ -324,7 +324,7 @@ def _outside(started: _Started, parent: int) -> None:
 def _first(started: _Started, limit: ProcessLimit) -> None:
     """Run the first process of the new table: build the root, and reap all other processes."""
     # The parent has the number 0 here.
-    namespaces.die_with(0)
+    process_tree.end_with(0)
     directory = os.getcwd()
     namespaces.make_mounts_private()
     limit.enforce()

@@ -34,10 +34,8 @@ _PRIVATE: Final = 1 << 18
 _DETACH: Final = 0x2
 
 # Operations of prctl(2), and the numbers of system calls without a function in every C library.
-_SET_DEATH_SIGNAL: Final = 1
 _DROP_BOUND: Final = 24
 _CLEAR_AMBIENT: Final = (47, 4)
-_SIGKILL: Final = 9
 _MOUNT_SETATTR: Final = 442
 _AT_CWD: Final = -100
 _AT_RECURSIVE: Final = 0x8000
@@ -100,13 +98,6 @@ def start_loopback() -> None:
     """Start the interface ``lo`` of a new network namespace. Raise ``OSError``."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as any_socket:
         fcntl.ioctl(any_socket, _SET_FLAGS, struct.pack("16sH14s", b"lo", _UP, b""))
-
-
-def die_with(parent: int, number: int = _SIGKILL) -> None:
-    """Send this process a signal when its parent dies, or at once if ``parent`` is no longer its parent."""
-    c_library.prctl(_SET_DEATH_SIGNAL, number)
-    if os.getppid() != parent:
-        os.kill(os.getpid(), number)
 
 
 def drop_capabilities(numbers: Iterable[int]) -> None:

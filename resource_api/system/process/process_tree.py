@@ -75,15 +75,16 @@ def adopt_orphans() -> None:
     c_library.prctl(_SET_SUBREAPER, 1)
 
 
-def end_with(parent: int) -> None:
-    """Make the kernel kill the calling process when the thread that forked it ends; call ``prepare`` before the fork.
+def end_with(parent: int, number: int = signal.SIGKILL) -> None:
+    """Make the kernel send the calling process a signal when the thread that forked it ends.
 
-    ``parent`` is the process of that thread: if it has ended already, the calling process exits. The setting survives
-    exec, except for programs that are set-user-ID, set-group-ID or have capabilities; children do not inherit it.
+    ``parent`` is the process of that thread: if it has ended already, the signal is sent at once. The setting survives
+    exec, except for programs that are set-user-ID, set-group-ID or have capabilities; children do not inherit it. Call
+    ``prepare`` before the fork.
     """
-    c_library.prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
+    c_library.prctl(_SET_DEATH_SIGNAL, number)
     if os.getppid() != parent:
-        os._exit(255)
+        os.kill(os.getpid(), number)
 
 
 def prepare() -> None:
