@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import pwd
 import struct
 import sys
 from contextlib import suppress
@@ -17,6 +16,7 @@ from ipaddress import IPv6Address
 from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.start_up import blake2b
+from resource_api.system.filesystem.permissions import user_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -75,22 +75,14 @@ def _os() -> dict[str, object]:
 
 def _debian_version() -> str:
     """Return the version with its minor part, such as ``12.11``, as Facter does; os-release has only the major part."""
-    try:
-        with open("/etc/debian_version", encoding="ascii") as file:
-            version = file.read().strip()
-    except (OSError, UnicodeDecodeError):
-        version = ""
+    version = _text("/etc/debian_version")
     return version if version[:1].isdigit() else _release().get("VERSION_ID", "")
 
 
 def _identity() -> dict[str, object]:
     """Return the fact about the effective user; ``user`` is the number as text if it has no name, as in a container."""
     uid = os.geteuid()
-    try:
-        user = pwd.getpwuid(uid).pw_name
-    except KeyError:
-        user = str(uid)
-    return {"uid": uid, "gid": os.getegid(), "user": user, "privileged": uid == 0}
+    return {"uid": uid, "gid": os.getegid(), "user": user_name(uid), "privileged": uid == 0}
 
 
 def networking() -> dict[str, object]:
@@ -214,10 +206,6 @@ def machine_id() -> str:
 
     machine-id(5): the id itself is confidential, and state may be in a database of many machines.
     """
-    for path in ("/etc/machine-id", "/var/lib/dbus/machine-id"):
-        with suppress(OSError), open(path, encoding="ascii", errors="replace") as file:
-            if identifier := file.read(64).strip():
-                break
-    else:
-        identifier = os.uname().nodename
+    identifiers = filter(None, map(_text, ("/etc/machine-id", "/var/lib/dbus/machine-id")))
+    identifier = next(identifiers, os.uname().nodename)
     return blake2b(identifier.encode(), key=b"resource-api", digest_size=16).hexdigest()
