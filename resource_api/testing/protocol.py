@@ -12,8 +12,9 @@ import os
 import sys
 import time
 from collections import deque
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import pytest
 
@@ -32,7 +33,7 @@ PATIENCE: Final = 20.0
 _FIRST_UNKNOWN_VERSION: Final = 1_000_000
 
 
-class Conversation:
+class Conversation(AbstractContextManager["Conversation"]):
     """A running program, and the frames that are exchanged with it."""
 
     def __init__(self, command: Sequence[str], instance: str) -> None:
@@ -50,11 +51,7 @@ class Conversation:
         os.close(source)
         self._chunks = self._process.chunks(self._seconds_left)
 
-    def __enter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    def __exit__(self, *exception: object) -> None:
+    def __exit__(self, *_: object) -> None:
         """End the program."""
         self._process.__exit__(None, None, None)
         self._hang_up()

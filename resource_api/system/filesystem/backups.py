@@ -13,9 +13,9 @@ import json
 import os
 import stat
 import time
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import accumulate
-from typing import TYPE_CHECKING, BinaryIO, Final, Self
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from resource_api.model.values.errors import ResourceError
 from resource_api.model.values.start_up import NamedTuple, regex
@@ -31,7 +31,6 @@ from resource_api.system.filesystem.directories import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from io import FileIO
-    from types import TracebackType
 
 DIRECTORY_VARIABLE: Final = "RESOURCE_API_BACKUPS"
 #: Limits of a directory: bytes of content, number of backups, age in seconds. The oldest backups are removed.
@@ -81,7 +80,7 @@ def _decoded(lines: Iterable[bytes]) -> Iterator[Backup]:
                 yield Backup(path, sha256, size, mode=mode, uid=uid, gid=gid, time=float(seconds))
 
 
-class BackupStore:
+class BackupStore(AbstractContextManager["BackupStore"]):
     """The backups of a run: ``with BackupStore(directory) as store: store.keep(path); store.flush()``.
 
     Several processes and threads may use the same directory: one waits while another writes the index.
@@ -101,15 +100,11 @@ class BackupStore:
             self._batch.directories.forget()
             raise PermissionError(errno.EPERM, "no copies are kept where other users can write", directory)
 
-    def __enter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Flush, and remove old backups beyond the limits; on an exception, discard unflushed backups."""
         if kind is None:
             self.flush()
-        self._batch.__exit__(kind, error, _)
+        self._batch.__exit__(kind)
         if kind is None and self._stored:
             self._expire()
 

@@ -10,15 +10,14 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final, Self
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.errors import UsageError
 from resource_api.model.values.start_up import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from types import TracebackType
 
 #: The user ids of root's files: inside another user's overlay they belong to an unknown user instead.
 ROOT: Final = {0}
@@ -108,7 +107,7 @@ class Directory(NamedTuple):
         return f"{self.path.rstrip('/')}/{name}"
 
 
-class Directories:
+class Directories(AbstractContextManager["Directories"]):
     """Open directories by absolute path, each once; a context manager that closes them."""
 
     def __init__(self) -> None:
@@ -116,11 +115,7 @@ class Directories:
         #: By the path that was asked for, which may contain links: two paths may have one directory.
         self._open: dict[str, Directory] = {}
 
-    def __enter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close all of them."""
         self.forget()
 

@@ -35,10 +35,6 @@ class _Version(NamedTuple):
     identity: tuple[int, ...] | None = None
 
 
-class _ChangedError(Exception):
-    """The file was written or replaced during the edit."""
-
-
 def read_content(path: str) -> bytes | None:
     """Return the content of the file of up to 16 MiB at the absolute ``path``, or None if it does not exist.
 
@@ -83,11 +79,10 @@ def edit(
                     batch.replace(before.path, content, check=check)
                 # The new file is complete: only its renaming follows this check.
                 if _read_version(path) != before:
-                    raise _ChangedError  # noqa: TRY301 - leaving the batch with an error discards the new file
-        except _ChangedError:
-            continue
+                    # Leaving the batch with an error discards the new file.
+                    raise BlockingIOError(errno.EAGAIN, "it has been changed meanwhile", path)
         except OSError as error:
-            if error.errno == errno.EAGAIN:  # raised for a file that is overwritten in place
+            if error.errno == errno.EAGAIN:  # raised also for a file that is overwritten in place
                 continue
             if error.filename is not None and not os.path.isabs(error.filename):
                 error.filename = before.path  # not the temporary file in its directory

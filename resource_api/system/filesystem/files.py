@@ -10,8 +10,8 @@ import errno
 import os
 import re
 import stat
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final, Self
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.start_up import NamedTuple, regex
 from resource_api.system import c_library
@@ -40,7 +40,6 @@ from resource_api.system.filesystem.reading import READ_FLAGS, opened_for_attrib
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
-    from types import TracebackType
 
     from resource_api.system.filesystem.directories import Directory
     from resource_api.system.filesystem.in_place import Content
@@ -302,7 +301,7 @@ class _Staged(NamedTuple):
     content: bytes | None = None
 
 
-class Batch:
+class Batch(AbstractContextManager["Batch"]):
     """Changes that become durable together: ``with Batch() as batch: batch.replace(...)``.
 
     Replaced files appear under their names in ``flush``, all other changes at once. Everything is durable after
@@ -317,11 +316,7 @@ class Batch:
         self._pending = PendingFlush(self.directories)
         self._temporary_names = TemporaryNames()
 
-    def __enter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Flush, and raise the first failure that ``flush`` returns."""
         try:
             if kind is not None:

@@ -18,10 +18,10 @@ import signal
 import sys
 import threading
 import time
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import cache, partial
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.system.process import process_tree
 from resource_api.system.process.child import (
@@ -36,7 +36,6 @@ from resource_api.system.process.child import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from types import TracebackType
 
 __all__ = [
     "STDERR",
@@ -73,7 +72,7 @@ def _listener(_pid: int, *, running: bool) -> None:
     """Ignore the start or end of a program; replaced by ``set_listener``."""
 
 
-class Process:
+class Process(AbstractContextManager["Process"]):
     """A running program; leaving its ``with`` block stops it with all its descendants, unless it has ended.
 
     ``exit_code`` is None while it runs and negative after a signal. The child executes the program itself, later:
@@ -136,11 +135,7 @@ class Process:
             for fd in ends[1::2]:
                 os.close(fd)
 
-    def __enter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stop a program that has not ended, and close the pipes."""
         try:
             if self.exit_code is None:
