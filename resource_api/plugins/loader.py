@@ -337,12 +337,6 @@ def _run(module: ModuleType, path: str, loader: Callable[[str, str], SourceFileL
         raise DefinitionError(msg)
 
 
-def _root(path: str) -> str:
-    """Return the directory of a module path that a file belongs to."""
-    relative = _relative(path)
-    return path[: -len(relative) - 1]
-
-
 def _relative(path: str) -> str:
     """Return the path of a file from its directory of a module path on: ``providers/dns.py``."""
     parts = path.split("/")
@@ -411,7 +405,7 @@ def line_of(error: BaseException, file: str, default: int = 1) -> int:
 def _import_hint(error: BaseException, path: str) -> str:
     """Return the right spelling of an import that failed in a file of a module path, as a hint, or ""."""
     if type(error) is ModuleNotFoundError and error.name:
-        directory, name = _root(path), error.name
+        directory, name = path.removesuffix(f"/{_relative(path)}"), error.name
         if name.startswith("resource_api.") and name.split(".")[1] in _KINDS:
             return "; a file imports modules of lib/ as 'from lib import NAME', and nothing relative to itself"
         return library_hint(error, directory, os.path.exists)

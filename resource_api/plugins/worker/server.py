@@ -148,6 +148,7 @@ class WorkerRun(RunContext):
         self._any_failed = False
         connection.decoder.content = _requesting_content(self.request)
         super().__init__(ForwardedLog(level, self._send_event))
+        self.isolate = False  # this is the worker
         self.private = _RequestedPrivateData(self.request)
         self.log.mask = mask = _SendingMask(connection)
         connection.decoder.on_secret = mask.add_received
@@ -165,11 +166,6 @@ class WorkerRun(RunContext):
     @cancelled.setter
     def cancelled(self, value: bool) -> None:
         """Ignore the initial value that ``RunContext`` sets: only the runtime cancels."""
-
-    def isolates(self, definition: TypeDefinition) -> bool:
-        """Return False: this is the worker."""
-        del definition
-        return False
 
     @contextmanager
     def call(self) -> Iterator[None]:
