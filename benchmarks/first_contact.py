@@ -17,7 +17,7 @@ from resource_api.fleet import archives, job_inputs
 from resource_api.fleet import job as jobs
 from resource_api.fleet.connections import Host
 from resource_api.fleet.job import HostJob, with_id
-from resource_api.testing.pipe_connections import PipeConnections
+from tests.fleet.pipe_connections import PipeConnections
 
 _FILES: Final = 50
 _NEXT: Final = 10

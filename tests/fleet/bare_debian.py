@@ -16,7 +16,7 @@ from resource_api.fleet import job_inputs
 from resource_api.fleet.archives import Archives, package_archive
 from resource_api.fleet.connections import Host
 from resource_api.fleet.job import HostJob, with_id
-from resource_api.testing.pipe_connections import PipeConnections
+from tests.fleet.pipe_connections import PipeConnections
 from tests.fleet.sent_documents import sent_documents
 
 if TYPE_CHECKING:

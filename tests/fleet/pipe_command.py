@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from resource_api.cli.main import run
 from resource_api.fleet.connections import ENDED, UNREACHABLE, HostEvent, end_event
 from resource_api.fleet.run import FleetRun
-from resource_api.testing.pipe_connections import PipeConnections
+from tests.fleet.pipe_connections import PipeConnections
 
 if TYPE_CHECKING:
     from resource_api.fleet.archives import Archives

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from resource_api.fleet.connections import Host
     from resource_api.fleet.job import HostJob
-    from resource_api.testing.pipe_connections import PipeConnections
+    from tests.fleet.pipe_connections import PipeConnections
 
 
 def sent_documents(connections: PipeConnections, host: Host, job: HostJob) -> list[Mapping[str, Any]]:

@@ -21,8 +21,8 @@ from resource_api.fleet.job import HostJob, with_id
 from resource_api.manifest.input_values import FileInput, TextInput
 from resource_api.model.values.errors import ManifestError
 from resource_api.state.lock import Lock
-from resource_api.testing.pipe_connections import PipeConnections
 from tests.command import run
+from tests.fleet.pipe_connections import PipeConnections
 from tests.fleet.sent_documents import sent_documents
 
 if TYPE_CHECKING:

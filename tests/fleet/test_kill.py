@@ -19,7 +19,7 @@ import pytest
 from resource_api.fleet import job as jobs
 from resource_api.fleet.connections import Host
 from resource_api.testing.carrier_compliance import Trial, trial
-from resource_api.testing.pipe_connections import PipeConnections
+from tests.fleet.pipe_connections import PipeConnections
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,7 +39,7 @@ CONTROLLER: Final = """
 import os, signal, sys
 from resource_api.fleet import job as jobs
 from resource_api.fleet.connections import Host
-from resource_api.testing.pipe_connections import PipeConnections
+from tests.fleet.pipe_connections import PipeConnections
 from resource_api.fleet.archives import SentArchive, Archives
 from resource_api.plugins.worker import protocol
 cache, last, *archives = sys.argv[1:]

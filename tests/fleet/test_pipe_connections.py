@@ -11,7 +11,7 @@ import pytest
 
 from resource_api.fleet.connections import Host
 from resource_api.testing.carrier_compliance import CarrierCompliance
-from resource_api.testing.pipe_connections import PipeConnections
+from tests.fleet.pipe_connections import PipeConnections
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
