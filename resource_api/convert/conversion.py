@@ -62,10 +62,6 @@ class ManifestText:
         """The whole manifest."""
         return "\n".join(self.lines) + "\n"
 
-    def add_head(self, title: Sequence[str], project: str) -> None:
-        """Add the comments at the beginning, and the project."""
-        self.lines += [*(f"# {escape(line)}" for line in title), *_entry("project", project, "")]
-
     def add_names(self, names: Names, declarations: Sequence[ConvertedResource]) -> None:
         """Add the inputs and values that the declarations need."""
         names_in_use = names.uses(*((row.title, row.attributes) for row in declarations))
@@ -224,7 +220,8 @@ class _Attempt:
             Remark(row.task.location, row.task.title, row.reason) for row in self._converted if row.reason
         ]
         self.text = ManifestText()
-        self.text.add_head(list(self._head_comments(plays)), _project(path))
+        self.text.lines += [f"# {escape(line)}" for line in self._head_comments(plays)]
+        self.text.lines += _entry("project", _project(path), "")
         self.text.add_names(names, [row for converted in self._converted for row in converted.declarations])
         self.text.add_resources(self._sections, _sources(self._remarks))
 

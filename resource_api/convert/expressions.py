@@ -17,7 +17,7 @@ from resource_api.model.values.start_up import regex
 from resource_api.model.values.values import leaves
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Container, Iterator, Mapping
 
     #: A condition of a manifest: one that always or never holds, or tests by reference.
     Condition = bool | dict[str, Any]
@@ -208,8 +208,6 @@ class Expressions:
         self._scope = scope
         self._read_file = read_file
 
-    # Values
-
     def value(self, value: object) -> Any:
         """Return a value of a task, converted at every depth. Raise ``Unconvertible``."""
         if isinstance(value, str) and not isinstance(value, Raw):
@@ -290,8 +288,6 @@ class Expressions:
         for key in (name, *keys)[:-1]:
             member = member.setdefault(str(key), {})
         member[str((name, *keys)[-1])] = value
-
-    # Nodes
 
     def value_of(self, node: nodes.Node) -> Any:
         """Return the value of an expression. Raise ``Unconvertible``."""
@@ -386,8 +382,6 @@ class Expressions:
             return self.value_of(node)
         return self._scope.resolve_or(*chain, default)
 
-    # Conditions
-
     def condition(self, node: nodes.Node) -> Condition:
         """Return the condition of an expression. Raise ``Unconvertible``."""
         if isinstance(node, nodes.And):
@@ -473,7 +467,7 @@ class Expressions:
         if name in {"true", "false", "truthy", "falsy"}:
             condition = self.condition(node.node)
             return condition if name[0] == "t" else negated(condition)
-        if name == "sameas" and len(node.args) == 1 and not _is_none(node.args[0]):
+        if name == "sameas" and len(node.args) == 1 and node.args[0] != nodes.Const(None):
             return self._comparison(node.node, "eq", node.args[0])
         if name in {"none", "sameas"}:
             return {self._path(self.value_of(node.node)): {"exists": False}}
@@ -486,10 +480,6 @@ class Expressions:
         if not value.path.startswith(("inputs.", "values.", "facts.", "host.", "each.")):
             refuse("a condition about the result of a task has no counterpart: it is evaluated before anything is read")
         return value.path
-
-
-def _is_none(node: nodes.Node) -> bool:
-    return isinstance(node, nodes.Const) and node.value is None
 
 
 def _comparable(path: str, value: object) -> Any:
@@ -607,38 +597,38 @@ def terms(text: object) -> Iterator[nodes.Expr]:
             yield node
 
 
-def changed_results(node: nodes.Node, is_result: Callable[[str], bool]) -> list[str]:
+def changed_results(node: nodes.Node, results: Container[str]) -> list[str]:
     """Return the results of which one must be changed: of ``a is changed or b.changed`` both; none for other terms.
 
-    ``is_result`` returns whether a name is of the registered result of an earlier task.
+    ``results`` are the names of the registered results of earlier tasks.
     """
     if isinstance(node, nodes.Or):
-        left, right = changed_results(node.left, is_result), changed_results(node.right, is_result)
+        left, right = changed_results(node.left, results), changed_results(node.right, results)
         return left + right if left and right else []
     if isinstance(node, nodes.Filter) and node.name == "bool" and node.node is not None:
-        return changed_results(node.node, is_result)
+        return changed_results(node.node, results)
     if isinstance(node, nodes.Test) and node.name in {_CHANGED, "change"}:
         chain = _chain(node.node)
-        return [chain[0]] if chain and not chain[1] and is_result(chain[0]) else []
+        return [chain[0]] if chain and not chain[1] and chain[0] in results else []
     chain = _chain(node)
-    return [chain[0]] if chain and chain[1] == (_CHANGED,) and is_result(chain[0]) else []
+    return [chain[0]] if chain and chain[1] == (_CHANGED,) and chain[0] in results else []
 
 
-def result_test(node: nodes.Node, is_result: Callable[[str], bool]) -> tuple[str, bool] | None:
+def result_test(node: nodes.Node, results: Container[str]) -> tuple[str, bool] | None:
     """Return a result and whether it must be a success: for ``not a.rc == 0``, a and False; None for other terms."""
     if isinstance(node, nodes.Not):
-        inner = result_test(node.node, is_result)
+        inner = result_test(node.node, results)
         return None if inner is None else (inner[0], not inner[1])
     chain = _chain(node)
-    if chain is not None and is_result(chain[0]):
+    if chain is not None and chain[0] in results:
         is_success = {"stat.exists": True, "failed": False}.get(".".join(map(str, chain[1])))
         return None if is_success is None else (chain[0], is_success)
     if isinstance(node, nodes.Test):
         chain = _chain(node.node)
         success = {"failed": False, "succeeded": True, "success": True, "successful": True}.get(node.name)
-        return (chain[0], success) if chain and not chain[1] and success is not None and is_result(chain[0]) else None
+        return (chain[0], success) if chain and not chain[1] and success is not None and chain[0] in results else None
     if isinstance(node, nodes.Compare) and len(node.ops) == 1 and isinstance(node.ops[0].expr, nodes.Const):
         chain, operator, value = _chain(node.expr), node.ops[0].op, node.ops[0].expr.value
-        if chain is not None and chain[1] == ("rc",) and is_result(chain[0]) and value == 0:
+        if chain is not None and chain[1] == ("rc",) and chain[0] in results and value == 0:
             return {"eq": (chain[0], True), "ne": (chain[0], False), "gt": (chain[0], False)}.get(operator)
     return None

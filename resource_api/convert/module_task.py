@@ -106,8 +106,6 @@ class ModuleTask:
         user = self.expressions.value(keywords.get("become_user"))
         return None if user is OMIT or user == "root" else user
 
-    # Arguments
-
     def take(self, *names: str, default: object = None) -> Any:
         """Return the first of these arguments, or the default; all count as used. Raise the error of a refused one."""
         self._used.update(names)
@@ -243,8 +241,6 @@ class ModuleTask:
         for error in self._refused.values():
             raise error
         return self._arguments
-
-    # Resources
 
     def declare(self, type_name: str, title: object, attributes: dict[str, object]) -> ConvertedResource:
         """Declare a resource; attributes that are None are left out. Raise ``Unconvertible`` for its title."""

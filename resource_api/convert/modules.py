@@ -42,9 +42,6 @@ _KEY: Final = re.compile(
 _OPTION: Final = re.compile(r'(?:[^",]|"(?:\\.|[^"\\])*")+')
 
 
-# Files
-
-
 def copy(task: ModuleTask) -> None:
     """Convert `copy` to a `file` with a text, an asset beside the playbook, or a file of the machine."""
     task.ignore("decrypt", "checksum")
@@ -250,9 +247,6 @@ def unarchive(task: ModuleTask) -> None:
     task.declare("archive", task.path("dest"), attributes)
 
 
-# Packages
-
-
 def package(task: ModuleTask) -> None:
     """Convert `apt`, `dnf`, `yum` and `package` to a `package` for each name, and the update of the lists."""
     state = _STATES[task.word("state", default="present", among=tuple(_STATES))]
@@ -352,9 +346,6 @@ def deb822_repository(task: ModuleTask) -> None:
     task.declare("apt_source", task.need("name"), attributes)
 
 
-# Accounts
-
-
 def user(task: ModuleTask) -> None:
     """Convert `user`; of one to be removed, all arguments but `remove` are irrelevant."""
     name, state = task.need("name", "user"), task.ensure()
@@ -403,9 +394,6 @@ def authorized_key(task: ModuleTask) -> None:
         attributes = {"ensure": state, "name": label, "user": name, "type": match["type"], "key": match["key"]}
         attributes |= {"options": _OPTION.findall(all_options) or None, "target": path}
         task.declare("ssh_authorized_key", f"{label} of {written_text(name)}", attributes)
-
-
-# Services and jobs
 
 
 def service(task: ModuleTask) -> None:
@@ -467,9 +455,6 @@ def git(task: ModuleTask) -> None:
     task.declare("git_checkout", task.path("dest"), attributes)
 
 
-# Settings of the system
-
-
 def sysctl(task: ModuleTask) -> None:
     """Convert `sysctl`; without `reload` and `sysctl_set`, the value is only written."""
     state, name = task.ensure(), task.need("name", "key")
@@ -521,9 +506,6 @@ def alternatives(task: ModuleTask) -> None:
     task.declare("alternatives", task.need("name"), {"path": task.need("path")})
 
 
-# What a playbook says or waits for
-
-
 def debug(task: ModuleTask) -> None:
     """Convert `debug` with a message to a `notify`."""
     task.ignore("verbosity")
@@ -547,9 +529,6 @@ def wait_for(task: ModuleTask) -> None:
     if task.take("delay"):
         no_counterpart("'delay'")
     task.named("wait_for", f"wait for {path or port}", attributes)
-
-
-# Commands
 
 
 def command_attributes(task: ModuleTask) -> dict[str, Any]:

@@ -128,7 +128,7 @@ class PlayConversion:
             return self._convert(task, is_handler=is_handler)
         except Unconvertible as error:
             if task.keywords.get("register"):
-                self._names.register(str(task.keywords["register"]), Result())
+                self._names.results[str(task.keywords["register"])] = Result()
             return Converted(task, reason=str(error))
 
     def _convert(self, task: Task, *, is_handler: bool) -> Converted:
@@ -142,8 +142,6 @@ class PlayConversion:
         if task.loop is None:
             return self._convert_in_scope(task, TaskScope(self._names, task.variables), is_handler=is_handler)
         return self._loop(task, task.loop, is_handler=is_handler)
-
-    # Loops
 
     def _loop(self, task: Task, loop: Loop, *, is_handler: bool) -> Converted:
         """Convert a task with a loop: by `for_each`, or else one resource for each literal element.
@@ -200,8 +198,6 @@ class PlayConversion:
             refuse("the collection of a loop is no list")
         return collection
 
-    # One task
-
     def _convert_in_scope(
         self,
         task: Task,
@@ -221,7 +217,7 @@ class PlayConversion:
         register = str(task.keywords.get("register") or "")
         usage = _usage(register, self._play, task) if register else ""
         if usage == "check" and task.short in _CHECKS and for_each is None:
-            self._names.register(register, _as_check(module))
+            self._names.results[register] = _as_check(module)
             return Converted(task, comments=(f"becomes a guard of the commands that test '{register}'",))
         comments = []
         if reason := self._declare(module, needs_result=usage == "result", is_handler=is_handler):
@@ -292,7 +288,7 @@ class PlayConversion:
             row.reference for row in declarations if row.type == "ansible_module" and "for_each" not in row.attributes
         ]
         module = results[0] if len(results) == 1 else ""
-        self._names.register(name, Result(module, [row.attributes for row in declarations]))
+        self._names.results[name] = Result(module, [row.attributes for row in declarations])
 
     def _set_facts(self, task: Task) -> Converted:
         """Convert ``set_fact`` to named values, which are computed before anything is done."""
@@ -303,8 +299,6 @@ class PlayConversion:
             if name != "cacheable":
                 self._names.set_fact(name, expressions.value(raw), task.location)
         return Converted(task, comments=("see 'values'",))
-
-    # Handlers
 
     def _notify(self, topic: object) -> Iterator[str]:
         """Yield the references of the handlers of a name or topic, and mark them as notified.
@@ -455,17 +449,13 @@ class _Conditions:
         #: The results of checks, and whether each must be a success.
         self._tests: list[tuple[str, bool]] = []
         conditions = []
-
-        def is_result(name: str) -> bool:
-            return names.result(name) is not None
-
         for raw in task.conditions:
             if isinstance(raw, (Vault, list, dict)) or raw is None:
                 refuse("a condition that is no expression")
             for term in terms(raw):
-                if changed := changed_results(term, is_result):
+                if changed := changed_results(term, names.results):
                     self._changed += changed
-                elif (test := result_test(term, is_result)) is not None:
+                elif (test := result_test(term, names.results)) is not None:
                     self._tests.append(test)
                 else:
                     conditions.append(expressions.condition(term))
@@ -487,7 +477,7 @@ class _Conditions:
 
     def _subscribe(self, declaration: ConvertedResource, name: str) -> None:
         """Convert ``when: RESULT is changed``: the resources of that task get `notify`, this one `refreshonly`."""
-        result = self._names.result(name)
+        result = self._names.results.get(name)
         if result is None or not result.resources or "${each." in declaration.reference:
             refuse(f"a change of '{name}', whose task has no resource, or in a loop")
         declaration.attributes["refreshonly"] = True
@@ -499,7 +489,7 @@ class _Conditions:
 
     def _guard(self, declaration: ConvertedResource, name: str, *, is_success: bool) -> None:
         """Convert a condition about a check's result to a guard of the resource, which executes the check itself."""
-        result, attributes = self._names.result(name), declaration.attributes
+        result, attributes = self._names.results.get(name), declaration.attributes
         if result is None or (result.command is None and result.path is None):
             refuse(f"the result '{name}' is no check")
         command: object = ["test", "-e", result.path] if result.path is not None else result.command

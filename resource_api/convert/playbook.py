@@ -160,8 +160,6 @@ class _Reader:
         self._roles: set[str] = set()
         self._role_uses: set[str] = set()
 
-    # Plays
-
     def plays(self, path: str, files: tuple[str, ...]) -> Iterator[Play]:
         """Yield the plays of a file; ``files`` are those that import it."""
         data = self._list_of(path, files, "a playbook is a list of plays")
@@ -212,8 +210,6 @@ class _Reader:
             list(self._remarks),
         )
 
-    # Variables
-
     def _add_variables(self, variables: object, path: str, *, weak: bool = False) -> None:
         """Add the members of a mapping; ``weak``: only those that there are not yet."""
         if isinstance(variables, Mapping):
@@ -244,8 +240,6 @@ class _Reader:
             self._remarks.append((location, remark))
             return
         self._add_variables_of(path)
-
-    # Roles
 
     def _role_entry(self, entry: object, context: _Context, location: Location) -> list[Task]:
         """Return the tasks of an entry of `roles`; its keys that are no keywords are variables of the role."""
@@ -306,8 +300,6 @@ class _Reader:
         """Return the tasks in a file of a role's `tasks` or `handlers`; none if there is no such file."""
         path = _yaml_file(os.path.join(directory, kind), name)
         return self._included(path, context) if path else []
-
-    # Tasks
 
     def _included(self, path: str, context: _Context) -> list[Task]:
         """Return the tasks of a file. Raise ``ManifestError`` if it includes itself, or is no list."""
@@ -457,8 +449,6 @@ class _Reader:
             tags=(*context.tags, *(tag.strip() for tag in tags if tag.strip() not in context.tags)),
             variables=(variables, *context.variables) if isinstance(variables, dict) else context.variables,
         )
-
-    # Files and positions
 
     def _list_of(self, path: str, files: Sequence[str], message: str) -> list[Any]:
         """Return the list in a file. Raise ``ManifestError`` for another content, and for a cycle."""

@@ -132,7 +132,7 @@ class Names:
         self.comments: dict[str, str] = {}
         #: Of the present play, by name: its variables and the registered results. ``enter`` replaces them.
         self._variables: dict[str, Variable] = {}
-        self._results: dict[str, Result] = {}
+        self.results: dict[str, Result] = {}
         #: ``("fact", name)``, ``("unknown", name)``, or (variable or function, its value as text) → its input or value.
         self._named: dict[tuple[str, str], ValueReference] = {}
         #: The variables that are being declared, to find one that is defined by itself.
@@ -144,15 +144,7 @@ class Names:
 
     def enter(self, play: Play) -> None:
         """Use the variables of a play; the results of the play before are forgotten."""
-        self._variables, self._results = dict(play.variables), {}
-
-    def register(self, name: str, result: Result) -> None:
-        """Keep the result of a task for later ones."""
-        self._results[name] = result
-
-    def result(self, name: str) -> Result | None:
-        """Return the result of this name, or None."""
-        return self._results.get(name)
+        self._variables, self.results = dict(play.variables), {}
 
     def set_fact(self, name: str, value: object, location: Location) -> None:
         """Name a value that a task sets for later ones, of all plays, in place of the variable of that name."""
@@ -371,7 +363,7 @@ class TaskScope:
         return self._local(name) is not _MISSING or self.names.global_value(name) is not None
 
     def is_facts(self, name: str) -> bool:
-        """Return whether a name is of a mapping of facts, such as ``ansible_default_ipv4``."""
+        """Return whether a name is of a mapping of facts, of which a template gets only the members that it uses."""
         return name == "ansible_facts" or (name.removeprefix("ansible_"), "address") in _FACTS or name == "ansible_lsb"
 
     def literal_value(self, value: object) -> Any:
@@ -397,7 +389,7 @@ class TaskScope:
         """Return whether a name has a value; of members and unknown variables, the reference that a condition tests."""
         if self.is_loop_variable(name):
             return self.resolve(name, keys)  # type: ignore[no-any-return] # of a loop, a reference
-        if self.names.result(name) is not None:
+        if name in self.names.results:
             return True
         if self._local(name) is _MISSING and self.names.global_value(name) is None and not name.startswith("ansible_"):
             return self.names.unknown_input(name, None)
@@ -440,7 +432,7 @@ class TaskScope:
             # Within its own value the name means the variable of the play, not itself.
             without = tuple({key: part for key, part in of.items() if key != name} for of in self._variables)
             return follow(Expressions(TaskScope(self.names, without, self._loop)).value(local), keys)
-        if (result := self.names.result(name)) is not None:
+        if (result := self.names.results.get(name)) is not None:
             return self._of_result(name, result, keys)
         if (value := self.names.global_value(name)) is not None:
             return follow(value, keys)
