@@ -33,26 +33,12 @@ if TYPE_CHECKING:
 
     from h2.events import Event
 
+_CODES_TEXT: Final = """
+    OK CANCELLED UNKNOWN INVALID_ARGUMENT DEADLINE_EXCEEDED NOT_FOUND ALREADY_EXISTS PERMISSION_DENIED
+    RESOURCE_EXHAUSTED FAILED_PRECONDITION ABORTED OUT_OF_RANGE UNIMPLEMENTED INTERNAL UNAVAILABLE DATA_LOSS
+    UNAUTHENTICATED"""
 #: The names of gRPC's status codes, by number.
-CODES: Final = [
-    "OK",
-    "CANCELLED",
-    "UNKNOWN",
-    "INVALID_ARGUMENT",
-    "DEADLINE_EXCEEDED",
-    "NOT_FOUND",
-    "ALREADY_EXISTS",
-    "PERMISSION_DENIED",
-    "RESOURCE_EXHAUSTED",
-    "FAILED_PRECONDITION",
-    "ABORTED",
-    "OUT_OF_RANGE",
-    "UNIMPLEMENTED",
-    "INTERNAL",
-    "UNAVAILABLE",
-    "DATA_LOSS",
-    "UNAUTHENTICATED",
-]
+CODES: Final = _CODES_TEXT.split()
 #: The codes of failures on this side: an ended connection, another program, a wrong answer, and none in time.
 UNAVAILABLE: Final = "UNAVAILABLE"
 _UNAUTHENTICATED: Final = "UNAUTHENTICATED"
@@ -268,10 +254,8 @@ class Channel:
 def grpc_timeout(seconds: float) -> str:
     """Return a time limit as in the header ``grpc-timeout``: at most eight digits, and its unit.
 
-    Examples:
-        >>> grpc_timeout(0.5), grpc_timeout(200_000)
-        ('500m', '200000S')
-
+    >>> grpc_timeout(0.5), grpc_timeout(200_000)
+    ('500m', '200000S')
     """
     milliseconds = max(int(seconds * 1000), 1)
     return f"{milliseconds}m" if milliseconds < _TOO_LONG else f"{min(int(seconds), _TOO_LONG - 1)}S"

@@ -31,10 +31,8 @@ _LARGEST: Final = 1 << 63
 def parse_type(constraint: bytes) -> Type:
     """Return the type of a constraint in JSON.
 
-    Examples:
-        >>> parse_type(b'["map", ["list", "string"]]')
-        ('map', ('list', 'string'))
-
+    >>> parse_type(b'["map", ["list", "string"]]')
+    ('map', ('list', 'string'))
     """
     return _pairs(json.loads(constraint))
 
@@ -148,10 +146,8 @@ def _ordered(kind: Type, value: Any) -> Any:
 def in_order(elements: Sequence[object]) -> list[Any]:
     """Return the elements of a set in one order, each once; unknown ones last.
 
-    Examples:
-        >>> in_order(["b", "a", "b"])
-        ['a', 'b']
-
+    >>> in_order(["b", "a", "b"])
+    ['a', 'b']
     """
     texts = (json.dumps(element, sort_keys=True, default=lambda value: str(reveal(value))) for element in elements)
     keyed = {(element is UNKNOWN, text): element for element, text in zip(elements, texts, strict=True)}

@@ -9,6 +9,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values.errors import DefinitionError, ProviderError, UnknownType, hint
+from resource_api.system.filesystem.in_place import file_version
 from resource_api.terraform import cty
 from resource_api.terraform.plugin_process import HandshakeError, PluginError, PluginProcess, start
 from resource_api.terraform.programs import find_all
@@ -60,7 +61,7 @@ class Family:
         self.address = whole if whole.count("/") > 1 else f"registry.terraform.io/{whole}"
         self.path = path
         #: Equal for families of the same program whose file is unchanged.
-        self._identity = (name, path, *_stamp(path))
+        self._identity = (name, path, *file_version(os.stat(path)))
         self._log = log
         self._names_file = names_file
         self._position = position
@@ -211,12 +212,6 @@ def _type_names(name: str, schema: Message) -> TypeNames:
     sources, called, ephemeral = map(schema.__getitem__, _CALLED)
     functions = sorted([*sources, *called, *map(ephemeral_function, ephemeral)])
     return TypeNames(sorted([*([name] if functions else []), *schema["resource_schemas"]]), functions)
-
-
-def _stamp(path: str) -> tuple[int, ...]:
-    """Return numbers that differ where a file is another one or was written since: nobody can set its status time."""
-    status = os.stat(path)
-    return status.st_dev, status.st_ino, status.st_size, status.st_ctime_ns
 
 
 def register_families(registry: Registry, manifest: Manifest, log: Log) -> None:

@@ -196,10 +196,8 @@ class MessageMap(Mapping[str, Message]):
 def encode(message: str, values: Message) -> bytes:
     """Return a message in protobuf's wire format; a field that is None is left out.
 
-    Examples:
-        >>> encode("Step", {"attribute_name": "id", "element_key_int": 2}).hex()
-        '0a0269641802'
-
+    >>> encode("Step", {"attribute_name": "id", "element_key_int": 2}).hex()
+    '0a0269641802'
     """
     fields = MESSAGES[message]
     return b"".join(
@@ -247,10 +245,8 @@ def _encode_varint(number: int) -> bytes:
 def decode(message: str, data: bytes) -> Message:
     """Return the fields of a message in wire format. Raise ``ValueError`` for other bytes.
 
-    Examples:
-        >>> decode("Step", bytes.fromhex("0a0269641802"))
-        {'attribute_name': 'id', 'element_key_int': 2}
-
+    >>> decode("Step", bytes.fromhex("0a0269641802"))
+    {'attribute_name': 'id', 'element_key_int': 2}
     """
     fields = _BY_NUMBER[message]
     values: Message = {

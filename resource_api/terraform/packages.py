@@ -80,10 +80,8 @@ class ProviderAddress(NamedTuple):
     def parse(cls, text: str) -> Self:
         """Return an address. Raise ``ValueError`` for a text that is none.
 
-        Examples:
-            >>> str(ProviderAddress.parse("registry.terraform.io/hashicorp/null"))
-            'hashicorp/null'
-
+        >>> str(ProviderAddress.parse("registry.terraform.io/hashicorp/null"))
+        'hashicorp/null'
         """
         host, namespace, name = ["", *text.split("/")][-3:] if text.count("/") in {1, 2} else ("", "", "")
         if not (_NAME.match(namespace) and _NAME.match(name) and (_HOST.match(host) or not host)):
@@ -202,12 +200,10 @@ def platform() -> str:
 def version_range(text: str) -> SpecifierSet:
     """Return a range of versions. Raise ``ValueError``, with a hint for one in the form of Terraform.
 
-    Examples:
-        >>> version_range("~> 2.0")
-        Traceback (most recent call last):
-        ...
-        ValueError: '~> 2.0' is not a range of versions; write '~=2.0'
-
+    >>> version_range("~> 2.0")
+    Traceback (most recent call last):
+    ...
+    ValueError: '~> 2.0' is not a range of versions; write '~=2.0'
     """
     try:
         return SpecifierSet(text)
@@ -357,18 +353,16 @@ def _locked(block: HclBlock) -> LockedProvider:
 def lock_text(providers: Mapping[ProviderAddress, LockedProvider]) -> str:
     """Return the text of a lock file.
 
-    Examples:
-        >>> print(lock_text({ProviderAddress("hashicorp", "null"): LockedProvider("2.1.2", ["h1:a="])}))
-        # Written by 'resource-api providers lock'. Keep it with the manifest.
-        <BLANKLINE>
-        provider "registry.opentofu.org/hashicorp/null" {
-          version = "2.1.2"
-          hashes = [
-            "h1:a=",
-          ]
-        }
-        <BLANKLINE>
-
+    >>> print(lock_text({ProviderAddress("hashicorp", "null"): LockedProvider("2.1.2", ["h1:a="])}))
+    # Written by 'resource-api providers lock'. Keep it with the manifest.
+    <BLANKLINE>
+    provider "registry.opentofu.org/hashicorp/null" {
+      version = "2.1.2"
+      hashes = [
+        "h1:a=",
+      ]
+    }
+    <BLANKLINE>
     """
     blocks = [_LOCK_HEADER]
     for address in sorted(providers):
@@ -401,10 +395,8 @@ class _Token(NamedTuple):
 def parse_hcl(text: str) -> HclBlock:
     """Return a file in HCL. Raise ``ValueError`` with the line of a text that is not understood.
 
-    Examples:
-        >>> parse_hcl('a "b" { c = ["d", 1] }').blocks
-        [HclBlock(type='a', labels=('b',), attributes={'c': ['d', 1]}, blocks=[])]
-
+    >>> parse_hcl('a "b" { c = ["d", 1] }').blocks
+    [HclBlock(type='a', labels=('b',), attributes={'c': ['d', 1]}, blocks=[])]
     """
     parser = _Parser(list(_tokens(text)))
     body = parser.body("", ())

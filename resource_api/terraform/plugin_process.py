@@ -246,10 +246,8 @@ def start(command: Sequence[str], log: Callable[[str, str], None]) -> PluginProc
 def parse_handshake(line: str) -> tuple[PluginAddress, int]:
     """Return the endpoint and the version in the handshake of a program. Raise ``PluginError`` for another protocol.
 
-    Examples:
-        >>> parse_handshake("1|6|unix|/tmp/plugin|grpc|")[1]
-        6
-
+    >>> parse_handshake("1|6|unix|/tmp/plugin|grpc|")[1]
+    6
     """
     core, version, network, address, protocol, *rest = line.split("|")
     versions = {str(number): number for number in _VERSIONS}
@@ -267,10 +265,8 @@ def parse_handshake(line: str) -> tuple[PluginAddress, int]:
 def parse_log_line(line: str) -> tuple[str, str]:
     """Return the level and the text of a line of a program, which may be one of hclog in JSON.
 
-    Examples:
-        >>> parse_log_line('{"@level": "warn", "@message": "slow", "try": 2}')
-        ('warning', 'slow try=2')
-
+    >>> parse_log_line('{"@level": "warn", "@message": "slow", "try": 2}')
+    ('warning', 'slow try=2')
     """
     if line[:1] == "{":
         with suppress(ValueError, AttributeError):

@@ -189,14 +189,11 @@ class Configurable(_ProgramSession):
         self._configure(context)
 
 
-class _State:
+class _State(NamedTuple):
     """The last state of a resource: its values, None where it does not exist, and the private bytes of the program."""
 
-    __slots__ = ("private", "values")
-
-    def __init__(self, values: dict[str, Any] | None = None, private: bytes = b"") -> None:
-        self.values = values
-        self.private = private
+    values: dict[str, Any] | None = None
+    private: bytes = b""
 
 
 class _ProgramPlan(NamedTuple):

@@ -133,10 +133,8 @@ def object_type(fields: Mapping[str, SchemaField]) -> cty.Type:
 def attribute_name(name: str) -> str:
     """Return the attribute of a field.
 
-    Examples:
-        >>> attribute_name("ensure"), attribute_name("size")
-        ('ensure_', 'size')
-
+    >>> attribute_name("ensure"), attribute_name("size")
+    ('ensure_', 'size')
     """
     return f"{name}_" if name in _TAKEN else name
 
@@ -263,10 +261,8 @@ def _nested_data_type(field: SchemaField) -> str:
 def data_type(kind: cty.Type) -> str:
     """Return the data type of values of a type of cty.
 
-    Examples:
-        >>> data_type(("map", ("list", "number")))
-        'Hash[String, Array[Numeric]]'
-
+    >>> data_type(("map", ("list", "number")))
+    'Hash[String, Array[Numeric]]'
     """
     if isinstance(kind, str):
         return _SCALARS[kind]
