@@ -31,7 +31,7 @@ from resource_api.terraform.channel import (
 from resource_api.terraform.messages import METHODS, Message, decode, encode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 #: Not a secret: it tells a program that another program has started it, and not a person.
 _COOKIE: Final = {"TF_PLUGIN_MAGIC_COOKIE": "d602bf8f470bc67ca7faa0386276bbdd4330efaf76d1a219cb4d6991ca9872b2"}
@@ -72,7 +72,6 @@ class PluginProcess:
         self,
         command: Sequence[str],
         log: Callable[[str, str], None],
-        variables: Mapping[str, str] = os.environ,
         client: Certificate | None = None,
     ) -> None:
         """Start the program and read its handshake. Raise ``HandshakeError`` where there is none within 20 s."""
@@ -87,7 +86,7 @@ class PluginProcess:
         self._local, self._channels = threading.local(), list[Channel]()
         try:
             self._process = Process(
-                Invocation(command[0], tuple(command[1:]), self._environment(variables), os.getcwd(), reading=True)
+                Invocation(command[0], tuple(command[1:]), self._environment(), os.getcwd(), reading=True)
             )
         except OSError as error:
             shutil.rmtree(self._directory, ignore_errors=True)
@@ -103,9 +102,9 @@ class PluginProcess:
             self.close()
             raise
 
-    def _environment(self, variables: Mapping[str, str]) -> dict[str, str]:
+    def _environment(self) -> dict[str, str]:
         """Return the variables of the caller, with credentials, without ours, and the ones of go-plugin."""
-        inherited = {name: value for name, value in variables.items() if not name.startswith(_OURS)}
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
         protocols = {"PLUGIN_PROTOCOL_VERSIONS": ",".join(map(str, _VERSIONS)), **_COOKIE}
         if self._client is not None:
             protocols["PLUGIN_CLIENT_CERT"] = self._client.certificate.decode()

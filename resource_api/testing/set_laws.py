@@ -193,9 +193,8 @@ def registry_with_refusal(
 class Lag:
     """The delay after which ``get`` shows a change; ``created``: the names that ``set`` was asked to create."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self) -> None:
         """Begin without a change."""
-        self.seconds = seconds
         self.created: list[Name] = []
         #: The time at which the last change is shown, in seconds of ``time.monotonic``.
         self.visible_at = 0.0
@@ -231,7 +230,7 @@ def registry_with_lag(
             lag.created += [name for name, change in changes.items() if change.is_ is None]
             lag.visible_at = math.inf
             super().set(context, changes, **extra)
-            lag.visible_at = time.monotonic() + lag.seconds
+            lag.visible_at = time.monotonic() + LAG
 
     return _registry_of(registry, definition, Lagging, implementation)
 
@@ -319,7 +318,7 @@ class SetLaws(FoundationLaws):
     def test_a_change_that_is_seen_late_is_no_failure(self, harness: Harness) -> None:
         """With ``settle``, a creation and a deletion that ``get`` shows late succeed, and nothing is created twice."""
         harness.require("ensurable", "readable", "settle", "provider class")
-        lag, present = Lag(LAG), harness.examples.present
+        lag, present = Lag(), harness.examples.present
         tested = harness.definition.name, lag, SETTLE, harness.implementation
         runtime = harness.new_runtime(registry_with_lag(harness.registry, *tested))
         for stage in (present, present, harness.absent(present)):
@@ -332,7 +331,7 @@ class SetLaws(FoundationLaws):
         harness.require("ensurable", "readable", "settle", "provider class")
         if "settle" in harness.examples.config:
             pytest.skip("the configuration of the example sets the time to wait")
-        lag, present = Lag(LAG), harness.examples.present
+        lag, present = Lag(), harness.examples.present
         tested = harness.definition.name, lag, 0, harness.implementation
         runtime = harness.new_runtime(registry_with_lag(harness.registry, *tested))
         [step] = harness.apply(present, runtime=runtime).steps

@@ -151,7 +151,7 @@ class WorkerRun(RunContext):
         self.isolate = False  # this is the worker
         self.private = _RequestedPrivateData(self.request)
         self.log.mask = mask = _SendingMask(connection)
-        connection.decoder.on_secret = mask.add_received
+        connection.decoder.on_secret = partial(Mask.add, mask)  # without sending it back
 
     @property
     def cancelled(self) -> bool:
@@ -267,10 +267,6 @@ class _SendingMask(Mask):
         if is_secret(value):
             super().add(value)
             self._connection.send("conceal", value=value)
-
-    def add_received(self, secret: object) -> None:
-        """Add a secret that the runtime has sent, and do not send it back."""
-        super().add(secret)
 
 
 def _requesting_content(request: Callable[..., Any]) -> Callable[[str, str, str, object], Content]:
