@@ -85,7 +85,7 @@ def edit(lines: files.Lines, declared: Mapping[str, str]) -> None:
         if value.split() != field.value.split():
             # A comment among the lines of a value stays, below the new one.
             numbers = [number for number in range(field.start, field.stop) if not lines[number].startswith("#")]
-            file_parts.remove_lines(lines, numbers)
+            lines.delete(numbers)
             _insert(lines, field.start, _format(field.name, value) if value else [])
 
 

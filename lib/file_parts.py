@@ -123,11 +123,6 @@ def edit_lines(
     edit_files(changes, lambda name: (name[0], name[1] if len(name) == PAIR else name[1:]), rewrite)
 
 
-def remove_lines(lines: files.Lines, numbers: Iterable[int]) -> None:
-    """Remove the lines with these numbers, in any order."""
-    lines.delete(numbers)
-
-
 def missing(changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
     """Yield the missing prerequisites of parts of files: the directory of the file, and the program that checks it."""
     for name, should in changes.items():

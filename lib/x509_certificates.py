@@ -83,11 +83,6 @@ def certificate_of(path: str, content: bytes) -> x509.Certificate:
         raise protected_file.at(path, error) from None
 
 
-def read_request(path: str) -> x509.CertificateSigningRequest:
-    """Return the signing request in a file, whose signature is right. Raise ``ResourceError`` with the path."""
-    return request_of(path, protected_file.content(path))
-
-
 def request_of(path: str, content: bytes) -> x509.CertificateSigningRequest:
     """Return the signing request in the content of a file, whose signature is right.
 
@@ -159,7 +154,8 @@ def issue(should: Mapping[str, Any], is_: Mapping[str, Any]) -> bytes:
 
     Raise ``ResourceError`` for a key, request or authority that cannot be used.
     """
-    request = None if should.get("csr") is None else read_request(should["csr"])
+    csr = should.get("csr")
+    request = None if csr is None else request_of(csr, protected_file.content(csr))
     key: Any = None
     if request is None:
         if should.get("private_key") is None:

@@ -83,7 +83,7 @@ class Provider(BaseProvider):
         unlisted = "any file can have an access control list; name it"
         for path, status_and_attributes in read_each(context, names, unlisted, files.stat_attributes, NO_FILE):
             access, default = read(*status_and_attributes)
-            if is_extended(access, default):
+            if default or MASK_KEY in access:  # they say more than a mode
                 yield {"ensure": "present", "path": path, "permission": as_text(access, default)}
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
@@ -214,11 +214,6 @@ def read(status: stat_result, attributes: Mapping[str, bytes]) -> tuple[Acl, Acl
     of_mode = {(USER_OBJ, UNNAMED): mode >> 6 & 7, GROUP_KEY: mode >> 3 & 7, (OTHER, UNNAMED): mode & 7}
     access = attributes.get(ACCESS)
     return of_mode if access is None else _decode(access), _decode(attributes.get(DEFAULT, b""))
-
-
-def is_extended(access: Acl, default: Acl) -> bool:
-    """Return whether the lists say more than a mode."""
-    return bool(default) or MASK_KEY in access
 
 
 def as_text(access: Acl, default: Acl) -> list[str]:

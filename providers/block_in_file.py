@@ -73,7 +73,7 @@ def edit(lines: files.Lines, states: Mapping[tuple[str, str], Mapping[str, Any] 
         if markers is not None:
             # The marker lines of a block that stays keep their bytes.
             first, last = markers if should is None else (markers[0] + 1, markers[1] - 1)
-            file_parts.remove_lines(lines, range(first, last + 1))
+            lines.delete(range(first, last + 1))
         if should is None:
             continue
         block = reveal(should["block"])

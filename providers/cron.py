@@ -286,7 +286,7 @@ def edit(table: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> 
         should = missing.pop(job["name"], None)
         if should is not None and all(should.get(attribute, value) == value for attribute, value in job.items()):
             continue
-        file_parts.remove_lines(table, range(start, stop))
+        table.delete(range(start, stop))
         if should is not None:
             for line in reversed(format_lines(merged(job, should))):
                 table.insert(start, line)

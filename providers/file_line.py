@@ -106,7 +106,7 @@ def edit(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> 
     for match, should in states.items():
         numbers = line_places.find(lines, match)
         if should is None:
-            file_parts.remove_lines(lines, numbers)
+            lines.delete(numbers)
             continue
         line = _text(should["line"]) or ""
         if not numbers:

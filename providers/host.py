@@ -147,7 +147,7 @@ def _change(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) 
                 lines[number] = format_line({**host, **should, "name": host["name"]})
         else:
             lines.append(format_line({**should, "name": name}))
-    file_parts.remove_lines(lines, removed)
+    lines.delete(removed)
 
 
 def _overridden(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> Iterator[tuple[int, int, str]]:

@@ -309,7 +309,7 @@ def _remove_if_empty(lines: files.Lines, section: str, syntax: ini_lines.Syntax)
     first = bounds[0] - 1
     if bounds[1] == len(texts) and first and not texts[first - 1].strip():
         first -= 1
-    file_parts.remove_lines(lines, range(first, bounds[1]))
+    lines.delete(range(first, bounds[1]))
 
 
 def _canonical_value(value: Any) -> Any:

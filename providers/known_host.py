@@ -129,7 +129,7 @@ def edit(lines: files.Lines, states: Mapping[Key, Mapping[str, Any] | None]) -> 
             entry = parse_line(lines[number])
             if should is not None and entry is not None and (line := _format(key, should, entry)):
                 lines[number] = line
-    file_parts.remove_lines(lines, removed)
+    lines.delete(removed)
     for key, should in states.items():
         if should is not None and key not in numbers_by_key:
             hosts = hashed(key[0], os.urandom(SALT)) if should.get("hashed") else _joined(key[0], should)

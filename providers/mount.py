@@ -169,7 +169,7 @@ def edit(lines: files.Lines, name: str, entry: Mapping[str, Any] | None) -> None
     """Set the entry of a mount point: its first line, or a new one; with None, remove all its lines."""
     numbers = [number for number, line in enumerate(lines) if (parse_line(line) or {}).get("name") == name]
     if entry is None:
-        file_parts.remove_lines(lines, numbers)
+        lines.delete(numbers)
     elif not numbers:
         lines.append(format_line(entry))
     elif any(entry[field] != value for field, value in (parse_line(lines[numbers[0]]) or {}).items()):
@@ -190,18 +190,16 @@ def _unescape(text: str) -> str:
     return files.printable(content.decode("utf-8", "surrogateescape"))
 
 
-def _canonical_path(path: str) -> str:
-    """Return an absolute path without superfluous slashes; anything else, as a share ``//host/name``, as it is."""
-    return files.canonical_path(path) if path.startswith("/") and not path.startswith("//") else path
-
-
 def _canonical_device(device: str) -> str:
-    """Return a device as it is compared: a path without superfluous slashes, a tag in capitals and without quotes."""
+    """Return a device as it is compared: a path without superfluous slashes, a tag in capitals and without quotes.
+
+    A share ``//host/name`` stays as it is.
+    """
     tag, equals, value = device.partition("=")
     if equals and tag.upper() in TAGS:
         quoted = len(value) > 1 and value[0] == value[-1] == '"'
         return f"{tag.upper()}={value[1:-1] if quoted else value}"
-    return _canonical_path(device)
+    return files.canonical_path(device) if device.startswith("/") and not device.startswith("//") else device
 
 
 def _check_mount_point(name: str) -> None:

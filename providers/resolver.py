@@ -77,7 +77,9 @@ class Provider(BaseProvider):
                     with files.Batch() as batch:
                         batch.remove(path)
                 elif _managed(path):
-                    lines = _without_comments(files.read_lines(path))
+                    lines = files.read_lines(path)
+                    # Its comments say that another program manages it.
+                    lines.delete([number for number, line in enumerate(lines) if not line.strip() or line[0] in "#;"])
                     _edit(lines, change.should)
                     files.replace(path, lines.content, mode=0o644)
                 elif change.is_ is None and not any(change.should.get(attribute) for attribute in KEYWORDS):
@@ -92,12 +94,6 @@ def _managed(path: str) -> str:
         return ""
     target = os.path.realpath(path)
     return target if target.startswith("/run/") else ""
-
-
-def _without_comments(lines: files.Lines) -> files.Lines:
-    """Return the lines of a file of another program; its comments say that the program manages it."""
-    file_parts.remove_lines(lines, [number for number, line in enumerate(lines) if not line.strip() or line[0] in "#;"])
-    return lines
 
 
 def _words(line: str) -> list[str]:
@@ -133,7 +129,7 @@ def _edit(lines: files.Lines, should: Mapping[str, Any]) -> None:
             lines[number] = text
         for offset, text in enumerate(texts[len(numbers) :]):
             lines.insert(end + offset, text)
-        file_parts.remove_lines(lines, numbers[len(texts) :])
+        lines.delete(numbers[len(texts) :])
 
 
 def _address(text: str) -> str | None:

@@ -170,7 +170,7 @@ def _change(lines: files.Lines, states: Mapping[Key, Mapping[str, Any] | None]) 
             logins[_login(entry)] = name if name in states else (name[0], ANY)
         elif any(should.get(attribute, value) != value for attribute, value in _canonical(entry).items()):
             lines[number] = format_line({**entry, **should, "name": entry["name"]})
-    file_parts.remove_lines(lines, removed)
+    lines.delete(removed)
     for name, should in missing.items():
         lines.append(format_line({**should, "name": name[0]}))
     return logins

@@ -133,7 +133,7 @@ def edit(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> 
             lines.append(f"{name} = {should['value']}")
         elif parse_line(lines[numbers[-1]]) != (name, should["value"]):
             lines[numbers[-1]] = f"{name} = {should['value']}"
-    file_parts.remove_lines(lines, removed)
+    lines.delete(removed)
 
 
 def _edit_file(target: str, states: Mapping[str, Mapping[str, Any] | None], mode: int) -> None:
