@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lib import file_parts, whole_directory
 from lib.sensitive import new_mode, reveal
-from resource_api import Change, ResourceError, files
+from resource_api import Change, files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -85,19 +85,16 @@ def staged(
 def write(directory: str, name: str, should: Mapping[str, Any]) -> None:
     """Replace or remove a file, and make the directory that it is in. Raise ``ResourceError``."""
     path = f"{directory}/{name}"
-    try:
-        with files.Batch() as batch:
-            if should["ensure"] == "absent":
-                batch.remove(path)
-                return
-            parent = os.path.dirname(path)  # noqa: PTH120 - a text
-            if not os.path.isdir(parent):  # noqa: PTH112 - as above
-                batch.make_directory(parent)
-            is_new = not os.path.lexists(path)
-            mode = new_mode(should["content"]) if is_new else 0o644
-            batch.replace(path, reveal(should["content"]).encode(), mode=mode)
-    except OSError as error:
-        raise ResourceError(files.describe_error(error, path)) from error
+    with file_parts.described(path), files.Batch() as batch:
+        if should["ensure"] == "absent":
+            batch.remove(path)
+            return
+        parent = os.path.dirname(path)  # noqa: PTH120 - a text
+        if not os.path.isdir(parent):  # noqa: PTH112 - as above
+            batch.make_directory(parent)
+        is_new = not os.path.lexists(path)
+        mode = new_mode(should["content"]) if is_new else 0o644
+        batch.replace(path, reveal(should["content"]).encode(), mode=mode)
 
 
 def _describe(path: str, error: OSError) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from lib import prerequisites
+from lib import file_parts, prerequisites
 from resource_api import BaseProvider, Command, Problem, ProviderError, ResourceError, files
 
 if TYPE_CHECKING:
@@ -131,11 +131,8 @@ def _check_link(link: str) -> None:
     path = link
     while os.path.dirname(path) != path and not os.path.isdir(os.path.dirname(path)):  # noqa: PTH112, PTH120 - texts
         path = os.path.dirname(path)  # noqa: PTH120 - as above
-    try:
-        with files.Directories() as directories:
-            trusted = path == "/" or directories.place(path)[0].trusted
-    except OSError as error:
-        raise ResourceError(files.describe_error(error, link)) from error
+    with file_parts.described(link), files.Directories() as directories:
+        trusted = path == "/" or directories.place(path)[0].trusted
     if not trusted:
         msg = f"other users can write to a directory on the path of the link '{link}', and could put another one there"
         raise ResourceError(msg)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lib import file_trees, prerequisites, removed_directories, symbolic_mode
+from lib import file_parts, file_trees, prerequisites, removed_directories, symbolic_mode
 from lib.backups import Backups
 from lib.named_files import read_each
 from resource_api import BaseProvider, Problem, ResourceError, SideEffect, files
@@ -102,10 +102,8 @@ class Provider(BaseProvider):
             if should.get("ensure") == "absent":
                 yield from ((path, effect) for effect in removed_directories.side_effects(path))
             elif is_ is not None and (should.get("purge") or should.get("force")):
-                try:
+                with file_parts.described(path):
                     compared = _Comparison(path, should, must_exist=False)
-                except OSError as error:
-                    raise ResourceError(files.describe_error(error, path)) from error
                 for name in compared.purged:
                     yield (
                         path,

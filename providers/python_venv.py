@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lib import prerequisites, python_environment, removed_directories
+from lib import file_parts, prerequisites, python_environment, removed_directories
 from resource_api import BaseProvider, CannotList, Command, Problem, ResourceError, files
 
 if TYPE_CHECKING:
@@ -76,11 +76,8 @@ class Provider(BaseProvider):
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Change one environment after another."""
         for name, (is_, should) in changes.items():
-            with context.processing(name, is_, should):
-                try:
-                    self._change(name, is_, should)
-                except OSError as error:
-                    raise ResourceError(files.describe_error(error, name)) from error
+            with context.processing(name, is_, should), file_parts.described(name):
+                self._change(name, is_, should)
 
     def _change(self, name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> None:
         """Remove or make an environment, or change the option of a complete one."""
