@@ -70,11 +70,6 @@ def load(content: bytes) -> x509.Certificate:
         raise ResourceError(msg) from None
 
 
-def read(path: str) -> x509.Certificate:
-    """Return the certificate in a file. Raise ``ResourceError`` with the path."""
-    return certificate_of(path, protected_file.content(path))
-
-
 def certificate_of(path: str, content: bytes) -> x509.Certificate:
     """Return the certificate in the content of a file. Raise ``ResourceError`` with the path."""
     try:
@@ -208,7 +203,7 @@ def _authority(should: Mapping[str, Any], itself: Authority) -> Authority:
             msg = "a signing request is signed by an authority: declare ca_certificate and ca_key"
             raise ResourceError(msg)
         return itself
-    certificate = read(should["ca_certificate"])
+    certificate = certificate_of(should["ca_certificate"], protected_file.content(should["ca_certificate"]))
     key = x509_files.read_key(should["ca_key"], should.get("ca_passphrase"))
     if not belongs_to(certificate, key):
         msg = f"'{should['ca_key']}' is not the key of '{should['ca_certificate']}'"

@@ -19,10 +19,6 @@ if TYPE_CHECKING:
 CURVES = {curve.name: curve for curve in (ec.SECP256R1, ec.SECP384R1, ec.SECP521R1)}
 
 
-class EncryptedError(ResourceError):
-    """The key is encrypted, and no passphrase is given."""
-
-
 def generate(should: Mapping[str, Any]) -> PrivateKeyTypes:
     """Return a new key of the declared type, size or curve."""
     kind = should.get("type") or "ec"
@@ -64,10 +60,10 @@ def is_encrypted(content: bytes) -> bool:
 
 
 def load_key(content: bytes, passphrase: Sensitive[str] | None) -> PrivateKeyTypes:
-    """Return the private key of a PEM text. Raise ``ResourceError``, ``EncryptedError`` without a passphrase."""
+    """Return the private key of a PEM text. Raise ``ResourceError``, also for an encrypted one without a passphrase."""
     if is_encrypted(content) and passphrase is None:
         msg = "is encrypted, and no passphrase is declared"
-        raise EncryptedError(msg)
+        raise ResourceError(msg)
     secret = passphrase.reveal().encode() if passphrase is not None and is_encrypted(content) else None
     try:
         return serialization.load_pem_private_key(content, secret)

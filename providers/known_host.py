@@ -98,7 +98,7 @@ class Provider(BaseProvider):
                 file_parts.report_unreadable(context, [_name(key, target) for key in keys], reason, names)
                 continue
             for key, numbers in _numbers(lines, keys).items():
-                rows = _rows(lines, numbers, key, target)
+                rows = [_row(key, target, parse_line(lines[number])) for number in _effective(lines, numbers)]
                 if any(row != rows[0] for row in rows):
                     reason = f"{target} has several keys of '{key[0]}' with the type {key[1]}; remove all but one"
                     file_parts.report_unreadable(context, [_name(key, target)], reason, names)
@@ -228,11 +228,6 @@ def _line(entry: Entry) -> str:
     """Return the line of an entry."""
     marker = "" if entry.marker == "none" else f"@{entry.marker} "
     return f"{marker}{entry.hosts} {entry.type} {entry.key}{entry.comment}"
-
-
-def _rows(lines: files.Lines, numbers: Sequence[int], key: Key, target: str) -> list[Resource]:
-    """Return the rows of the lines of one key that count."""
-    return [_row(key, target, parse_line(lines[number])) for number in _effective(lines, numbers)]
 
 
 def _listed(row: Resource) -> Resource:

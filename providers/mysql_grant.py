@@ -88,10 +88,9 @@ class Provider(ServerProvider):
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
         """Read the rights in ``names``, or all."""
         kinds = mysql_rights.TABLES if names is None else {parse_target(table).kind for _, table in names}
+        users = None if names is None else {user for user, _ in names}
         with self._server.session(context) as session:
-            held = mysql_rights.read(
-                session, {table for kind in kinds for table in mysql_rights.TABLES[kind]}, _users(names)
-            )
+            held = mysql_rights.read(session, {table for kind in kinds for table in mysql_rights.TABLES[kind]}, users)
             rows = [
                 _row(name, rights, self._existing(session, parse_target(name[1]).kind))
                 for name, rights in held.items()
@@ -122,11 +121,6 @@ class Provider(ServerProvider):
             session.check_other(name[0])
         for statement in _statements(target.sql, account(name[0]), missing, extra):
             session.run(statement)
-
-
-def _users(names: Collection[Name] | None) -> Collection[str] | None:
-    """Return the users of some names, or None for all."""
-    return None if names is None else {user for user, _ in names}
 
 
 def _existing_rights(session: Session, kind: str) -> Mapping[str, Collection[str]]:

@@ -122,14 +122,11 @@ class _Builder:
                 return self._scalar(node)
             if isinstance(node, MappingNode):
                 return self._mapping(node)
-            return self._sequence(node)
+            # The ordered types of YAML 1.1 are lists of mappings with one key, as they are written.
+            self._check_tag(node, "seq", "omap", "pairs")
+            return [self.value(part) for part in node.value]
         finally:
             self._open.pop()
-
-    def _sequence(self, node: yaml.Node) -> list[Any]:
-        # The ordered types of YAML 1.1 are lists of mappings with one key, as they are written.
-        self._check_tag(node, "seq", "omap", "pairs")
-        return [self.value(part) for part in node.value]
 
     def _check_tag(self, node: yaml.Node, *names: str) -> None:
         """Raise ``ManifestError`` for a tag that is none of these of YAML 1.1."""

@@ -23,7 +23,6 @@ from resource_api.manifest.read import read_mapping
 from resource_api.model.values.start_up import NamedTuple
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterable, Mapping
     from contextlib import AbstractContextManager
 
@@ -383,13 +382,8 @@ def trial(directory: Path, cache: Path) -> Trial:
     for kind, text in (("types", _TYPE), ("providers", _PROVIDER)):
         (directory / "modules" / kind).mkdir(parents=True)
         (directory / "modules" / kind / "effect.py").write_text(text)
-    modules = modules_archive([str(directory / "modules")], _read)
+    modules = modules_archive([str(directory / "modules")], lambda path: (Path(path).read_bytes(), Path(path).stat()))
     if modules is None:
         msg = "there are no modules"
         raise ValueError(msg)
     return Trial(str(directory), package_archive(str(cache)), modules)
-
-
-def _read(path: str) -> tuple[bytes, os.stat_result]:
-    """Return a module's content and status, as the maker of the archive needs them."""
-    return Path(path).read_bytes(), Path(path).stat()

@@ -454,15 +454,11 @@ _DELETED: Final = ".wh."
 _KINDS: Final = (tarfile.REGTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE)
 
 
-class LayerError(ResourceAPIError):
-    """The written files cannot be stored."""
-
-
 @contextmanager
 def stored(path: str) -> Iterator[int | None]:
     """Yield a descriptor of a file to ``pack`` into, and unpack that into a directory after the ``with`` block.
 
-    Yield None for an empty path. Raise ``UsageError`` for an unusable directory, and ``LayerError``.
+    Yield None for an empty path. Raise ``UsageError`` for an unusable directory, and ``ResourceAPIError``.
     """
     if not path:
         yield None
@@ -527,7 +523,7 @@ def _add(archive: tarfile.TarFile, path: str) -> None:
 
 
 def _unpack(file: IO[bytes], directory: int) -> None:
-    """Unpack into the directory of a descriptor, and nowhere else. Raise ``LayerError``."""
+    """Unpack into the directory of a descriptor, and nowhere else. Raise ``ResourceAPIError``."""
     target = f"/proc/self/fd/{directory}"
     try:
         with tarfile.open(fileobj=file, mode="r:") as archive:
@@ -537,16 +533,16 @@ def _unpack(file: IO[bytes], directory: int) -> None:
             archive.extractall(target, _checked(archive, target), numeric_owner=True)  # noqa: S202 - see above
     except (tarfile.TarError, OSError, ValueError) as error:
         msg = f"what was written cannot be kept: {error}"
-        raise LayerError(msg) from error
+        raise ResourceAPIError(msg) from error
 
 
 def _checked(archive: tarfile.TarFile, target: str) -> Iterator[tarfile.TarInfo]:
-    """Yield the members. Raise ``LayerError`` for one that ``pack`` cannot have written, such as a second of a name."""
+    """Yield the members. Raise ``ResourceAPIError`` for one that ``pack`` never writes, such as a second of a name."""
     names, base = set(), os.path.realpath(target)
     for member in archive:
         beneath = os.path.realpath(os.path.join(target, member.name)).startswith(f"{base}/")
         if member.type not in _KINDS or member.name in names or not beneath:
             msg = f"{member.name} was not written by the rehearsal"
-            raise LayerError(msg)
+            raise ResourceAPIError(msg)
         names.add(member.name)
         yield member

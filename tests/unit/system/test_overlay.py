@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from resource_api.model.values.errors import ResourceAPIError
 from resource_api.system.overlay import overlay
-from resource_api.system.overlay.overlay import LayerError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,7 +49,7 @@ def test_nothing_is_written_elsewhere(tmp_path: Path, members: list[tarfile.TarI
         for item in members:
             item.linkname = item.linkname.replace("{outside}", str(outside))
             archive.addfile(item, io.BytesIO(b"gone") if item.isreg() else None)
-    with pytest.raises(LayerError):
+    with pytest.raises(ResourceAPIError):
         keep(raw.getvalue(), tmp_path / "kept")
     assert outside.read_text() == "kept"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kept", "outside"]
@@ -57,6 +57,6 @@ def test_nothing_is_written_elsewhere(tmp_path: Path, members: list[tarfile.TarI
 
 def test_what_is_no_archive_is_an_error(tmp_path: Path) -> None:
     """Something inside may write anything into the file."""
-    with pytest.raises(LayerError):
+    with pytest.raises(ResourceAPIError):
         keep(b"no archive" * 1000, tmp_path / "kept")
     assert list((tmp_path / "kept").iterdir()) == []
