@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from resource_api.fleet.ssh_connections import SshConnections
-from resource_api.testing.carrier_compliance import trial
+from tests.fleet.carrier_compliance import trial
 from tests.fleet.faults import ENDS, HAVE, PATIENCE, Faults, know, ssh_host
 from tests.fleet.sshd import started_server
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from resource_api.fleet.connections import Host
-    from resource_api.testing.carrier_compliance import Trial
+    from tests.fleet.carrier_compliance import Trial
     from tests.fleet.sshd import Server
 
 #: Hosts of which the times are compared, and those that are sound or faulty beside them.

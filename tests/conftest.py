@@ -15,7 +15,7 @@ from tests import command, sampling  # noqa: F401 - how many random examples are
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = str(Path(__file__).resolve().parent.parent / ".hypothesis")
-pytest.register_assert_rewrite("resource_api.testing")
+pytest.register_assert_rewrite("resource_api.testing", "tests.fleet.carrier_compliance")
 command.stop_ignoring_signals()
 
 

@@ -1,6 +1,6 @@
 """Connections to hosts: jobs go out, events come back, and each host's events have exactly one end.
 
-The laws are in ``resource_api.testing.carrier_compliance``; the exchange with a host is in ``fleet/channel``.
+The laws are in ``tests.fleet.carrier_compliance``; the exchange with a host is in ``fleet/channel``.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.fleet.connections import LIBRARY, Host
 from resource_api.fleet.ssh_connections import SshConnections
-from resource_api.testing.carrier_compliance import trial
+from tests.fleet.carrier_compliance import trial
 from tests.fleet.sshd import started_server
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from resource_api.fleet.archives import Archives
     from resource_api.fleet.job import HostJob
-    from resource_api.testing.carrier_compliance import Trial
+    from tests.fleet.carrier_compliance import Trial
     from tests.fleet.sshd import Server
 
 #: Resources that each round declares anew.

@@ -18,7 +18,7 @@ import pytest
 
 from resource_api.fleet import job as jobs
 from resource_api.fleet.connections import Host
-from resource_api.testing.carrier_compliance import Trial, trial
+from tests.fleet.carrier_compliance import Trial, trial
 from tests.fleet.pipe_connections import PipeConnections
 
 if TYPE_CHECKING:

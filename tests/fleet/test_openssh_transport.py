@@ -21,7 +21,7 @@ from resource_api.fleet.ssh_connections import SshConnections
 from resource_api.fleet.transport import HostUnreachable
 from resource_api.manifest.read import READERS
 from resource_api.model.values.errors import CommandError
-from resource_api.testing.carrier_compliance import trial
+from tests.fleet.carrier_compliance import trial
 from tests.fleet.kills import Controller
 from tests.fleet.test_asyncssh_transport import agent as agent  # noqa: PLC0414 - a fixture
 from tests.fleet.test_asyncssh_transport import connect, resetting

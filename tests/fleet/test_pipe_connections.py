@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from resource_api.fleet.connections import Host
-from resource_api.testing.carrier_compliance import CarrierCompliance
+from tests.fleet.carrier_compliance import CarrierCompliance
 from tests.fleet.pipe_connections import PipeConnections
 
 if TYPE_CHECKING:

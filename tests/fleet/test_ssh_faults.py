@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from resource_api.fleet.ssh_connections import SshConnections
-from resource_api.testing.carrier_compliance import Trial, trial
+from tests.fleet.carrier_compliance import Trial, trial
 from tests.fleet.faults import ENDS, EVENT, HAVE, PATIENCE, PROGRAM_ENDS, Faults, Proxy, know, ssh_host
 
 if TYPE_CHECKING:

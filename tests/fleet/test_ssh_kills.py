@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from resource_api.testing.carrier_compliance import trial
+from tests.fleet.carrier_compliance import trial
 from tests.fleet.kills import Rounds
 
 if TYPE_CHECKING:

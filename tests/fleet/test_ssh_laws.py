@@ -11,7 +11,7 @@ import pytest
 
 from resource_api.fleet.connections import Host
 from resource_api.fleet.ssh_connections import SshConnections
-from resource_api.testing.carrier_compliance import CarrierCompliance
+from tests.fleet.carrier_compliance import CarrierCompliance
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from resource_api.fleet.archives import Archives
     from resource_api.fleet.connections import HostConnections
-    from resource_api.testing.carrier_compliance import Trial
+    from tests.fleet.carrier_compliance import Trial
     from tests.fleet.sshd import Server
 
 pytestmark = pytest.mark.process

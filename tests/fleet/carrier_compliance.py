@@ -1,9 +1,7 @@
-"""The laws of connections to hosts, as a test class that an author inherits. Needs pytest.
+"""The laws of connections to hosts, as a class that the tests of each kind of connection inherit.
 
 Jobs really run, with a provider that misbehaves as the law requires. The subclass connects to hosts and kills them.
 """
-
-# ruff: noqa: S101, PLR2004 - a law is an assertion, and a number in it is the law itself
 
 from __future__ import annotations
 
