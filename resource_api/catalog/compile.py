@@ -192,8 +192,9 @@ def _warn_of_missing(table: ResourceTable, diagnostics: Diagnostics) -> None:
 
 
 def _check_moves(manifest: Manifest, table: ResourceTable, diagnostics: Diagnostics) -> None:
-    """Report a moved name that is still declared or of another type, and two names moved to one."""
-    targets = set()
+    """Report a moved name that is still declared or of another type, moves in a circle, and a name that moved twice."""
+    sources, targets = set(), set()
+    forward = {move.source: move.target for move in manifest.moved}
     for move in manifest.moved:
         source, target = (table.components.get(name) or table.find(name) for name in (move.source, move.target))
         if source is not None and source is not target:
@@ -202,9 +203,23 @@ def _check_moves(manifest: Manifest, table: ResourceTable, diagnostics: Diagnost
         elif (resource := table.find(move.target)) and not _may_have_moved(move.source, resource):
             message = f"{move.source} cannot have moved to {move.target}: a resource keeps its type"
             diagnostics.name_change_error(move, message)
+        elif move.source in _names_after(move.source, forward):
+            way = "" if move.source == move.target else f", by way of {move.target}"
+            diagnostics.name_change_error(move, f"{move.source} has moved to itself{way}")
         if move.target in targets:
             diagnostics.name_change_error(move, f"two names have moved to {move.target}")
+        if move.source in sources:
+            diagnostics.name_change_error(move, f"{move.source} has moved to two names")
+        sources.add(move.source)
         targets.add(move.target)
+
+
+def _names_after(name: Reference, forward: Mapping[Reference, Reference]) -> set[Reference]:
+    """Return the names to which one has moved, step by step; ``forward``: a name → the next one."""
+    names: set[Reference] = set()
+    while (name := forward.get(name, name)) not in names and name in forward:
+        names.add(name)
+    return names
 
 
 def _may_have_moved(source: Reference, entry: Entry) -> bool:

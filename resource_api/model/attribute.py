@@ -195,6 +195,16 @@ def keyword_problems(declaration: type, unknown: Iterable[str]) -> list[str]:
     ]
 
 
+def text_problems(**texts: object) -> list[str]:
+    """Return a problem for each keyword whose value is not text."""
+    return [f"{word} must be text, not {text!r}" for word, text in texts.items() if not isinstance(text, str)]
+
+
+def flag_problems(**flags: object) -> list[str]:
+    """Return a problem for each keyword whose value is not a boolean."""
+    return [f"{word} must be True or False, not {flag!r}" for word, flag in flags.items() if type(flag) is not bool]
+
+
 def attribute_problems(name: object, attribute: object, reserved: Collection[str] = ()) -> list[str]:
     """Return the problems of the attribute ``name``; set its ``datatype``. ``reserved``: the names it must not have."""
     if not isinstance(attribute, Attribute):
@@ -204,6 +214,8 @@ def attribute_problems(name: object, attribute: object, reserved: Collection[str
         problems.append("the name must be lower case letters, digits and underscores")
     if name in reserved:
         problems.append("the name is reserved; a type must not define it")
+    problems += text_problems(docs=attribute.docs, derived_from=attribute.derived_from, must_be=attribute.must_be)
+    problems += flag_problems(write_only=attribute.write_only, stable=attribute.stable, merged=attribute.merged)
     problems += _kind_problems(name, attribute)
     try:
         attribute.datatype = datatypes.parse(attribute.type)
@@ -226,8 +238,8 @@ def _kind_problems(name: object, attribute: Attribute) -> list[str]:
         problems.append("only a read_only attribute is derived_from another")
     if attribute.stable and attribute.kind != "read_only":
         problems.append("only a read_only attribute can be stable: what is set changes when it is set")
-    if name == "ensure" and attribute.kind is not None:
-        problems.append("ensure must be a property")
+    if name == "ensure" and (attribute.kind is not None or attribute.write_only):
+        problems.append("ensure must be a property that get returns")
     return problems
 
 

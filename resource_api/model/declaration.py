@@ -6,7 +6,7 @@ is for the catalog.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from resource_api.model.attribute import METAPARAMETERS, MISSING
 from resource_api.model.values.reference import Reference, child_reference, instance_name
@@ -387,10 +387,6 @@ def _depth(data: Any, path: Sequence[str | int]) -> int:
         except (LookupError, TypeError):
             return steps
     return len(path)
-
-
-#: The type name under which configured providers are recorded: ``Provider[vm_host@lab]``.
-PROVIDER_TYPE: Final = "provider"
 
 
 class ProviderInstance(NamedTuple):

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from resource_api.model.values.values import Values
 
 
+#: The longest time limit that is enforced, ten years in seconds: timers of the system do not accept any number.
+LONGEST: Final = 315_360_000
+
+
 class Lifecycle(NamedTuple):
     """The ``lifecycle`` metaparameter: how a resource may be replaced, deleted, and matched to its record."""
 
@@ -180,7 +184,7 @@ class Entry:
         for declared in (self.meta.timeout, self.definition.timeout):
             seconds = declared.get(operation) if isinstance(declared, dict) else declared
             if seconds is not None:
-                return float(seconds) or None  # type: ignore[arg-type] # a mapping is a dict
+                return float(min(seconds, LONGEST)) or None  # type: ignore[arg-type, type-var] # a mapping is a dict
         return None
 
     def is_protected(self, record: Record | None) -> bool:

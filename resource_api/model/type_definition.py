@@ -9,14 +9,23 @@ from __future__ import annotations
 import re
 from copy import copy
 from functools import cached_property
+from sys import maxsize
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from resource_api.model import attribute as attributes_
 from resource_api.model.action import PARTICIPLES
-from resource_api.model.attribute import OPERATIONS, RESERVED, AttributeSet, input_problems, keyword_problems
+from resource_api.model.attribute import (
+    OPERATIONS,
+    RESERVED,
+    AttributeSet,
+    flag_problems,
+    input_problems,
+    keyword_problems,
+    text_problems,
+)
 from resource_api.model.datatypes import datatype as datatypes
 from resource_api.model.values.errors import DataTypeError, DefinitionError, hint
-from resource_api.model.values.reference import TYPE_NAME
+from resource_api.model.values.reference import TYPE_NAME, type_name_problem
 from resource_api.model.values.start_up import NamedTuple, regex
 
 if TYPE_CHECKING:
@@ -392,9 +401,7 @@ def _feature_warnings(name: str, features: Iterable[str]) -> Iterator[str]:
 
 def _type_problems(definition: TypeDefinition) -> list[str]:
     """Return the problems of a definition; those of titles and relationships only where its attributes have none."""
-    problems = []
-    if not isinstance(definition.name, str) or not TYPE_NAME.match(definition.name):
-        problems.append(f"the name {definition.name!r} must be lower case letters, digits and underscores")
+    problems = [*filter(None, [type_name_problem(definition.name)]), *text_problems(docs=definition.docs)]
     if type(definition.schema_version) is not int or definition.schema_version < 1:
         problems.append(f"schema_version must be a whole number from 1, not {definition.schema_version!r}")
     if definition.isolation not in (None, "process"):
@@ -427,7 +434,7 @@ def _time_problems(timeout: Any, settle: Any) -> list[str]:
         for name in limits
         if name not in (*OPERATIONS, "timeout")
     ]
-    wrong = [name for name, value in limits.items() if type(value) not in (int, float) or not value >= 0]
+    wrong = [name for name, value in limits.items() if type(value) not in (int, float) or not 0 <= value <= maxsize]
     problems += [f"{name} must be a number of seconds, or 0 for no limit, not {limits[name]!r}" for name in wrong]
     if type(settle) not in (int, float) or not 0 <= settle <= MAX_SETTLE:
         problems.append(f"settle must be a number of seconds from 0 to {MAX_SETTLE}, not {settle!r}")
@@ -462,6 +469,8 @@ def _provider_problems(definition: TypeDefinition) -> list[str]:
     version, problems = definition.version, input_problems(definition.config.attributes, "config")
     if version is not None and not (isinstance(version, str) and VERSION.match(version)):
         problems.append(f"version must be text such as '1.2.0', not {version!r}")
+    if not hasattr(definition.functions, "items"):
+        return [*problems, f"functions must be a mapping of Function(...), not {type(definition.functions).__name__}"]
     for name, function in definition.functions.items():
         problems += [f"function '{name}': {problem}" for problem in _function_problems(name, function)]
     return problems
@@ -475,10 +484,8 @@ def _function_problems(name: object, function: object) -> list[str]:
     if not isinstance(name, str) or not name.isidentifier() or name.startswith("_"):
         problems.append("the name must be that of a method, without a leading underscore")
     problems += input_problems(function.inputs.attributes, "input")
-    flags = {"pure": function.pure, "keeps_secrets": function.keeps_secrets}
-    problems += [
-        f"{name} must be True or False, not {flag!r}" for name, flag in flags.items() if type(flag) is not bool
-    ]
+    problems += text_problems(docs=function.docs)
+    problems += flag_problems(pure=function.pure, keeps_secrets=function.keeps_secrets)
     try:
         function.datatype = datatypes.parse(function.output)
     except (DataTypeError, TypeError) as error:
@@ -506,6 +513,8 @@ def _automatic_problems(definition: TypeDefinition) -> list[str]:
             problems.append(f"{keyword} must be a mapping of types to titles, such as {how}, not {types!r}")
             continue
         for type_name, titles in types.items():
+            if not isinstance(type_name, str) or not TYPE_NAME.match(type_name):
+                problems.append(f"{keyword}: {type_name!r} is no name of a type; titles are written as {how}")
             listed = [titles] if isinstance(titles, str) or callable(titles) else titles
             if not hasattr(listed, "__iter__"):
                 problems.append(f"{keyword}: titles are written as {how}, not {titles!r}")
@@ -638,9 +647,7 @@ class LoadedComponent(NamedTuple):
 
 def _component_problems(definition: ComponentDefinition) -> list[str]:
     """Return the mistakes in the definition of a component."""
-    problems = []
-    if not isinstance(definition.name, str) or not TYPE_NAME.match(definition.name):
-        problems.append(f"the name {definition.name!r} must be lower case letters, digits and underscores")
+    problems = [*filter(None, [type_name_problem(definition.name)]), *text_problems(docs=definition.docs)]
     for word, mapping in (("inputs", definition.attributes), ("outputs", definition.outputs)):
         if not hasattr(mapping, "items"):
             return [*problems, f"{word} must be a mapping, not {type(mapping).__name__}"]

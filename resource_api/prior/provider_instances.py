@@ -10,13 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog import canonicalize, provider_config
-from resource_api.model.declaration import PROVIDER_TYPE, ProviderInstance
 from resource_api.model.record import Commit, Record, RecordKey, StackState
 from resource_api.model.sealed_secrets import count_digests, has_sealed, open_sealed, seal_secrets
 from resource_api.model.values import expression
 from resource_api.model.values.errors import DefinitionError, ManifestError, Problem, reason
+from resource_api.model.values.reference import PROVIDER_TYPE, split_instance
 from resource_api.model.values.reference import instance_name as instance_of
-from resource_api.model.values.reference import split_instance
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import is_unknown
 
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from resource_api.catalog.compile import Catalog
+    from resource_api.model.declaration import ProviderInstance
     from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.values.expression import ExpressionPath
     from resource_api.model.values.values import Values

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.action import Action
 from resource_api.model.change import exists
-from resource_api.model.declaration import PROVIDER_TYPE
 from resource_api.model.report import Drifted, Event, PlannedChange
 from resource_api.model.sealed_secrets import map_sealed
 from resource_api.model.step import SAME, Step
 from resource_api.model.values.errors import StateError, UsageError, suggestion
+from resource_api.model.values.reference import PROVIDER_TYPE
 from resource_api.model.values.values import is_secret
 from resource_api.state.store import NoStore, StackName, StateStore, Store
 from resource_api.system.facts import machine_id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -274,6 +275,26 @@ def test_a_former_title_of_a_declared_resource_cannot_be_in_removed(bench: Bench
         bench.apply({"Thing[new]": {"name": "a"}}, removed=["Thing[old]"])
     assert bench.record("Thing[old]") is not None
     assert acted(bench.apply({"Thing[new]": {"name": "a"}})) == {}
+
+
+@pytest.mark.parametrize(
+    ("moves", "message"),
+    [
+        (["aa"], r"Thing\[a\] has moved to itself$"),
+        (["xy", "yx"], r"Thing\[x\] has moved to itself, by way of Thing\[y\]$"),
+        (["xy", "yz", "zx"], r"Thing\[z\] has moved to itself, by way of Thing\[x\]$"),
+        (["xy", "xz"], r"Thing\[x\] has moved to two names$"),
+    ],
+)
+def test_moves_in_a_circle_and_a_name_that_moved_twice_are_errors(bench: Bench, moves: list[str], message: str) -> None:
+    """A chain of moves is accepted."""
+    moved = [{"from": f"Thing[{source}]", "to": f"Thing[{target}]"} for source, target in moves]
+    with pytest.raises(ManifestError) as error:
+        bench.apply({"Thing[a]": {}}, moved=moved)
+    assert any(re.search(message, problem.message) for problem in error.value.problems)
+    bench.apply(
+        {"Thing[z]": {}}, moved=[{"from": "Thing[x]", "to": "Thing[y]"}, {"from": "Thing[y]", "to": "Thing[z]"}]
+    )
 
 
 def test_removed_needs_no_reading(bench: Bench) -> None:

@@ -62,6 +62,10 @@ ATTRIBUTES: list[tuple[str, list[str]]] = [
         )
     ),
     (f'{NAME}, "a": Attribute("String", "x", kind="parameter", write_only=True)', ["'a'", "write_only"]),
+    (f'{NAME}, "a": Attribute("String", 5)', ["'a'", "docs must be text, not 5"]),
+    (f'{NAME}, "a": Attribute("Pattern[/x/]", "x", must_be=3)', ["'a'", "must_be must be text, not 3"]),
+    (f'{NAME}, "a": Attribute("String", "x", write_only="no")', ["'a'", "write_only must be True or False, not 'no'"]),
+    (f'{NAME}, "ensure": Attribute("Enum[present, absent]", write_only=True)', ["'ensure'", "that get returns"]),
 ]
 
 
@@ -105,6 +109,13 @@ SOURCES: list[tuple[str, list[str]]] = [
     (
         f"TYPE = TypeDefinition(name='odd', attributes={{{NAME}}}, brought_by={{'package': 'name'}})",
         ["brought_by of 'package': 'name' is not a read_only attribute"],
+    ),
+    (f"TYPE = TypeDefinition(name='odd', attributes={{{NAME}}}, docs=5)", ["docs must be text, not 5"]),
+    (f"TYPE = TypeDefinition(name='odd', attributes={{{NAME}}}, timeout=10**400)", ["timeout must be a number"]),
+    (f"TYPE = TypeDefinition(name='odd', attributes={{{NAME}}}, functions=['f'])", ["functions must be a mapping"]),
+    (
+        f"TYPE = TypeDefinition(name='odd', attributes={{{NAME}}}, autorequires={{'File': '$name'}})",
+        ["autorequires: 'File' is no name of a type", "{'file': '$path'}"],
     ),
     (
         f"TYPE = TypeDefinition(name='odd', attributes={{{NAME}}}, brought_by='package')",

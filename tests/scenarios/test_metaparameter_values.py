@@ -94,6 +94,20 @@ def test_a_metaparameter_of_a_python_manifest_takes_a_named_value(bench: Bench) 
     assert steps[0][0]["options"]["noop"] is True
 
 
+@pytest.mark.parametrize("option", ["--parallel=1", "--parallel=4", "--isolate"])
+@pytest.mark.parametrize("seconds", ["2592000", "1.0e+300", "{create: 1.0e+20}"])
+def test_a_time_limit_of_any_length_is_accepted(bench: Bench, seconds: str, option: str) -> None:
+    """A timer of the system that takes no longer one is no failure of the resource."""
+    bench.probe("""
+        echo = Command("echo")
+        def set(self, context, changes):
+            self.echo("made")
+            self._done(changes)
+        """)
+    result = bench.apply(f"resources: {{'Probe[a]': {{timeout: {seconds}}}}}", option)
+    assert (result.code, result.err) == (0, "Notice: Probe[a]: created\n"), result
+
+
 def test_defaults_and_components_take_values_from_outside(bench: Bench) -> None:
     """A mistake in ``defaults`` is told once, at its place there."""
     manifest = bench.write(

@@ -17,7 +17,7 @@ import click
 from resource_api.cli import options
 from resource_api.cli.session import with_session
 from resource_api.model.values.errors import UsageError
-from resource_api.model.values.reference import TYPE_NAME, capitalize_type
+from resource_api.model.values.reference import TYPE_NAME, capitalize_type, type_name_problem
 from resource_api.plugins.module_path import BUNDLED
 from resource_api.state.encryption import keys
 from resource_api.system import age
@@ -165,6 +165,8 @@ def _refusal(name: str) -> str:
         return f"'{name}' cannot be the name of a type: it takes lower case letters, digits and underscores{hint}"
     if len(name) > LONGEST:
         return f"the name of a type has at most {LONGEST} characters, this one has {len(name)}"
+    if problem := type_name_problem(name):
+        return f"{problem}; choose another name"
     if Path(BUNDLED, "types", f"{name}.py").exists():
         return f"'{name}' is a type that comes with the package; choose another name"
     return ""

@@ -15,6 +15,8 @@ from resource_api.model.values.start_up import NamedTuple, regex
 #: How many components may be around a resource; more come from a damaged document only.
 MAX_COMPONENTS: Final = 100
 TYPE_NAME: Final = regex(r"[a-z][a-z0-9_]*\Z")
+#: The type name under which configured providers are recorded: ``Provider[vm_host@lab]``.
+PROVIDER_TYPE: Final = "provider"
 STACK_NAME: Final = regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
 _STEP: Final = regex(r"\]/(?=([A-Z][a-z0-9_]*)\[)")
 #: References as Terraform and Puppet write them: ``aws_instance.web``, ``package { 'vim':``.
@@ -39,6 +41,13 @@ class Reference(NamedTuple):
     def __str__(self) -> str:
         """Return ``Type[title]``, the type with its first letter in upper case."""
         return f"{capitalize_type(self.type)}[{self.title}]"
+
+
+def type_name_problem(name: object) -> str:
+    """Return the reason why a type or component cannot have a name, or an empty text."""
+    if not isinstance(name, str) or not TYPE_NAME.match(name):
+        return f"the name {name!r} must be lower case letters, digits and underscores"
+    return f"the name '{name}' is reserved for the records of configured providers" if name == PROVIDER_TYPE else ""
 
 
 def instance_name(type_name: str, provider: str | None) -> str:

@@ -55,6 +55,7 @@ GRACE: Final = 2.0  # seconds from SIGTERM to SIGKILL
 
 _CHUNK: Final = 65536
 _PIPES: Final = 131072  # bytes that two pipes can still contain when the program has ended
+_WAIT: Final = 86_400_000  # milliseconds of one wait, which the system limits to 24 days
 _LINGER: Final = 0.1  # seconds that descendants may still write after the program has ended
 #: The largest number of descriptors that a start opens.
 _DESCRIPTORS: Final = 12
@@ -157,7 +158,7 @@ class Process(AbstractContextManager["Process"]):
         until, remaining = time.monotonic() + _LINGER, _PIPES
         while streams or self.exit_code is None:
             ended = self.exit_code is not None
-            ready = poller.poll(1000 * (max(0.0, until - time.monotonic()) if ended else timeout()))
+            ready = poller.poll(min(_WAIT, 1000 * (max(0.0, until - time.monotonic()) if ended else timeout())))
             for fd, _ in ready:
                 if fd == self._watch:
                     poller.unregister(fd)

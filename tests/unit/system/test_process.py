@@ -78,6 +78,12 @@ def run(invocation: Invocation, seconds: float = 20) -> tuple[int | None, bytes,
     return running.exit_code, message[STDOUT], message[STDERR]
 
 
+def test_a_wait_longer_than_the_system_allows_is_made_of_several() -> None:
+    """A time limit of more than 24 days, the most for one wait, is accepted."""
+    with Process(program("/bin/echo", "a")) as running:
+        assert list(running.chunks(lambda: 86_400.0 * 365)) == [(STDOUT, b"a\n")]
+
+
 def state(pid: int) -> str:
     """Return the state of a process; ``-`` when there is none."""
     row = process_tree.row(pid)
