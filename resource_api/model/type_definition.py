@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from copy import copy
 from functools import cached_property
-from sys import maxsize
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from resource_api.model import attribute as attributes_
@@ -434,7 +433,7 @@ def _time_problems(timeout: Any, settle: Any) -> list[str]:
         for name in limits
         if name not in (*OPERATIONS, "timeout")
     ]
-    wrong = [name for name, value in limits.items() if type(value) not in (int, float) or not 0 <= value <= maxsize]
+    wrong = [name for name, value in limits.items() if type(value) not in (int, float) or not 0 <= value < 2**63]
     problems += [f"{name} must be a number of seconds, or 0 for no limit, not {limits[name]!r}" for name in wrong]
     if type(settle) not in (int, float) or not 0 <= settle <= MAX_SETTLE:
         problems.append(f"settle must be a number of seconds from 0 to {MAX_SETTLE}, not {settle!r}")
