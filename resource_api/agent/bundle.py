@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.agent.trust import IGNORED, LARGEST_SIGNATURE, SIGNATURE_SUFFIX, Untrusted
 from resource_api.model.values.assets import MAX_DEPTH, Limits, member_name
+from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import ResourceError, UsageError
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import show
@@ -115,18 +116,16 @@ def read_signed(path: str) -> tuple[bytes, bytes]:
 
 def read(raw: bytes) -> Bundle:
     """Return the contents of a bundle. Raise ``Untrusted`` for invalid bytes."""
-    try:
+    with (
+        errors_as(Untrusted, ResourceError),
+        errors_as(Untrusted, (ValueError, RecursionError), f"its {INDEX} is damaged: "),
+    ):
         content = dict(_members(raw))
         index = content.pop(INDEX, None)
         if index is None:
             msg = f"it has no {INDEX}"
             raise Untrusted(msg)
         bundle = _described(json.loads(index.content), content)
-    except ResourceError as error:
-        raise Untrusted(str(error)) from error
-    except (ValueError, RecursionError) as error:
-        msg = f"its {INDEX} is damaged: {error}"
-        raise Untrusted(msg) from error
     if bundle.raw != raw:
         msg = "its bytes are not those that 'bundle make' writes for its files"
         raise Untrusted(msg)

@@ -10,6 +10,7 @@ import os
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import CommandError, ResourceAPIError, ResourceError, StateError, UsageError
 from resource_api.provider.command import Command
 from resource_api.system.filesystem import directories
@@ -116,11 +117,8 @@ def check_signers(path: str, exempt: Iterable[str]) -> str:
     directories is not checked.
     """
     absolute = os.path.abspath(path)
-    try:
+    with errors_as(UsageError, OSError, f"--signers {path}: "):
         _check_file(absolute, exempt)
-    except OSError as error:
-        msg = f"--signers {path}: {error.strerror}"
-        raise UsageError(msg) from error
     return absolute
 
 

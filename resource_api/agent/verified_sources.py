@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 from resource_api.agent import bundle, trust
 from resource_api.agent.trust import Untrusted, make_directory
 from resource_api.model.values.assets import Limits
+from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import CommandError, ResourceAPIError, ResourceError, StateError, UsageError
 from resource_api.model.values.start_up import NamedTuple, regex
 from resource_api.provider.command import Command
@@ -56,10 +57,8 @@ def parse(text: str) -> Source:
     if text.startswith(_GIT):
         return _git_source(text)
     if text.startswith(("https://", "http://")):
-        try:
+        with errors_as(UsageError):
             download.check(text)
-        except ValueError as error:
-            raise UsageError(str(error)) from error
         return Source("url", text, text)
     path = text.removeprefix("file://")
     if "://" in path:

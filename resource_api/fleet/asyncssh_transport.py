@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.fleet import transport
 from resource_api.fleet.connections import jump_chain
 from resource_api.fleet.transport import ConnectionLost, HostUnreachable, unreachable
+from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import ResourceError
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.system.filesystem.directories import Directories, canonical_path
@@ -300,22 +301,16 @@ class AsyncsshTransport:
         # One that failed or was closed is made anew.
         if task is None or (task.done() and (task.cancelled() or task.exception() or task.result().is_closed())):
             task = self._jumps[key] = asyncio.create_task(self._open_jump(via, host))
-        try:
+        with errors_as(HostUnreachable, HostUnreachable, "its jump host "):
             return await asyncio.shield(task)  # the end of one host is not that of the others
-        except HostUnreachable as error:
-            msg = f"its jump host {error}"
-            raise HostUnreachable(msg) from error
 
     async def _open_jump(self, via: str, host: Host) -> object:
         """Return a connection to the last jump host, reached through those before it. Raise ``HostUnreachable``."""
         first_hops, _, last = via.rpartition(",")
         target = jump_chain(host._replace(via=last))[-1]
         target = target._replace(via=first_hops or target.via or "none")  # not the configured one
-        try:
+        with errors_as(HostUnreachable, HostUnreachable, f"{target.name}: "):
             return await self.connect(target)
-        except HostUnreachable as error:
-            msg = f"{target.name}: {error}"
-            raise HostUnreachable(msg) from error
 
 
 class AsyncsshProcess(transport.RemoteProcess):

@@ -15,6 +15,7 @@ from resource_api.manifest.input_files import InputFiles, source_of, source_prob
 from resource_api.manifest.input_values import LocatedValue
 from resource_api.manifest.read import READERS, read_file
 from resource_api.model.values import document
+from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import ManifestError, Problem, UsageError
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import show
@@ -317,11 +318,8 @@ class Selection:
                 name = part.strip().removeprefix("!").strip()
                 if name.startswith(_AT):
                     self._load(name.removeprefix(_AT))
-        try:
+        with errors_as(UsageError, begin="--on: "):
             hosts = host_names.select(items, self._members, list(self._default.hosts))
-        except ValueError as error:
-            msg = f"--on: {error}"
-            raise UsageError(msg) from error
         if not hosts:
             msg = f"--on {','.join(selections)}: no host is left"
             raise UsageError(msg)

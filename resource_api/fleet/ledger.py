@@ -15,6 +15,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.fleet.merge import SUCCEEDED
+from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import StateError, UsageError
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.state.sqlite.database import prepare_directory
@@ -22,6 +23,7 @@ from resource_api.system.filesystem import private_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from resource_api.fleet.merge import HostReport
 
@@ -157,14 +159,9 @@ class Ledger:
                 raise
             cursor.execute("COMMIT")
 
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
+    def _errors(self) -> AbstractContextManager[None]:
         """Turn errors of the database and its file into ``StateError``."""
-        try:
-            yield
-        except (OSError, sqlite3.Error) as error:
-            msg = f"{self.path}: {getattr(error, 'strerror', None) or error}"
-            raise StateError(msg) from error
+        return errors_as(StateError, (OSError, sqlite3.Error), f"{self.path}: ")
 
 
 def digest_of(values: Mapping[str, object] | Sequence[object], key: bytes) -> bytes:

@@ -20,6 +20,7 @@ from resource_api.fleet import transport
 from resource_api.fleet.asyncssh_transport import known_hosts_file
 from resource_api.fleet.connections import jump_chain
 from resource_api.fleet.transport import lost, unreachable
+from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import CommandError
 from resource_api.system.process import process_tree
 from resource_api.system.process.program_checks import locate
@@ -100,11 +101,8 @@ class OpensshTransport:
 
     async def start(self, host: Host, command: str, *, terminal: bool = False) -> OpensshProcess:
         """Connect to a host and start a command in its login shell. Raise ``HostUnreachable``."""
-        try:
+        with errors_as(unreachable, CommandError, "transport: ssh needs the program ssh of OpenSSH here: "):
             program = locate("ssh")
-        except CommandError as error:
-            msg = f"transport: ssh needs the program ssh of OpenSSH here: {error}"
-            raise unreachable(msg) from error
         arguments = [program, *_arguments(host, terminal=terminal), f"{_RAW if terminal else ''}{command}"]
         return await transport.attempted(lambda: self._attempt(host, arguments, terminal=terminal))
 
@@ -163,7 +161,7 @@ class OpensshTransport:
     async def _started(self, arguments: Sequence[str], *, terminal: bool) -> OpensshProcess:
         """Start ``ssh`` with pipes, in a session without our terminal: it cannot ask. Raise ``HostUnreachable``."""
         loop = asyncio.get_running_loop()
-        try:
+        with errors_as(unreachable, OSError, "the program ssh cannot be started: "):
             child, protocol = await loop.subprocess_exec(
                 # A stream buffers twice its limit.
                 lambda: SubprocessStreamProtocol(limit=transport.WINDOW // 2, loop=loop),
@@ -176,9 +174,6 @@ class OpensshTransport:
                 # The end of this process ends its connections.
                 preexec_fn=partial(process_tree.end_with, os.getpid()),
             )
-        except OSError as error:
-            msg = f"the program ssh cannot be started: {error.strerror or error}"
-            raise unreachable(msg) from error
         process = asyncio.subprocess.Process(child, protocol, loop)
         return OpensshProcess(child, process, self._wait_for, terminal=terminal)
 
@@ -289,11 +284,8 @@ class OpensshProcess(transport.RemoteProcess):
 
 async def _read(stream: asyncio.StreamReader) -> bytes:
     """Return bytes that have arrived, b"" at the end of the stream. Raise ``ConnectionLost``."""
-    try:
+    with errors_as(lost, OSError, "the connection was lost: "):
         return await stream.read(transport.WINDOW)
-    except OSError as error:
-        msg = f"the connection was lost: {error.strerror or error}"
-        raise lost(msg) from error
 
 
 def _arguments(host: Host, *, terminal: bool) -> list[str]:

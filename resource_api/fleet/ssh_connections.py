@@ -22,6 +22,7 @@ from resource_api.fleet.channel import UNSENT, HostChannel
 from resource_api.fleet.connections import LIBRARY, MAX_BUFFERED, PROGRAM
 from resource_api.fleet.python_launch import Launch
 from resource_api.fleet.transport import ConnectionLost
+from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import ResourceAPIError, ResourceError, reason
 from resource_api.model.values.values import Sensitive
 
@@ -303,11 +304,8 @@ def _read_password(source: ValueSource) -> str:
 
     A line may end as on Windows.
     """
-    try:
+    with errors_as(ResourceError, begin="become_password: "):
         password = source.read().removesuffix("\r")
-    except ValueError as error:
-        msg = f"become_password: {error}"
-        raise ResourceError(msg) from error
     if not password or "\n" in password:  # further lines would be input of the program that sudo starts
         there = "are more" if password else "is none"
         msg = f"become_password: {source.name}: a password is one line, and there {there}"

@@ -15,6 +15,7 @@ from resource_api.model.codec import plain
 from resource_api.model.record import Commit, StackState
 from resource_api.model.sealed_secrets import open_sealed
 from resource_api.model.values import document, expression
+from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import ManifestError, ResourceAPIError, UsageError, hint
 from resource_api.model.values.reference import split_component
 from resource_api.model.values.start_up import NamedTuple
@@ -79,10 +80,8 @@ def expression_value(runtime: Runtime, source: Source, inputs: Mapping[str, obje
     """
     catalog = runtime.compile(source, inputs)
     resolve = catalog.scope.resolver(partial(_recorded_value, runtime, catalog))
-    try:
+    with errors_as(UsageError):
         return expression.evaluate(text if "${" in text else f"${{{text}}}", resolve)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
 
 
 def _recorded_value(runtime: Runtime, catalog: Catalog, path: ExpressionPath) -> Any:

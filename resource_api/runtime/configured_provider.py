@@ -14,6 +14,7 @@ from resource_api.catalog.provider_config import invoke
 from resource_api.manifest import read as reading
 from resource_api.model.record import StackState
 from resource_api.model.values import expression
+from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import ManifestError, Problem, ProviderError, UsageError, hint, suggestion
 from resource_api.model.values.reference import split_instance
 from resource_api.model.values.start_up import NamedTuple
@@ -123,10 +124,8 @@ class ProviderSelector:
         manifest = self._compiler.read(source, inputs, pool)
         if provider is None:
             provider = _default_provider(type_name, manifest)
-        try:
+        with errors_as(UsageError):
             instance = provider_config.select_instance(provider, type_name, manifest)
-        except ValueError as error:
-            raise UsageError(str(error)) from error
         needed = provider_config.reduce_to_provider(manifest, provider, self._registry.types_with_function)
         if problems := list(_resource_value_problems(needed)):
             raise ManifestError(problems)
@@ -176,11 +175,8 @@ class _Configurations:
         if not instance.pending:
             return instance.config
         functions = self._providers.functions(instance.name)
-        try:
+        with errors_as(ProviderError, ConfigurationError, f"{instance.position}: "):
             return deferred_configuration(instance, self._resolve, functions, ProviderInstances(StackState("", "")))
-        except ConfigurationError as error:
-            msg = f"{instance.position}: {error}"
-            raise ProviderError(msg) from error
 
     def _call(self, call: FunctionCall, inputs: Mapping[str, object]) -> Any:
         """Call a function of a provider, which is configured first. Raise ``ValueError`` for a cycle."""

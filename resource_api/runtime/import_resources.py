@@ -12,6 +12,7 @@ from resource_api.model.record import Commit, Record, RecordKey, StackState
 from resource_api.model.report import Summary
 from resource_api.model.sealed_secrets import seal_secrets
 from resource_api.model.values import reference
+from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import UsageError, hint
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.plan import diff as drifting
@@ -244,11 +245,9 @@ def _check_name(name: str, targets: Sequence[str], entries: Sequence[Entry], pro
 
 def _declared_entry(catalog: Catalog, target: str, stack: StackName) -> Entry:
     """Return the entry of the catalog that ``target`` names. Raise ``UsageError``."""
-    try:
+    with errors_as(UsageError):
         reference.check_stack(target, *stack)
         target_reference = reference.parse_name(target)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
     if target_reference in catalog.components:
         members = ", ".join(str(member.reference) for member in catalog.components[target_reference].members)
         msg = f"{target_reference} is a component; import its resources one by one: {members}"

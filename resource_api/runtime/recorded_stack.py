@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.model.report import SUMMARY_FIELDS
 from resource_api.model.sealed_secrets import has_sealed, open_sealed
 from resource_api.model.values import reference, values
+from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import (
     ManifestError,
     Problem,
@@ -248,11 +249,9 @@ def recorded_keys(state: StackState, text: str) -> list[RecordKey]:
 
 def parse_reference(text: str, state: StackState) -> Reference:
     """Return the reference that a reference, or a URN of a stack, means on the command line. Raise ``UsageError``."""
-    try:
+    with errors_as(UsageError):
         reference.check_stack(text, state.project, state.stack)
         return reference.parse_name(text)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
 
 
 class Runs:

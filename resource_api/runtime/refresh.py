@@ -13,6 +13,7 @@ from resource_api.model.declaration import FilePosition
 from resource_api.model.record import Commit, Record, StackState
 from resource_api.model.report import Drifted, Summary
 from resource_api.model.sealed_secrets import has_sealed, open_sealed, seal_secrets
+from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import DefinitionError, Problem, ResourceError
 from resource_api.model.values.expression import EvaluationError, ExpressionPath
 from resource_api.model.values.reference import Reference
@@ -191,10 +192,8 @@ def _call_function(
     declared = catalog.instances.get(call.instance)
     if declared is not None and declared.pending and call.instance not in instances.configs:
         return UNKNOWN
-    try:
+    with errors_as(EvaluationError):
         return invoke(call, inputs, providers.call_function)
-    except ValueError as error:
-        raise EvaluationError(str(error)) from error
 
 
 def _selected_records(

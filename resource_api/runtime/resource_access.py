@@ -12,6 +12,7 @@ from resource_api.model.change import exists
 from resource_api.model.datatypes import from_text
 from resource_api.model.options import to_options
 from resource_api.model.provider_functions import ProviderFunctions, canonical_name, canonical_names
+from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import Problem, ProviderError, UnknownName, UsageError, suggestion
 from resource_api.model.values.reference import Reference, capitalize_type
 from resource_api.model.values.values import copy_resource, literal, reveal
@@ -199,11 +200,8 @@ def _messages(problems: list[Problem] | Exception) -> list[str]:
 
 def _canonical(names: Sequence[object], functions: ProviderFunctions) -> list[Name]:
     """Return the canonical forms of names. Raise ``UsageError`` for an invalid name."""
-    try:
+    with errors_as(UsageError, begin=f"{capitalize_type(functions.definition.name)}: "):
         return canonical_names(functions, names)
-    except ValueError as error:
-        msg = f"{capitalize_type(functions.definition.name)}: {error}"
-        raise UsageError(msg) from error
 
 
 def _title(name: Name) -> str:
@@ -248,11 +246,8 @@ def canonical_identity(
 ) -> list[Name]:
     """Return a list of the canonical name of a title with namevars among ``attributes``. Raise ``UsageError``."""
     namevars = {name: value for name, value in attributes.items() if name in definition.namevars}
-    try:
+    with errors_as(UsageError, begin=f"{Reference(definition.name, title)}: "):
         return [canonical_name(functions, title, namevars)]
-    except ValueError as error:
-        msg = f"{Reference(definition.name, title)}: {error}"
-        raise UsageError(msg) from error
 
 
 def parse_name(

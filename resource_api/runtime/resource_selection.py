@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from resource_api.catalog import resource_table
 from resource_api.model.codec import plain
 from resource_api.model.datatypes import from_text
+from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import CannotList, DefinitionError, ProviderError, UnknownType, UsageError, hint
 from resource_api.model.values.reference import Reference, capitalize_type
 from resource_api.model.values.start_up import NamedTuple
@@ -39,10 +40,8 @@ def is_pattern(text: str) -> bool:
 
 def find_type(reader: ResourceReader, name: str) -> TypeDefinition:
     """Return the type of a name of the command line. Raise ``UsageError`` for an unknown one."""
-    try:
+    with errors_as(UsageError, UnknownType):
         return reader.registry.type(name[:1].lower() + name[1:])  # capitalized in references
-    except UnknownType as error:
-        raise UsageError(str(error)) from error
 
 
 def find_types(reader: ResourceReader, text: str) -> tuple[list[TypeDefinition], set[str]]:
@@ -234,11 +233,8 @@ class Filter(NamedTuple):
 
         Only the beginning of a long text is searched. Raise ``UsageError`` for no regular expression.
         """
-        try:
+        with errors_as(self._error, re.error, "this is no regular expression: "):
             search = re.compile(self.value).search
-        except re.error as error:
-            reason = f"this is no regular expression: {error}"
-            raise self._error(reason) from error
 
         def test(value: object) -> bool:
             if isinstance(value, list):
@@ -249,10 +245,8 @@ class Filter(NamedTuple):
 
     def _comparison(self, attribute: Attribute) -> Callable[[object], bool]:
         """Return the test of a filter such as ``uid>=1000``. Raise ``UsageError`` for an operand of another type."""
-        try:
+        with errors_as(self._error):
             operand = from_text.coerce(attribute.datatype, self.value)
-        except ValueError as error:
-            raise self._error(str(error)) from error
         if self.operator in {"=", "!="}:
 
             def equal(value: object) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -25,6 +26,7 @@ from resource_api.model.sealed_secrets import digest_secret, has_sealed, seal_se
 from resource_api.model.step import split_reasons
 from resource_api.model.values import reference
 from resource_api.model.values.assets import spell_contents
+from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import DefinitionError, ManifestError, Problem, ResourceAPIError, UsageError
 from resource_api.model.values.text import escape_json, shell_word
 from resource_api.model.values.values import UNKNOWN, Sensitive, is_secret, is_unknown, reveal
@@ -77,11 +79,8 @@ def write(plan: Plan, path: str, key: Key | None = None) -> None:
 def write_document(path: str, document: object) -> None:
     """Write the document of a saved plan. Raise ``ResourceAPIError`` where the file cannot be written."""
     text = escape_json(json.dumps(document, indent=2, ensure_ascii=False))  # a name of a file may be no text
-    try:
+    with errors_as(ResourceAPIError, OSError, f"cannot save the plan to {path}: "):
         files.write_output(path, f"{text}\n".encode())
-    except OSError as error:
-        msg = f"cannot save the plan to {path}: {error.strerror}"
-        raise ResourceAPIError(msg) from error
 
 
 def check_target(path: str, sources: Iterable[str]) -> None:
@@ -289,10 +288,8 @@ def _decrypted(saved: Mapping[str, Any], path: str, key: Key | None) -> Mapping[
 
 def _read_options(saved: Mapping[str, object], path: str) -> Options:
     """Return the options of a saved plan. Raise ``ManifestError`` for an unknown one and for a wrong value."""
-    try:
+    with errors_as(partial(_not_as_saved, path), UsageError):
         options = to_options({name: value for name, value in saved.items() if name not in INTERNAL})
-    except UsageError as error:
-        raise _not_as_saved(path, str(error)) from error
     return options._replace(destroy=saved.get("destroy") is True)
 
 
@@ -370,7 +367,8 @@ def show(saved: PlanJson, path: str, registry: Registry, *, verbose: bool = Fals
     ``registry`` tells the parameters of types; an unknown type has none. ``verbose``: with the resources in sync that
     are read again after a step.
     """
-    try:
+    # A text that is no reference, or no encoded value.
+    with errors_as(partial(_not_as_saved, path), (LookupError, TypeError, ValueError)):
         return PlanDocument(
             list(_steps(saved["steps"], registry, verbose=verbose)),
             Summary(**saved["summary"]),
@@ -380,8 +378,6 @@ def show(saved: PlanJson, path: str, registry: Registry, *, verbose: bool = Fals
             failure_handlers=[(row["reference"], row["of"]) for row in saved.get("only_if_failed", ())],
             left_out=[(row["reference"], row["why"]) for row in saved.get("left_out", ()) if verbose],
         )
-    except (LookupError, TypeError, ValueError) as error:  # a text that is no reference, or no encoded value
-        raise _not_as_saved(path, str(error)) from error
 
 
 def refreshed(refresh_document: Mapping[str, Any]) -> tuple[Sequence[Drift], Sequence[Difference]]:

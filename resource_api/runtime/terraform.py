@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from resource_api.manifest import yaml_reader
 from resource_api.manifest.read import read_file
+from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import DefinitionError, ManifestError, ResourceAPIError, UsageError
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.values import is_secret
@@ -68,10 +69,8 @@ def lock(
     """
     manifest, open_trusted = _manifest(environment, source, inputs), environment.registry.trust.open
     path = os.path.join(os.path.abspath(os.path.dirname(manifest.file)), packages.LOCK_FILE)
-    try:
+    with errors_as(UsageError):
         before = packages.read_lock(path) or {}
-    except ValueError as error:
-        raise UsageError(str(error)) from error
     providers: dict[ProviderAddress, LockedProvider] = {}
     for program in find_all(manifest, open_trusted, os.environ, locked=False):
         if program.address is not None:  # a program that is declared by its path is no package to lock
@@ -210,11 +209,8 @@ def _write(path: str, declarations: Sequence[Sequence[str]]) -> None:
     if not path.endswith(_YAML):
         msg = f"{path}: declarations are written as YAML; name a manifest that ends in .yaml"
         raise UsageError(msg)
-    try:
+    with errors_as(UsageError, (OSError, ValueError, ManifestError), f"{path} cannot be written: "):
         raw, _ = read_file(path)
         content = state_file.with_resources(yaml_reader.read(raw, path), declarations)
         yaml_reader.read(content, path)  # before it replaces the manifest: raises where it could not be read
         files.replace(os.path.abspath(path), content)
-    except (OSError, ValueError, ManifestError) as error:
-        msg = f"{path} cannot be written: {getattr(error, 'strerror', None) or error}"
-        raise UsageError(msg) from error

@@ -7,11 +7,13 @@ without it every secret would seem changed. A document is verified before it is 
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model import codec
 from resource_api.model.record import Record, RecordKey, StackState
 from resource_api.model.values import reference
+from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import ManifestError, Problem
 from resource_api.state.encryption.secret_encryption import DataKey, remove_secrets
 from resource_api.state.stack_rows import hashable_name
@@ -75,10 +77,9 @@ def from_document(text: str, file: str, key: keys.Key | None = None) -> StackSta
     Raises ``ManifestError`` with every fault, ``UsageError`` or ``StateError`` when ``key`` does not open an
     encrypted document.
     """
-    try:
+    malformed = (ValueError, LookupError, TypeError, RecursionError)
+    with errors_as(partial(_refusal, file), malformed, "is not a document of 'state export': "):
         document = codec.decode(text)
-    except (ValueError, LookupError, TypeError, RecursionError) as error:
-        raise _refusal(file, f"is not a document of 'state export': {error}") from error
     if not isinstance(document, dict) or "state_format" not in document:
         raise _refusal(file, "is not a document of 'state export'")
     if document["state_format"] != FORMAT:

@@ -14,6 +14,7 @@ import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
+from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import StateError, StateLocked
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.system.filesystem.permissions import user_name
@@ -127,11 +128,8 @@ class Lock:
 
     def _try_lock(self) -> bool:
         """Open the lock file and lock it; return whether that succeeded. Raises ``StateError``."""
-        try:
+        with errors_as(StateError, OSError, f"{self._path}: the lock cannot be opened: "):
             fd = os.open(self._path, os.O_RDWR | os.O_CREAT | _FLAGS, _PRIVATE)
-        except OSError as error:
-            msg = f"{self._path}: the lock cannot be opened: {error.strerror}"
-            raise StateError(msg) from error
         if self._lock_file(fd):
             _held.add(fd)
             self._fd = fd

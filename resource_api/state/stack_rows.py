@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from resource_api.model import codec
 from resource_api.model.record import NO_LIFECYCLE, Commit, Intent, Record, RecordedLifecycle, RecordKey, StackState
+from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import StateDamaged, StateError, UsageError
 from resource_api.model.values.start_up import NamedTuple, blake2b
 from resource_api.model.values.text import quote_command, shell_word
@@ -136,10 +137,8 @@ class Header(NamedTuple):
         """
         if data_key is not None:
             rest = {key: value for key, value in self.content.items() if key != "sealed_salt"}
-            try:
+            with errors_as(StateDamaged, StateError):
                 return bytes.fromhex(data_key.decrypt(self.content["sealed_salt"], rest))
-            except StateError as error:
-                raise StateDamaged(str(error)) from error
         return b"" if self.sealing is not None else bytes.fromhex(self.content["salt"])
 
     def state(self, data_key: DataKey | None = None) -> StackState:

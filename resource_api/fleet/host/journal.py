@@ -13,6 +13,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import ResourceAPIError, StateError, StateLocked
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import escape
@@ -65,12 +66,9 @@ class Journal:
         Raise ``StateLocked``, ``StateError``.
         """
         prepare_directory(self._state)
-        try:
+        with errors_as(StateError, OSError, f"{self._directory}: "):
             make_directory(self._directory)
             private = private_files.is_private_directory(self._directory)
-        except OSError as error:
-            msg = f"{self._directory}: {error.strerror}"
-            raise StateError(msg) from error
         if not private:
             msg = f"{self._directory}: must be a directory that only its owner can open, and no link"
             raise StateError(msg)
@@ -128,11 +126,8 @@ class Journal:
         if report is not None and len(raw) > MAX_REPORT:
             summary = [document for document in report.documents if document.get("type") == "summary"]
             raw = json.dumps({**entry, "report": [report.code, summary]}, separators=(",", ":")).encode()
-        try:
+        with errors_as(StateError, OSError, f"{self._path}: "):
             private_files.replace(self._path, raw)
-        except OSError as error:
-            msg = f"{self._path}: {error.strerror}"
-            raise StateError(msg) from error
 
 
 def _superseded(newest: Mapping[str, object]) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from resource_api.model import codec
 from resource_api.model.sealed_secrets import EncryptedSecret, Sealed, map_sealed
+from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import StateError, UsageError
 from resource_api.model.values.reference import Reference, make_urn
 from resource_api.model.values.start_up import blake2b
@@ -60,13 +61,12 @@ class DataKey:
         if key is None:
             msg = f"{subject} is encrypted; name its key with --key or RESOURCE_API_KEY"
             raise UsageError(msg)
+        failure = f"{subject} cannot be opened with --key {key.url}: "
         try:
-            return cls(_unwrap(key, wrapped), wrapped, subject)
-        except UsageError as error:
-            msg = f"{subject} cannot be opened with --key {key.url}: {error}"
-            raise UsageError(msg) from error
+            with errors_as(UsageError, UsageError, failure):
+                return cls(_unwrap(key, wrapped), wrapped, subject)
         except (ValueError, LookupError, TypeError) as error:
-            msg = f"{subject} cannot be opened with --key {key.url}: it is another key, or the data was altered"
+            msg = f"{failure}it is another key, or the data was altered"
             raise StateError(msg) from error
 
     def encrypt(self, clear: object, bound: object) -> str:

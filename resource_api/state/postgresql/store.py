@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from resource_api.model import codec
+from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import StateDamaged, StateError, StateLocked
 from resource_api.state import stack_rows
 from resource_api.state.postgresql import database as databases
@@ -35,6 +36,7 @@ from resource_api.state.store import StackName, not_recorded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from resource_api.model.record import RecordKey, StackState
     from resource_api.state.encryption.keys import Key
@@ -440,10 +442,6 @@ class PostgresqlStore(RowStore[LeasedSession]):
         return stack or StackRows(number, self._new_state(name), self._data_keys.for_new_stack(name))
 
 
-@contextmanager
-def _as_system_error() -> Iterator[None]:
+def _as_system_error() -> AbstractContextManager[None]:
     """Turn ``StateError`` into ``OSError``: a document of a run may be lost."""
-    try:
-        yield
-    except StateError as error:
-        raise OSError(errno.EIO, str(error)) from error
+    return errors_as(partial(OSError, errno.EIO), StateError)

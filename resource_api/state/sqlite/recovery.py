@@ -14,6 +14,7 @@ import time
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Final
 
+from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import StateDamaged, StateError, UsageError
 from resource_api.model.values.start_up import NamedTuple, blake2b
 from resource_api.state import stack_rows
@@ -86,11 +87,8 @@ def write_marker(path: str, marker: Marker) -> None:
     """Write the marker of the database at ``path``. Raises ``StateError``; the former marker is then unchanged."""
     versions = sorted([*name, *version] for name, version in marker.versions.items())
     body = {"known": versions, "making": marker.creating}
-    try:
+    with errors_as(StateError, OSError, f"{path}.marker: cannot be written: "):
         private_files.replace(f"{path}.marker", json.dumps([_digest(body), body]).encode() + b"\n")
-    except OSError as error:
-        msg = f"{path}.marker: cannot be written: {error.strerror}"
-        raise StateError(msg) from error
 
 
 def _digest(body: object) -> str:

@@ -1,0 +1,22 @@
+"""Turn the exceptions of a block into another error with the same message."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+@contextmanager
+def errors_as(
+    error: Callable[[str], Exception],
+    caught: type[Exception] | tuple[type[Exception], ...] = ValueError,
+    begin: str = "",
+) -> Iterator[None]:
+    """Raise an exception ``caught`` in the block as ``error``: its message or the system's reason, after ``begin``."""
+    try:
+        yield
+    except caught as cause:
+        raise error(begin + (getattr(cause, "strerror", None) or str(cause))) from cause
