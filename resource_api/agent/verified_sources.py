@@ -398,9 +398,11 @@ class Repository:
         if signer not in trust.signers_valid_now(self._signature(commit), signers):
             msg = f"commit {commit[:12]} is signed by {signer}, whose key is not valid any more or not yet"
             raise Untrusted(msg)
-        if newest is not None and not self._descends(commit, newest.id):
-            msg = f"commit {commit[:12]} does not follow {newest.id[:12]}, the newest that was applied"
-            raise Untrusted(msg)
+        if newest is not None:
+            ancestry = (*self._options(), "merge-base", "--is-ancestor", newest.id, commit)
+            if _git().attempt(*ancestry, log="debug").exit_code:  # also for an unknown ancestor
+                msg = f"commit {commit[:12]} does not follow {newest.id[:12]}, the newest that was applied"
+                raise Untrusted(msg)
         return Version(commit, int(self._run("rev-list", "--count", commit)), signer)
 
     def write(self, commit: str, directory: str) -> None:
@@ -416,11 +418,6 @@ class Repository:
         header = self._run("cat-file", "commit", commit).partition("\n\n")[0]
         signatures = _SIGNATURE.findall(f"{header}\n")
         return signatures[0].replace("\n ", "\n").encode() if len(signatures) == 1 else b""
-
-    def _descends(self, commit: str, ancestor: str) -> bool:
-        """Return whether a commit is ``ancestor`` or a descendant of it; False also for an unknown ancestor."""
-        arguments = (*self._options(), "merge-base", "--is-ancestor", ancestor, commit)
-        return _git().attempt(*arguments, log="debug").exit_code == 0
 
     def _options(self, settings: Sequence[str] = ()) -> list[str]:
         """Return the options of every git command: the repository, and settings that override the machine's."""

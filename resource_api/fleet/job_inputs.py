@@ -11,6 +11,7 @@ import glob
 import json
 import os
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from resource_api.fleet import host_names
@@ -45,7 +46,8 @@ def read_documents(path: str, open_code: Callable[[str], int] | None = None) -> 
     ``open_code`` as for ``manifest.read.read``. Raise ``ManifestError`` with all problems of all files, and
     ``UsageError``.
     """
-    documents, problems = reading.load_documents(path, _python_document, open_code)
+    # The data of a Python manifest is only ``INCLUDE``, which must be a literal.
+    documents, problems = reading.load_documents(path, partial(literal_section, constant="INCLUDE"), open_code)
     if problems:
         raise ManifestError(problems)
     return documents
@@ -94,11 +96,6 @@ def _asset_paths(documents: Sequence[Document], inputs: Mapping[str, object]) ->
         directory = glob.escape(os.path.dirname(document.file))
         for pattern in patterns:
             yield from glob.iglob(os.path.join(directory, pattern))
-
-
-def _python_document(raw: bytes, file: str) -> Document:
-    """Return a Python manifest without executing it: its data is only ``INCLUDE``, which must be a literal."""
-    return literal_section(raw, file, "INCLUDE")
 
 
 def _patterns_in_data(value: object) -> Iterator[str]:

@@ -10,7 +10,7 @@ import os
 import secrets
 import sqlite3
 import time
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
@@ -103,7 +103,11 @@ class Ledger:
         """
         run = secrets.token_hex(8)
         with self._transaction():
-            self._forget_old()
+            # Room for one run among the last ones.
+            query = "SELECT id FROM run ORDER BY rowid DESC LIMIT -1 OFFSET ?"
+            old = self._connection.execute(query, (MAX_RUNS - 1,)).fetchall()
+            self._connection.executemany("DELETE FROM host WHERE run = ?", old)
+            self._connection.executemany("DELETE FROM run WHERE id = ?", old)
             values = (run, time.time(), json.dumps(dict(request)), digest)
             self._connection.execute("INSERT INTO run (id, started, about, digest) VALUES (?, ?, ?, ?)", values)
             rows = ((run, position, name, inputs) for position, (name, inputs) in enumerate(hosts))
@@ -140,24 +144,12 @@ class Ledger:
             remaining = {name: inputs for name, inputs, status in hosts if status not in SUCCEEDED}
         return RecordedRun(run, json.loads(request), digest, remaining)
 
-    def _forget_old(self) -> None:
-        """Make room for one run among the ``MAX_RUNS`` last ones."""
-        query = "SELECT id FROM run ORDER BY rowid DESC LIMIT -1 OFFSET ?"
-        old = self._connection.execute(query, (MAX_RUNS - 1,)).fetchall()
-        for table, column in (("host", "run"), ("run", "id")):
-            self._connection.executemany(f"DELETE FROM {table} WHERE {column} = ?", old)  # noqa: S608 - constants
-
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         """Commit the statements of the block, or none of them."""
-        with self._errors(), closing(self._connection.cursor()) as cursor:
-            cursor.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-            except BaseException:
-                cursor.execute("ROLLBACK")
-                raise
-            cursor.execute("COMMIT")
+        with self._errors(), self._connection:
+            self._connection.execute("BEGIN IMMEDIATE")
+            yield
 
     def _errors(self) -> AbstractContextManager[None]:
         """Turn errors of the database and its file into ``StateError``."""

@@ -12,7 +12,7 @@ from collections import Counter
 from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Final, Protocol
 
-from resource_api.fleet.connections import ENDED, LOST, UNREACHABLE
+from resource_api.fleet.connections import ENDED, LOST, UNREACHABLE, end_event
 from resource_api.fleet.merge import SUCCEEDED, UNEXPECTED, describe_unexpected
 from resource_api.model.values.errors import reason
 from resource_api.model.values.start_up import NamedTuple
@@ -278,7 +278,10 @@ class FleetRun:
         try:
             stop = self._loop()
         except BaseException as error:
-            self._fail_all(f"this run was ended: {reason(error, with_origin=False)}")
+            text = f"this run was ended: {reason(error, with_origin=False)}"
+            for running in list(self._running.values()):
+                self._end(running, end_event(running.host.name, LOST, None, text).document)
+            self._finish(text)
             raise
         self._finish(stop)
         return stop
@@ -336,7 +339,7 @@ class FleetRun:
         except UNEXPECTED as error:
             self._connections.abandon(event.host)
             message = f"it sent what is no event: {describe_unexpected(error)}"
-            self._end(running, {"type": "end", "status": LOST, "code": None, "error": message})
+            self._end(running, end_event(event.host, LOST, None, message).document)
 
     def _end(self, running: _Running, document: Mapping[str, object]) -> None:
         """Record the end of a host's job for ledger, batch and decisions; report it. ``document``: of ``end_event``."""
@@ -425,13 +428,6 @@ class FleetRun:
             elif clock >= self._late[name]:
                 self._late[name] = clock + GRACE  # its end arrives as an event
                 self._connections.abandon(name)
-
-    def _fail_all(self, error: str) -> None:
-        """Report every host after an internal error, the running ones as lost."""
-        lost = {"type": "end", "status": LOST, "code": None, "error": error}
-        for running in list(self._running.values()):
-            self._end(running, lost)
-        self._finish(error)
 
     def _finish(self, error: str) -> None:
         """Record the end; report untouched hosts, with ``error``, and the last batch, also where the ledger fails."""

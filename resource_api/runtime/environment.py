@@ -21,7 +21,7 @@ from resource_api.provider.context import RunContext
 from resource_api.runtime.manifest_compiler import ManifestCompiler, short_secret_warnings
 from resource_api.runtime.resource_access import ResourceReader
 from resource_api.state.open_store import open_store
-from resource_api.state.store import NoStore, StackName, StateStore, Store
+from resource_api.state.store import NoStore, StackName, Store
 from resource_api.system import process_guard
 from resource_api.system.facts import Facts
 from resource_api.system.gc_pause import gc_paused
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.record import Record, RecordKey, StackState
-    from resource_api.model.values.document import Document
     from resource_api.model.values.values import Values
     from resource_api.plugins.registry import Registry
     from resource_api.runtime.manifest_compiler import ReadContent, Source
@@ -165,8 +164,6 @@ class RunEnvironment(ResourceReader):
         keeps = not isinstance(self.store, NoStore)  # secrets may be in data that nothing keeps
         self.run.private.begin({**state.records, **(matched or {})}, may_hold_secrets=encrypted or not keeps)
 
-    # Compilation
-
     def compile(self, source: Source, inputs: Mapping[str, object] | None = None) -> Catalog:
         """Return the catalog of a manifest."""
         with ProviderPool(self.registry, self.run) as providers, gc_paused(), process_guard.protected():
@@ -182,10 +179,6 @@ class RunEnvironment(ResourceReader):
         with self.log.bind(phase="compile"):
             return self._report(self.compiler.compile_providers(source, inputs, providers))
 
-    def read_python(self, raw: bytes, file: str, inputs: Mapping[str, object]) -> Document:
-        """Return the document of a Python manifest that was sent, which is executed. Raise ``ManifestError``."""
-        return self.compiler.read_python(raw, file, inputs)
-
     def name(self, catalog: Catalog) -> StackName:
         """Return the project and stack of a run. Raise ``UsageError`` or ``ManifestError`` for invalid names."""
         return StackName(self.project or project_name(catalog.manifest), self.stack).checked()
@@ -198,8 +191,23 @@ class RunEnvironment(ResourceReader):
         return compiler
 
     def _stack_outputs(self, project: str, name: str) -> Values:
-        """Return the recorded outputs of another stack for a manifest of ``project``, and mask their secrets."""
-        outputs = _recorded_outputs(self.store, StackName(self.project or project, self.stack), name)
+        """Return the recorded outputs of the stack that a manifest of ``project`` calls ``name``; mask their secrets.
+
+        A secret of which only a digest is recorded stays sealed. Raise ``ValueError`` with a message for users, for a
+        stack that is not recorded ``EvaluationError``.
+        """
+        own_stack = StackName(self.project or project, self.stack)
+        stack = stack_name(own_stack.project, name)
+        if stack == own_stack:
+            msg = "this is the stack itself; refer to its resources"
+            raise ValueError(msg)
+        if stack not in (stacks := self.store.stacks()):
+            project = own_stack.project
+            names = [row.stack if row.project == project else "/".join(row) for row in stacks if row != own_stack]
+            advice = suggestion(name, names) or (f"recorded are: {', '.join(names)}" if names else "none is recorded")
+            msg = f"unknown stack '{name}'; {advice}"
+            raise EvaluationError(msg)
+        outputs: Values = open_sealed(self.store.load(stack).outputs)
         self.log.mask.add(outputs)
         return outputs
 
@@ -223,8 +231,6 @@ class RunEnvironment(ResourceReader):
             return catalog
         warnings = short_secret_warnings(catalog.manifest, inputs, entries, self.log.mask)
         return catalog._replace(warnings=[*catalog.warnings, *warnings])
-
-    # The lock
 
     @contextmanager
     def lock(self, command: str) -> Iterator[None]:
@@ -255,26 +261,6 @@ class RunEnvironment(ResourceReader):
 def stack_name(project: str, text: str) -> StackName:
     """Return the stack that a manifest of ``project`` calls ``text``: one of its own project, or ``PROJECT/STACK``."""
     return StackName(*text.rsplit("/", 1)) if "/" in text else StackName(project, text)
-
-
-def _recorded_outputs(store: StateStore, own_stack: StackName, name: str) -> Values:
-    """Return the recorded outputs of the stack that a manifest of ``own_stack`` calls ``name``.
-
-    A secret of which only a digest is recorded stays sealed. Raise ``ValueError`` with a message for users, for a stack
-    that is not recorded ``EvaluationError``.
-    """
-    stack = stack_name(own_stack.project, name)
-    if stack == own_stack:
-        msg = "this is the stack itself; refer to its resources"
-        raise ValueError(msg)
-    if stack not in (stacks := store.stacks()):
-        project = own_stack.project
-        names = [row.stack if row.project == project else "/".join(row) for row in stacks if row != own_stack]
-        advice = suggestion(name, names) or (f"recorded are: {', '.join(names)}" if names else "none is recorded")
-        msg = f"unknown stack '{name}'; {advice}"
-        raise EvaluationError(msg)
-    outputs: Values = open_sealed(store.load(stack).outputs)
-    return outputs
 
 
 class _LockWait:

@@ -108,7 +108,7 @@ def import_resources(
             if (foreign_record := foreign[entry.index]) is not None:
                 runtime.run.private.store(entry.key, foreign_record.private)
         # Where the type imports by ids, ``name`` is the id in the resource's own system.
-        ids = {} if name is None else {entry.key: name for entry in new if _has_ids(entry)}
+        ids = {} if name is None else {entry.key: name for entry in new if "import" in entry.definition.features}
         rows = _read_entries(new, providers, ids)
         records = [
             _imported_record(catalog, entry, row, instances.state)._replace(
@@ -140,11 +140,6 @@ def _is_ours(entry: Entry, state: StackState) -> bool:
         return False
     in_doubt = entry.key in state.intents or record.status == "unconfirmed"
     return entry.definition.identity is None or not in_doubt
-
-
-def _has_ids(entry: Entry) -> bool:
-    """Return whether resources of a type are imported by an id of their own system."""
-    return "import" in entry.definition.features
 
 
 def _read_entries(
@@ -237,7 +232,8 @@ def _check_name(name: str, targets: Sequence[str], entries: Sequence[Entry], pro
         msg = f"the name '{name}' goes with one reference; declare the name of each resource that is to be imported"
         raise UsageError(msg)
     (entry,) = entries
-    if not (_has_ids(entry) or names_entry(name, entry, providers.functions(entry.instance))):
+    has_ids = "import" in entry.definition.features
+    if not (has_ids or names_entry(name, entry, providers.functions(entry.instance))):
         declared = entry.definition.title_of(entry.definition.absent_row(entry.name))
         msg = f"{entry.reference} is declared as '{declared}', not '{name}'; declare what is to be imported"
         raise UsageError(msg)

@@ -132,9 +132,6 @@ def report_other_stacks(plan: ExecutionPlan, store: Store, log: Log) -> None:
         _log_shared(plan, steps, _readable_states(store, other_stacks), log)
 
 
-# Things that another stack records too
-
-
 def _shareable_steps(plan: ExecutionPlan, log: Log) -> Iterator[Step]:
     """Yield the steps that change a resource or first record it, and at level info all others."""
     every = log.enabled("info")
@@ -222,9 +219,6 @@ def _comparable(config: Mapping[str, object]) -> Any:
     return {name: None if is_secret(value) else value for name, value in opened.items()}
 
 
-# Outputs
-
-
 def _log_readers(gone: Sequence[str], own_stack: StackName, runs: Sequence[Mapping[str, Any]], log: Log) -> None:
     """Log the stacks that have read an output of ``gone``, which is no longer declared; ``runs``: the history."""
     own_name = "/".join(own_stack)
@@ -236,9 +230,6 @@ def _log_readers(gone: Sequence[str], own_stack: StackName, runs: Sequence[Mappi
     for output, stacks in readers.items():
         for reader in stacks:
             log.write("warning", "", f"the output '{output}' goes, and {reader} has read it")
-
-
-# A stack that nothing is recorded of
 
 
 def _is_new(state: StackState) -> bool:

@@ -13,7 +13,6 @@ from resource_api.model.change import exists
 from resource_api.model.record import OrphanKind, Record, StackState
 from resource_api.model.values.errors import CannotList, ManifestError, Problem, StateError, UsageError
 from resource_api.model.values.reference import Reference, capitalize_type, split_instance
-from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import show_name
 from resource_api.plan.planner import ExecutionPlan, would_change
 from resource_api.prior.match import add_orphans, is_removed, removed_names
@@ -44,13 +43,6 @@ class PurgeError(ManifestError):
     exit_code = 1
 
 
-class Unlisted(NamedTuple):
-    """A rule whose type cannot be listed yet, and the reason."""
-
-    rule: PurgeRule
-    reason: str
-
-
 class Purging:
     """Applies the rules of one catalog to the resources that their types list."""
 
@@ -67,8 +59,8 @@ class Purging:
         #: The states of the other stacks, or None before they are needed.
         self._states: Sequence[tuple[StackName, StackState]] | None = None
         self._deferred = DeferredInstances(catalog.instances, prior.instances, snapshot.providers)
-        #: The rules whose types cannot be listed yet: they delete nothing in this run.
-        self.unlisted: list[Unlisted] = []
+        #: The rules whose types cannot be listed yet, with the reason: they delete nothing in this run.
+        self._unlisted: list[tuple[PurgeRule, str]] = []
 
     def matched(self) -> tuple[Catalog, Prior]:
         """Return the catalog and the match with an orphan for each resource that is to be deleted.
@@ -101,23 +93,23 @@ class Purging:
         return [self._record(rule.definition, name, row) for name, row in strays.items() if name not in elsewhere]
 
     def _listed(self, rule: PurgeRule) -> Rows:
-        """Return the existing resources of a rule, by name; add it to ``unlisted`` if its type cannot be listed yet.
+        """Return the existing resources of a rule, by name; add it to ``_unlisted`` if its type cannot be listed yet.
 
         Raise ``ManifestError`` for a type that never can.
         """
         definition = rule.definition
         if self._deferred.contains(definition.instance):
-            self.unlisted.append(Unlisted(rule, "its provider is not configured yet"))
+            self._unlisted.append((rule, "its provider is not configured yet"))
             return {}
         if reason := self._catalog.missing.get(definition.instance):
-            self.unlisted.append(Unlisted(rule, reason))
+            self._unlisted.append((rule, reason))
             return {}
         try:
             checked, failure = self._snapshot.list_whole(definition)
         except CannotList as error:
             raise ManifestError([_problem(rule, f"cannot be listed: {error}", "take this entry away")]) from error
         if failure:
-            self.unlisted.append(Unlisted(rule, failure))
+            self._unlisted.append((rule, failure))
         rows: dict[Name, Values] = {}
         for name, row in checked.items():
             if isinstance(row, str):
@@ -201,11 +193,11 @@ class Purging:
 
     def report_unlisted(self, plan: ExecutionPlan) -> None:
         """Warn of types that cannot be listed yet. Raise ``PurgeError`` where no step of the plan can change that."""
-        if not self.unlisted:
+        if not self._unlisted:
             return
         if not any(would_change(step) for step in plan.steps):
-            raise PurgeError([_problem(rule, f"cannot be listed: {reason}") for rule, reason in self.unlisted])
-        for rule, reason in self.unlisted:
+            raise PurgeError([_problem(rule, f"cannot be listed: {reason}") for rule, reason in self._unlisted])
+        for rule, reason in self._unlisted:
             text = f"{rule.position}: cannot be listed yet, so that nothing of it is purged in this run: {reason}"
             self._log.write("warning", rule.definition.name, text, rule.definition.name)
 

@@ -69,27 +69,14 @@ class _ChangedRecord(NamedTuple):
     changes: Sequence[Difference]
 
 
-def refresh(
-    runtime: Runtime,
-    source: Source,
-    inputs: Mapping[str, object] | None = None,
-    *,
-    targets: Sequence[str] = (),
-    excludes: Sequence[str] = (),
-    noop: bool = False,
-) -> list[str]:
-    """Refresh as ``refresh_records`` does; return the references of the resources that differ from their records."""
-    return refresh_records(runtime, source, inputs, targets=targets, excludes=excludes, noop=noop).references
-
-
 def document(call: Call) -> RefreshJson:
     """Refresh as a command's options say; return the differences from the records, as the command shows them."""
     selection = {name: call.options[name] for name in ("targets", "excludes", "noop") if name in call.options}
-    refreshed = refresh_records(call.runtime, call.manifest, call.inputs, **selection)
+    refreshed = refresh(call.runtime, call.manifest, call.inputs, **selection)
     return documents.refresh(refreshed.resources, refreshed.outputs)
 
 
-def refresh_records(
+def refresh(
     runtime: Runtime,
     source: Source,
     inputs: Mapping[str, object] | None = None,

@@ -320,7 +320,7 @@ class ResourceCall(Protocol):
     def secret(self, attribute: str, text: str) -> str:
         """Return the secret that a text of the command line means. Raise ``UsageError`` for a visible one."""
 
-    def end_change(self, report: RunReport) -> int:
+    def report(self, report: RunReport) -> int:
         """Show the end of a change and return its exit code."""
 
 
@@ -369,7 +369,7 @@ def find_resources(call: ResourceCall) -> ShownResources:
         _check_change(options, definition)
         target, noop = Reference(definition.name, name), bool(options.get("noop"))
         report = call.runtime.change_resource(definition, target, read()[0], attributes, noop=noop, **flags)
-        code = call.end_change(report)
+        code = call.report(report)
         if code not in {0, 2}:
             return ShownResources(None, code)
     return ShownResources(select_resources([(definition, read())], None, filters), code, selected)

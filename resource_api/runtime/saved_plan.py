@@ -68,9 +68,6 @@ _COMPARED: Final = (
 )
 
 
-# Saving
-
-
 def write(plan: Plan, path: str, key: Key | None = None) -> None:
     """Save a plan. Raise ``ResourceAPIError`` as ``document`` does, and where the file cannot be written."""
     write_document(path, document(plan, key, os.getcwd()))
@@ -150,9 +147,6 @@ def _secret_digests(plan: Plan, salt: bytes) -> list[list[str]]:
         if has_sealed(states):
             digests.append([step.urn, str(step.reference), digest_secret(encode(states), salt).digest])
     return digests
-
-
-# Reading and comparing
 
 
 def load(path: str) -> PlanJson:
@@ -356,9 +350,6 @@ def _stale(path: str, reason: str) -> ManifestError:
 
 def _not_as_saved(path: str, reason: str) -> ManifestError:
     return _refusal(path, f"this is not a plan as it was saved: {reason}")
-
-
-# Showing
 
 
 def show(saved: PlanJson, path: str, registry: Registry, *, verbose: bool = False) -> PlanDocument:

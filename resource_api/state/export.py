@@ -90,7 +90,8 @@ def from_document(text: str, file: str, key: keys.Key | None = None) -> StackSta
         data_key = DataKey.open(key, document["sealing"], file)
         rest = {name: value for name, value in document.items() if name != "sealed_salt"}
         document["salt"] = data_key.decrypt(document.get("sealed_salt"), rest)
-    _add_absent_fields(document)
+    for resource in document["resources"]:
+        resource |= {**_DEFAULTS, **resource}
     _raise_problems(file, _contradictions(document))
     state = _state(document, file)
     return state if data_key is None else data_key.bind_state(state)
@@ -130,12 +131,6 @@ def replacement_problem(recorded: StackState, new: StackState) -> str:
     if new.serial == recorded.serial and to_document(new) != to_document(recorded._replace(manifest=new.manifest)):
         return f"has other content under the serial {new.serial} that is recorded"
     return ""
-
-
-def _add_absent_fields(document: Mapping[str, Any]) -> None:
-    """Add to each record the fields that records of older versions lack."""
-    for resource in document["resources"]:
-        resource |= {**_DEFAULTS, **resource}
 
 
 def _contradictions(document: Mapping[str, Any]) -> Iterator[str]:

@@ -52,15 +52,12 @@ class RowReader(Protocol):
 
     def read(self, table: str, low: int = 0, high: int = 2**62) -> list[Row]:
         """Return the verified rows of a table with ``low`` <= id < ``high``, ordered by id. Raise ``StateError``."""
-        ...
 
     def check(self) -> None:
         """Verify the structure of the database. Raise ``StateError``."""
-        ...
 
     def damage(self, message: str) -> StateError:
         """Return the error for damaged rows, which names the remedy."""
-        ...
 
 
 class RowWriter(Protocol):
@@ -68,15 +65,12 @@ class RowWriter(Protocol):
 
     def write(self, table: str, rows: Sequence[Row]) -> None:
         """Insert rows; rows with the same ids are replaced."""
-        ...
 
     def delete(self, table: str, ids: Iterable[int]) -> None:
         """Delete the rows with these ids."""
-        ...
 
     def delete_range(self, table: str, low: int, high: int) -> None:
         """Delete the rows with ``low`` <= id < ``high``."""
-        ...
 
 
 def make_row(row_id: int, body: bytes) -> Row:
@@ -547,9 +541,6 @@ def decode_rows(rows: Sequence[Row]) -> Iterator[Any]:
         text = (b"[" + b",".join(bodies) + b"]").decode("utf-8", "surrogatepass")
         # Without secrets and other tagged values the plain decoder is enough, and faster.
         yield from codec.decode(text) if codec.MARK.decode() in text else json.loads(text)
-
-
-# The content of rows
 
 
 class RecordRow(NamedTuple):

@@ -84,54 +84,45 @@ class StateStore(Protocol):
 
     def load(self, name: StackName) -> StackState:
         """Return the state of a stack."""
-        ...
 
     def stacks(self) -> Sequence[StackName]:
         """Return every stack with a commit, sorted."""
-        ...
 
     def lock(self, command: str, timeout: float) -> AbstractContextManager[None]:
         """Hold the lock for one run of ``command``, waiting up to ``timeout`` seconds.
 
         A store may have a lock for each stack instead: then a run holds those that it has claimed or written.
         """
-        ...
 
     def claim(self, name: StackName, timeout: float) -> None:
         """Hold the lock of a stack until that of ``lock`` ends, waiting up to ``timeout`` seconds.
 
         A run claims a stack before it loads the state that it is going to change. Raise ``StateLocked``.
         """
-        ...
 
     def holder(self, name: StackName | None = None) -> str:
         """Return another process that holds the lock of a stack, its command and since when, or an empty text.
 
         Without a ``name``: of any stack. For messages only.
         """
-        ...
 
     def record_intents(self, name: StackName, intents: Sequence[Intent]) -> None:
         """Record the changes about to be made."""
-        ...
 
     def commit(self, name: StackName, commit: Commit) -> StackState:
         """Write a commit; return the state afterwards."""
-        ...
 
     def save_conclusion(self, label: str, name: StackName, content: object, keys: Sequence[RecordKey]) -> None:
         """Save plain data without secrets under ``label``, which names the manifest's file and its stack.
 
         ``keys`` are the keys of all records, in any order, to which ``CachedConclusion.state`` refers.
         """
-        ...
 
     def load_conclusion(self, label: str) -> CachedConclusion | None:
         """Return the conclusion saved under ``label`` if its stack is unchanged, else None.
 
         A conclusion lists the resources that the next run of the same manifest need not plan (``cache``).
         """
-        ...
 
 
 class RunArchive(Protocol):
@@ -143,26 +134,21 @@ class RunArchive(Protocol):
 
     def finish_run(self, name: StackName, run: Mapping[str, object]) -> None:
         """Record a finished run: its id, command, times, summary."""
-        ...
 
     def history(self, name: StackName | None = None) -> Sequence[Mapping[str, Any]]:
         """Return the last finished runs of a stack, or of all, in the order in which they ended.
 
         Each has its ``project`` and ``stack``.
         """
-        ...
 
     def save_run(self, run: str, content: bytes) -> None:
         """Save the document of a run, without secrets, after its last commit. Raises ``OSError``."""
-        ...
 
     def load_run(self, run: str) -> bytes | None:
         """Return the document of a run, or None. Raises ``OSError``."""
-        ...
 
     def saved_runs(self) -> Sequence[str]:
         """Return the ids of the runs with a document, the oldest first. Raises ``OSError``."""
-        ...
 
 
 class StateAdmin(Protocol):
@@ -170,7 +156,6 @@ class StateAdmin(Protocol):
 
     def overwrite(self, name: StackName, state: StackState) -> None:
         """Replace the whole state of a stack, its lineage and serial too, without checking whether that is allowed."""
-        ...
 
     def rekey(self, name: StackName, key: keys.Key | None, *, drop_generations: bool = False) -> StackState:
         """Encrypt a stack under ``key`` with a new data key; with None keep only digests of its secrets.
@@ -178,29 +163,24 @@ class StateAdmin(Protocol):
         Atomic, whatever the stack was encrypted with before; raises the serial. ``drop_generations``: remove the copies
         of older states, which the older key opens. Raises ``UsageError`` when nothing is recorded.
         """
-        ...
 
     def rename(self, name: StackName, new: StackName) -> None:
         """Move a stack with its history to a name that is free; atomic, raises the serial.
 
         Raises ``UsageError`` when nothing is recorded of ``name``, or something of ``new``.
         """
-        ...
 
     def remove(self, name: StackName) -> None:
         """Forget a stack with its history; atomic. Raises ``UsageError`` when nothing is recorded of it."""
-        ...
 
     def check(self) -> Sequence[str]:
         """Verify everything that is stored; return sentences about intact parts. Raises ``StateError``."""
-        ...
 
     def recover(self, timeout: float) -> Sequence[str]:
         """Take the lock and replace damaged state by the newest intact generation; return each action and loss.
 
         Raises ``StateError`` when nothing is intact, ``StateLocked``.
         """
-        ...
 
 
 class Store(StateStore, RunArchive, StateAdmin, Protocol):

@@ -241,7 +241,7 @@ def test_a_refresh_leaves_out_what_an_excluded_resource_has_replaced(bench: Benc
         ({"targets": ["Thing[web]"]}, {"Thing[web]", "Thing[w1]"}),
         ({"targets": ["Thing[w1]"]}, {"Thing[w1]"}),
     ):
-        assert set(refresh(bench.runtime, manifest(site), noop=True, **options)) == changed
+        assert set(refresh(bench.runtime, manifest(site), noop=True, **options).references) == changed
 
 
 def test_what_a_replacement_has_left_of_another_is_deleted(bench: Bench) -> None:
@@ -491,12 +491,12 @@ def test_a_refresh_records_drift_and_changes_nothing(bench: Bench) -> None:
     bench.apply(site)
     bench.world.things["thing"]["a"]["size"] = 5
     del bench.world.things["thing"]["b"]
-    assert refresh(bench.runtime, manifest(site)) == ["Thing[a]", "Thing[b]"]
+    assert refresh(bench.runtime, manifest(site)).references == ["Thing[a]", "Thing[b]"]
     records = {key[1]: record for key, record in bench.state.records.items()}
     assert records["a"].is_ is not None
     assert records["a"].is_["size"] == 5
     assert records["b"].is_ is None
-    assert refresh(bench.runtime, manifest(site)) == []
+    assert refresh(bench.runtime, manifest(site)).references == []
     assert planned(bench.plan(site)) == {"Thing[a]": "update", "Thing[b]": "create"}
 
 

@@ -112,7 +112,7 @@ class _Call(LocalCall):
         """Return the secret of ``@FILE`` or ``env:NAME``. Raise ``UsageError`` for any other text."""
         return command_inputs.secret_value(attribute, text)
 
-    def end_change(self, report: RunReport) -> int:
+    def report(self, report: RunReport) -> int:
         """Log the summary of a change, after a failure write the document of ``--json``; return the exit code."""
         self.session.log.write("info", "", str(report))
         code = self.session.exit_code(report)

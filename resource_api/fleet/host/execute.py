@@ -151,7 +151,7 @@ class HostRun:
     def manifest(self) -> Manifest:
         """The manifest of the job. Raise ``ManifestError``."""
         return jobs.read_manifest(
-            self.job.documents, lambda raw, file: self.runtime.read_python(raw, file, self.inputs)
+            self.job.documents, lambda raw, file: self.runtime.compiler.read_python(raw, file, self.inputs)
         )
 
     def selected(self, *names: str) -> dict[str, Any]:
@@ -214,10 +214,6 @@ class HostRun:
         del text
         msg = f"{attribute} is sensitive and cannot be given to other hosts like this; make it an input of a manifest"
         raise UsageError(msg)
-
-    def end_change(self, report: RunReport) -> int:
-        """Send the summary of a change by the command ``resource`` and return its exit code."""
-        return self.report(report)
 
     def warnings(self) -> Sequence[ProblemJson]:
         """Return nothing, as ``commands.Call`` allows: each warning was sent as an event."""

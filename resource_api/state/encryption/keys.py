@@ -41,14 +41,12 @@ class Key(Protocol):
 
     def wrap(self, data_key: bytes) -> dict[str, object]:
         """Return a data key as plain JSON data that only this key opens. Raises ``UsageError``."""
-        ...
 
     def unwrap(self, wrapped: Mapping[str, object]) -> bytes:
         """Return the data key in an answer of ``wrap``.
 
         Raises ``ValueError`` for a wrong key, ``UsageError`` for one of another kind.
         """
-        ...
 
 
 def key_from_url(url: str, environment: MutableMapping[str, str]) -> Key:

@@ -278,8 +278,6 @@ class PostgresqlStore(RowStore[LeasedSession]):
         self._server = ServerConnection(url)
         self._seconds = leases.SECONDS if lease_seconds is None else lease_seconds
 
-    # Reading
-
     def load(self, name: StackName) -> StackState:
         """Return the state of a stack."""
         with self._guard:
@@ -365,8 +363,6 @@ class PostgresqlStore(RowStore[LeasedSession]):
             return None
 
         return self._read(read, None)
-
-    # Writing
 
     @contextmanager
     def lock(self, command: str, timeout: float) -> Iterator[None]:

@@ -132,12 +132,6 @@ def existing_generations(path: str) -> list[str]:
     return list(filter(os.path.lexists, databases.generations_of(path)))
 
 
-def remove_generations(path: str) -> None:
-    """Remove every generation; the end of the run creates the next one. Raises ``StateError``."""
-    for generation in databases.generations_of(path):
-        databases.remove(generation)
-
-
 def describe_generations(path: str, find_data_key: FindDataKey) -> Iterator[str]:
     """Yield for each generation whether it is intact, with its serials."""
     for generation in existing_generations(path):

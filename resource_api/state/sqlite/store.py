@@ -158,8 +158,8 @@ class SqliteStore(RowStore[WriteSession]):
             stack = StackRows.read(opened.database, header, self._data_keys.for_rekey(header))
             state = self._encrypt(session, name, stack, key)
             opened.database.compact()  # nothing under the former key remains in free pages
-            if drop_generations:
-                recovery.remove_generations(self.path)
+            for generation in databases.generations_of(self.path) if drop_generations else ():
+                databases.remove(generation)  # the end of the run creates the next one
             return state
 
     def _recorded(self, session: WriteSession, *names: StackName) -> Container[StackName]:  # noqa: ARG002 - one lock

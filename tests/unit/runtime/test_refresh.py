@@ -53,7 +53,7 @@ def test_a_refresh_seals_what_is_secret_by_reference(runtime: Runtime, tmp_path:
     path = tmp_path / "file"
     runtime.apply(manifest(path), {"pw": Sensitive("another secret")})
     path.write_text(f"pw={SECRET}")
-    assert refresh(runtime, manifest(path), {"pw": Sensitive("another secret")}) == [f"File[{path}]"]
+    assert refresh(runtime, manifest(path), {"pw": Sensitive("another secret")}).references == [f"File[{path}]"]
     assert SECRET.encode() not in saved_plan(tmp_path)
 
 
@@ -83,10 +83,10 @@ def test_a_refresh_detects_drift_of_an_imported_resource(runtime: Runtime, tmp_p
     arguments = {"pw": Sensitive(SECRET)}
     path.write_text(f"pw={SECRET}, once")
     import_resources(runtime, manifest(path), [f"File[{path}]"], None, arguments)
-    assert refresh(runtime, manifest(path), arguments) == []
+    assert refresh(runtime, manifest(path), arguments).references == []
     path.write_text(f"pw={SECRET}, and again")
-    assert refresh(runtime, manifest(path), arguments) == [f"File[{path}]"]
-    assert refresh(runtime, manifest(path), arguments) == []
+    assert refresh(runtime, manifest(path), arguments).references == [f"File[{path}]"]
+    assert refresh(runtime, manifest(path), arguments).references == []
     assert SECRET.encode() not in saved_plan(tmp_path)
     assert runtime.plan(manifest(path), arguments).drift == []
 
@@ -99,9 +99,9 @@ def test_a_refresh_records_what_is_selected_and_under_noop_nothing(runtime: Runt
     for name in "ab":
         (tmp_path / name).write_text("y")
     before = saved_plan(tmp_path)
-    assert refresh(runtime, site, noop=True) == [first, second]
+    assert refresh(runtime, site, noop=True).references == [first, second]
     assert saved_plan(tmp_path) == before
-    assert refresh(runtime, site, excludes=[second]) == [first]
+    assert refresh(runtime, site, excludes=[second]).references == [first]
     with pytest.raises(UsageError, match=r"--target File\[/z\] matches no resource"):
         refresh(runtime, site, targets=["File[/z]"])
     another = "urn:resource:live::site::file::/z"
@@ -109,4 +109,4 @@ def test_a_refresh_records_what_is_selected_and_under_noop_nothing(runtime: Runt
         refresh(runtime, site, excludes=[another])
     with pytest.raises(UsageError, match=f"{another} is of project site, stack live"):
         import_resources(runtime, site, [another], None)
-    assert refresh(runtime, site, targets=["File"]) == [second]
+    assert refresh(runtime, site, targets=["File"]).references == [second]
