@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import CommandError, ResourceAPIError, ResourceError, StateError, UsageError
+from resource_api.model.values.text import filled_lines
 from resource_api.provider.command import Command
 from resource_api.system.filesystem import directories
 from resource_api.system.filesystem.code_trust import CodeTrust
@@ -145,5 +146,5 @@ def _principals(signature: str, signers: str) -> tuple[list[str], str]:
 
 def _last_line(*texts: str) -> str:
     """Return the last line of the first text that has one, or a message that there is none."""
-    lines = [line.strip() for text in texts for line in reversed(text.splitlines()) if line.strip()]
+    lines = [line for text in texts for line in reversed(filled_lines(text))]
     return lines[0] if lines else "ssh-keygen does not say why"

@@ -24,6 +24,7 @@ from resource_api.model.values.assets import Limits
 from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import CommandError, ResourceAPIError, ResourceError, StateError, UsageError
 from resource_api.model.values.start_up import NamedTuple, regex
+from resource_api.model.values.text import filled_lines
 from resource_api.provider.command import Command
 from resource_api.system.filesystem import archive_members, download, files, private_files, reading
 
@@ -434,7 +435,7 @@ class Repository:
 
 def _reason(error: CommandError) -> str:
     """Return the reason in the messages of git; where it only says that ssh failed, the line before that."""
-    lines = [line.strip() for line in error.stderr.splitlines() if line.strip()] or [str(error)]
+    lines = filled_lines(error.stderr) or [str(error)]
     fatal = next((line for line in lines if line.startswith(("fatal: ", "error: "))), lines[-1])
     preceding = lines[: lines.index(fatal)]
     if fatal.startswith(_REMOTE) and preceding:

@@ -137,10 +137,7 @@ class AsyncsshTransport:
         return await transport.attempted(lambda: self._attempt(host, target))
 
     async def start(self, host: Host, command: str, *, terminal: bool = False) -> AsyncsshProcess:
-        """Connect to a host and start a command in its login shell. Raise ``HostUnreachable``.
-
-        ``terminal``: with a terminal in raw mode.
-        """
+        """Connect to a host and start a command in its login shell. Raise ``HostUnreachable``."""
         library, endpoint = self.library, self.endpoint(host)
         connection = await self.connect(host, endpoint)
         options: dict[str, object] = {"request_pty": False}

@@ -122,10 +122,7 @@ def decoded_inputs(job: HostJob) -> dict[str, object]:
 
 
 def encode(job: HostJob) -> bytes:
-    """Return the bytes of a job with secrets in clear, for a private channel.
-
-    The manifest, which the jobs of a run share, is encoded once.
-    """
+    """Return the bytes of a job with secrets in clear, for a private channel."""
     texts = _manifest_texts(job)
     encoded = {name: texts.get(name) or protocol.encode_value(value) for name, value in job._asdict().items()}
     return protocol.join(_KIND, encoded)

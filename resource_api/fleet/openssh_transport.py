@@ -22,6 +22,7 @@ from resource_api.fleet.connections import jump_chain
 from resource_api.fleet.transport import lost, unreachable
 from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import CommandError
+from resource_api.model.values.text import filled_lines
 from resource_api.system.process import process_tree
 from resource_api.system.process.program_checks import locate
 
@@ -260,7 +261,7 @@ class OpensshProcess(transport.RemoteProcess):
         if code is not None and code < 0 and self._on_close is not None:  # killed, and not by ``close``
             msg = f"the program ssh was ended here by signal {-code}"
             raise lost(msg)
-        last = _lines(self._stderr_tail.decode("utf-8", "replace"))[-1:]
+        last = filled_lines(self._stderr_tail.decode("utf-8", "replace"))[-1:]
         if code == _FAILED and last and _ENDED.fullmatch(last[0]):
             msg = f"the connection was lost: {last[0]}"
             raise lost(msg)
@@ -325,7 +326,7 @@ def _temporary() -> str:
 
 def _unreachable_error(host: Host, output: str) -> HostUnreachable:
     """Return the error for the output of an ``ssh`` that did not connect: its most precise line, and a remedy."""
-    lines = _lines(output)
+    lines = filled_lines(output)
     meaningful = [line for line in lines if not _VAGUE_LINES.fullmatch(line)] or lines
     last = meaningful[-1] if meaningful else "ssh has ended and said nothing"
     if "Host key verification failed." in lines:
@@ -337,11 +338,6 @@ def _unreachable_error(host: Host, output: str) -> HostUnreachable:
         return unreachable(f"its host key is refused: {last}{advice}")
     trouble = next((line for line in meaningful[:-1] if _KEY_TROUBLE.fullmatch(line)), "")
     return unreachable(f"{last} ({trouble})" if trouble else last, transient=bool(_TRANSIENT.search(last)))
-
-
-def _lines(output: str) -> list[str]:
-    """Return the lines of an output that are not blank, stripped."""
-    return [line.strip() for line in output.splitlines() if line.strip()]
 
 
 def _existing(identity: str) -> str:

@@ -12,7 +12,7 @@ import shlex
 from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.start_up import NamedTuple
-from resource_api.model.values.text import escape
+from resource_api.model.values.text import escape, filled_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -207,7 +207,7 @@ class Launch:
         """Return the reason why the stream ended before the job; ``code``: the exit code, None after a signal."""
         if self.problem:
             return self.problem
-        last = next(reversed(_lines(self._error)), "")
+        last = next(reversed(filled_lines(self._error.decode("utf-8", "replace"))), "")
         if self._become != "none" and not self._began:
             if self._prompts and any(text in last for text in _WRONG_PASSWORD):
                 return f"{self._become} has refused the password"
@@ -220,7 +220,8 @@ class Launch:
 
     def printed(self) -> str:
         """Return the last lines that a host without an answer printed to its standard output, as part of a message."""
-        if self.answered or self.terminal or not (lines := _lines(self._printed)):
+        lines = filled_lines(self._printed.decode("utf-8", "replace"))
+        if self.answered or self.terminal or not lines:
             return ""
         return f"; it printed: {' | '.join(map(escape, lines[-_PRINTED_LINES:]))}"[:_MAX_PRINTED]
 
@@ -255,8 +256,3 @@ class Launch:
             return
         digest, self._archive = runtime
         self._outgoing.append(f"{digest} {len(self._archive)}\n".encode("ascii"))
-
-
-def _lines(output: bytes) -> list[str]:
-    """Return the lines of an output that are not blank, stripped."""
-    return [line.strip() for line in output.decode("utf-8", "replace").splitlines() if line.strip()]

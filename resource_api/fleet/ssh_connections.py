@@ -105,10 +105,7 @@ class SshConnections:
         return event
 
     def interrupt(self, host: str) -> None:
-        """Ask the run on a host to end after its segment; the second time, to end its programs.
-
-        A host that was sent no job ends at once.
-        """
+        """Ask the run on a host to end after its segment; the second time, to end its programs."""
         self._loop.call_soon_threadsafe(self._interrupt, host)
 
     def abandon(self, host: str) -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from resource_api.model.values.errors import PLUGIN_FILE, CommandError
 from resource_api.model.values.masking import Mask
 from resource_api.model.values.start_up import NamedTuple
-from resource_api.model.values.text import quote_command
+from resource_api.model.values.text import filled_lines, quote_command
 from resource_api.provider.context import calling_context, current
 from resource_api.system.log import LineSplitter, decode
 from resource_api.system.process import child, program_checks
@@ -370,7 +370,7 @@ class ProgramRun:
         """Raise ``CommandError`` with the ``failure`` of this program and the last lines of its stderr."""
         stderr = self.stderr
         masked = self._mask(stderr)
-        last = "; ".join([line.strip() for line in masked.splitlines() if line.strip()][-5:])[-2000:]
+        last = "; ".join(filled_lines(masked)[-5:])[-2000:]
         message = f"{self.quoted} {failure}: {last}" if last else f"{self.quoted} {failure}"
         raise CommandError(message, self.argv, exit_code, stderr) from None
 

@@ -222,7 +222,7 @@ class SavedPlan:
         changed = [
             str((self._steps.get(key) or steps[key]).get("reference"))
             for key in dict.fromkeys((*self._steps, *steps))
-            if _compared(self._steps.get(key)) != _compared(steps.get(key))
+            if _step_digest(self._steps.get(key)) != _step_digest(steps.get(key))
             or _does_more(steps.get(key), self._steps.get(key))
         ]
         if changed:
@@ -311,8 +311,10 @@ def check_confirmation(confirmed: Mapping[str, Any], plan_document: PlanJson, pa
         raise _stale(path, f"{', '.join(changed)} changed since it was confirmed")
 
 
-def _step_digest(step: Mapping[str, object]) -> str:
-    """Return a digest of the fields by which a planned step is compared with a confirmed one."""
+def _step_digest(step: Mapping[str, object] | None) -> str:
+    """Return a digest of the fields by which a step is compared with the saved or confirmed one; "" without a step."""
+    if step is None:
+        return ""
     text = json.dumps([step.get(field) for field in _COMPARED], sort_keys=True, default=str)
     return sha256(text.encode(errors="surrogatepass")).hexdigest()
 
@@ -325,12 +327,6 @@ def _state_difference(saved: Mapping[str, object], lineage: str, serial: int) ->
             event = "it is of another state" if field == "lineage" and before else "state has been written since then"
             return f"{event}: {field} was {before!r} and is {current!r}"
     return ""
-
-
-def _compared(step: PlanStepJson | None) -> object:
-    """Return the fields by which a step is compared with the saved one; None without a step."""
-    # As JSON has them: a tuple of the new plan is a list in the file.
-    return None if step is None else json.loads(json.dumps([step.get(field) for field in _COMPARED]))
 
 
 def _does_more(current: PlanStepJson | None, saved: PlanStepJson | None) -> bool:

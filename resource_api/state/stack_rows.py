@@ -137,14 +137,13 @@ class Header(NamedTuple):
 
     def state(self, data_key: DataKey | None = None) -> StackState:
         """Return the part of the state that is in the header: no records, owed refreshes or intents."""
-        outputs = self.content["outputs"]
         return StackState(
             *self.name,
             *self.version,
             manifest=self.content["manifest"],
             machine=self.content.get("machine", ""),
             salt=self.salt(data_key),
-            outputs=outputs if data_key is None else data_key.bind_outputs(self.name, outputs),
+            outputs=self.content["outputs"],
             encrypted=self.sealing is not None,
         )
 
@@ -274,9 +273,10 @@ class StackRows:
         rows = {table: header.read(database, table) for table in TABLES}
         records = {record.key: record for record in map(unpack, decode_rows(rows["resource"]))}
         if self.data_key is not None:
-            for (key, record), (_, body, _) in zip(list(records.items()), rows["resource"], strict=True):
-                if codec.MARK in body:  # it holds a secret
-                    records[key] = self.data_key.bind_record(self.name, record)
+            pairs = zip(records.items(), rows["resource"], strict=True)
+            with_secrets = {key: record for (key, record), (_, body, _) in pairs if codec.MARK in body}
+            self.state = self.data_key.bind_state(self.state._replace(records=with_secrets))
+            records |= self.state.records
         owed = unpack_owed(decode_rows(rows["owed"]))
         numbers = [row_id - self.number * SPAN for row_id, _, _ in rows["intent"]]
         for number, intents in zip(numbers, decode_rows(rows["intent"]), strict=True):
@@ -300,9 +300,9 @@ class StackRows:
     def commit(self, database: RowWriter, commit: Commit, lineage: str) -> None:
         """Write a commit and remove the intents that it resolves; ``lineage`` is for a stack that has none yet."""
         if self.data_key is not None:
-            put = [self.data_key.encrypt_record(self.name, record) for record in commit.put]
-            outputs = commit.outputs and self.data_key.encrypt_outputs(self.name, commit.outputs)
-            commit = commit._replace(put=put, outputs=outputs)
+            put = {record.key: record for record in commit.put}
+            part = self.data_key.encrypt_state(self.state._replace(records=put, outputs=commit.outputs or {}))
+            commit = commit._replace(put=list(part.records.values()), outputs=commit.outputs and part.outputs)
         before = self.state
         if commit.resolved and self._remove_intents(database, commit.resolved):
             before = before._replace(intents=self._intents())

@@ -37,6 +37,11 @@ def rough_duration(seconds: float) -> str:
     return f"{round(seconds)} s"
 
 
+def filled_lines(text: str) -> list[str]:
+    """Return the lines of a text that are not blank, stripped."""
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
 def escape_lines(text: str) -> str:
     """Escape ``text``, but keep line breaks and tabs, for blocks of text."""
     return "\n".join("\t".join(map(escape, line.split("\t"))) for line in text.split("\n"))

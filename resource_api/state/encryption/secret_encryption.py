@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from resource_api.model.record import Record, StackState
     from resource_api.model.sealed_secrets import SecretPlace
-    from resource_api.model.values.values import Values
     from resource_api.state.store import Row
 
     #: Takes a sealed secret and its place, returns its replacement.
@@ -87,24 +86,8 @@ class DataKey:
         digest = blake2b(b"%s %d " % (table.encode(), row_id) + body, key=self._row_key, digest_size=16)
         return int.from_bytes(digest.digest(), "big")
 
-    def encrypt_record(self, name: StackName, record: Record) -> Record:
-        """Return a record with every known secret encrypted and bound to its place."""
-        return _change_record(name, record, self._encrypt_secret)
-
-    def bind_record(self, name: StackName, record: Record) -> Record:
-        """Return a record that was read, with every encrypted secret able to decrypt itself."""
-        return _change_record(name, record, self._bind_secret)
-
-    def encrypt_outputs(self, name: StackName, outputs: Mapping[str, object]) -> Values:
-        """Return outputs with every known secret encrypted and bound to its place."""
-        return _change_outputs(name, outputs, self._encrypt_secret)
-
-    def bind_outputs(self, name: StackName, outputs: Mapping[str, object]) -> Values:
-        """Return outputs that were read, with every encrypted secret able to decrypt itself."""
-        return _change_outputs(name, outputs, self._bind_secret)
-
     def encrypt_state(self, state: StackState) -> StackState:
-        """Return a state with every known secret encrypted, whatever it was encrypted with before."""
+        """Return a state with every known secret encrypted and bound to its place, whatever encrypted it before."""
         return _change_state(state, self._encrypt_secret)._replace(encrypted=True)
 
     def bind_state(self, state: StackState) -> StackState:
@@ -133,10 +116,12 @@ def remove_secrets(state: StackState) -> StackState:
 
 
 def _change_state(state: StackState, change: _Change) -> StackState:
-    """Return a state with each sealed secret of its records and outputs replaced."""
+    """Return a state with each sealed secret of its records and outputs replaced; an output's place has the stack."""
     name = StackName.of(state)
     records = {key: _change_record(name, record, change) for key, record in state.records.items()}
-    return state._replace(records=records, outputs=_change_outputs(name, state.outputs, change))
+    prefix = ("output", *name)
+    outputs = map_sealed(state.outputs, lambda sealed, path: change(sealed, (*prefix, *path)))
+    return state._replace(records=records, outputs=outputs)
 
 
 def _change_record(name: StackName, record: Record, change: _Change) -> Record:
@@ -150,13 +135,6 @@ def _change_record(name: StackName, record: Record, change: _Change) -> Record:
 def _is_plain(value: object) -> bool:
     """Return whether a value of a record can contain no secret."""
     return type(value) in SCALAR_TYPES or (isinstance(value, dict) and is_flat(value))
-
-
-def _change_outputs(name: StackName, outputs: Mapping[str, object], change: _Change) -> Values:
-    """Return outputs with each sealed secret replaced; its place begins with the stack."""
-    prefix = ("output", name.project, name.stack)
-    changed: Values = map_sealed(outputs, lambda sealed, path: change(sealed, (*prefix, *path)))
-    return changed
 
 
 def _unwrap(key: Key, wrapped: Mapping[str, object]) -> bytes:

@@ -30,6 +30,7 @@ import psycopg
 from psycopg import conninfo, errors, pq
 
 from resource_api.model.values.errors import StateError
+from resource_api.model.values.text import filled_lines
 from resource_api.model.values.values import map_leaves
 from resource_api.state.stack_rows import SPAN, TABLES, are_intact
 
@@ -297,8 +298,8 @@ def snapshot(connection: Connection) -> Iterator[Connection]:
 
 def _message(error: psycopg.Error) -> str:
     """Return the message of an error on one line, without details, which may quote values."""
-    lines = (error.diag.message_primary or str(error) or type(error).__name__).splitlines()
-    return "; ".join(line.strip() for line in lines if line.strip()).removesuffix(":")
+    text = error.diag.message_primary or str(error) or type(error).__name__
+    return "; ".join(filled_lines(text)).removesuffix(":")
 
 
 def _close(connection: Connection, pid: int) -> None:
