@@ -215,7 +215,7 @@ class Runtime(RunEnvironment):
             planned(self, run_options, lambda planning: planning.plan_unrecorded(source), run) as (plan, snapshot),
         ):
             log_recorded_elsewhere(plan, self.store, self.log)
-            return Recording(self, plan, "resource", run, recorded=False).execute(snapshot)
+            return self._execute(plan, snapshot, "resource", run, of_stack=False)
 
     def change_resource(
         self,
@@ -282,7 +282,7 @@ class Runtime(RunEnvironment):
         with self._lock_unless_noop(command, options), planned(self, options, make, run) as (plan, snapshot):
             if on_plan is not None:
                 on_plan(plan)
-            report = Recording(self, plan, command, run).execute(snapshot)
+            report = self._execute(plan, snapshot, command, run)
             # A reading that needs private data cannot be judged before the records are loaded.
             has_private = any(record.private is not None for record in plan.prior.records.values())
             unchanged = plan.in_sync and not (options.noop or report.steps or report.exit_code)
@@ -302,81 +302,64 @@ class Runtime(RunEnvironment):
         label = json.dumps([source, os.path.abspath(source), self.stack, self.project])
         return CacheRequest(source, label, inputs, options, self.created)
 
+    def _execute(self, plan: Plan, snapshot: Snapshot, command: str, run: str, *, of_stack: bool = True) -> Report:
+        """Execute a plan and record its outcomes, also when it is interrupted; ``run`` is the id of the run.
 
-class Recording:
-    """One run of a plan, recorded in the state of its stack unless ``recorded`` is false."""
-
-    def __init__(
-        self, environment: RunEnvironment, plan: Plan, command: str, run: str, *, recorded: bool = True
-    ) -> None:
-        """Record the run with the id ``run`` as one of ``command``."""
-        self._environment = environment
-        self._plan = plan
-        self._command = command
-        self._run = run
-        #: Whether it is a run of a stack; a change by the command ``resource`` is not.
-        self._of_stack = recorded
-        #: Whether state is written: not by a noop run, nor where there is no state.
-        self._recorded = recorded and not plan.options.noop and not isinstance(environment.store, NoStore)
-        self._name = environment.name(plan.catalog)
-
-    def execute(self, snapshot: Snapshot) -> Report:
-        """Execute the plan and record its outcomes, also when it is interrupted."""
-        environment, plan, name, started = self._environment, self._plan, self._name, time.time()
-        log, run = environment.log, environment.run
+        ``of_stack``: whether it is a run of the plan's stack; a change by the command ``resource`` is not.
+        """
+        name, started, log, context = self.name(plan.catalog), time.time(), self.log, self.run
+        # State is not written by a noop run, nor where there is no state.
+        recorded = of_stack and not plan.options.noop and not isinstance(self.store, NoStore)
         with log.bind(**name._asdict(), phase="plan"):
-            report_findings(plan, log, environment.store, environment.notify_steps, recorded=self._of_stack)
+            report_findings(plan, log, self.store, self.notify_steps, recorded=of_stack)
             if plan.options.parallel > 1 and log.enabled("info"):
-                log_lost_order(plan, environment.store.history(name), log)
-        records = Records(plan, snapshot.providers.several, run.private)
-        recorder = Recorder(environment.store if self._recorded else None, name, plan, self._run, records)
-        transaction = Transaction(plan, snapshot, recorder, environment.notify_steps)
-        run.applying = True
+                log_lost_order(plan, self.store.history(name), log)
+        records = Records(plan, snapshot.providers.several, context.private)
+        recorder = Recorder(self.store if recorded else None, name, plan, run, records)
+        transaction = Transaction(plan, snapshot, recorder, self.notify_steps)
+        context.applying = True
         try:
             with log.bind(**name._asdict(), phase="apply"):
-                report = Report(*transaction.run()._replace(run=self._run))
+                report = Report(*transaction.run()._replace(run=run))
         finally:
             # A later run of the same program starts uncancelled.
-            run.applying = run.cancelled = run.stopping = False
-        self._finish(report, started)
+            context.applying = context.cancelled = context.stopping = False
+        self._finish(plan, report, command, started, recorded=recorded)
         snapshot.providers.close(interrupted=transaction.stopped is not None)
         for problem in report.problems:
-            environment.notify(Diagnosed(problem))
-        environment.notify(Finished(report))
+            self.notify(Diagnosed(problem))
+        self.notify(Finished(report))
         return report
 
-    def _finish(self, report: Report, started: float) -> None:
+    def _finish(self, plan: Plan, report: Report, command: str, started: float, *, recorded: bool) -> None:
         """Add the run to the history, save its document if it did anything, and pass that to ``on_document``."""
-        environment, plan = self._environment, self._plan
-        code = 128 + environment.run.signal if environment.run.signal else report.exit_code
+        name = self.name(plan.catalog)
+        code = 128 + self.run.signal if self.run.signal else report.exit_code
         fields: dict[str, object] = {
             "run": report.run,
-            "command": self._command,
+            "command": command,
             "started": started,
             "ended": time.time(),
             "parallel": plan.options.parallel,
             "summary": {**report.summary._asdict(), "exit_code": code},
             "drifted": len(plan.drift),
         }
-        if self._recorded:
-            environment.store.finish_run(self._name, {**fields, **self._outputs_read()})
-        saved = self._recorded and bool(report.changed or report.exit_code)
-        if not saved and environment.on_document is None:
+        if recorded:
+            outputs = plan.catalog.scope.stack_outputs
+            read = [["/".join(stack_name(name.project, stack)), output] for stack, output in outputs]
+            outputs_read = {"stacks": sorted({stack for stack, _ in read}), "outputs_read": read} if read else {}
+            self.store.finish_run(name, {**fields, **outputs_read})
+        saved = recorded and bool(report.changed or report.exit_code)
+        if not saved and self.on_document is None:
             return
-        content = run_document.encode(plan, report, {**self._name._asdict(), **fields}, environment.log.mask)
+        content = run_document.encode(plan, report, {**name._asdict(), **fields}, self.log.mask)
         try:
             if saved:
-                environment.store.save_run(report.run, content.encode())
+                self.store.save_run(report.run, content.encode())
         except OSError as error:
-            environment.log.write("warning", "", f"no report of this run is kept: {error.strerror}")
-        if environment.on_document is not None:
-            environment.on_document({**run_document.document(content)})
-
-    def _outputs_read(self) -> Mapping[str, Any]:
-        """Return the fields of the history about the outputs of other stacks that the run has read."""
-        outputs = self._plan.catalog.scope.stack_outputs
-        read = [["/".join(stack_name(self._name.project, stack)), name] for stack, name in outputs]
-        return {"stacks": sorted({stack for stack, _ in read}), "outputs_read": read} if read else {}
+            self.log.write("warning", "", f"no report of this run is kept: {error.strerror}")
+        if self.on_document is not None:
+            self.on_document({**run_document.document(content)})
 
 
 def state_settings(options: Mapping[str, object]) -> dict[str, Any]:

@@ -92,7 +92,8 @@ def from_document(text: str, file: str, key: keys.Key | None = None) -> StackSta
         document["salt"] = data_key.decrypt(document.get("sealed_salt"), rest)
     for resource in document["resources"]:
         resource |= {**_DEFAULTS, **resource}
-    _raise_problems(file, _contradictions(document))
+    contradictions = ((row["reference"], _contradictions(row, document)) for row in document["resources"])
+    _raise_problems(file, (f"{name}: {text}" for name, texts in contradictions for text in texts))
     state = _state(document, file)
     return state if data_key is None else data_key.bind_state(state)
 
@@ -133,14 +134,7 @@ def replacement_problem(recorded: StackState, new: StackState) -> str:
     return ""
 
 
-def _contradictions(document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the contradictions within the records of a document that its schema accepts."""
-    for resource in document["resources"]:
-        for contradiction in _record_contradictions(resource, document):
-            yield f"{resource['reference']}: {contradiction}"
-
-
-def _record_contradictions(resource: Mapping[str, Any], document: Mapping[str, Any]) -> Iterator[str]:
+def _contradictions(resource: Mapping[str, Any], document: Mapping[str, Any]) -> Iterator[str]:
     """Yield the contradictions in an exported resource: its reference, URN and references must fit its other fields."""
     try:
         stated = reference.parse(resource["reference"])

@@ -248,19 +248,14 @@ class ServerConnection:
         """Whether there is a connection, as far as this process knows."""
         return self._connection is not None and not self._connection.closed
 
-    @property
-    def role(self) -> str:
-        """The role of the connection, for messages, or an empty text."""
-        connection = self._connection
-        return "" if connection is None or connection.closed else connection.info.user
-
     @contextmanager
     def _errors(self) -> Iterator[None]:
         """Turn errors into ``StateError``; a lost connection is closed, and its error is one that ``run`` retries."""
         try:
             yield
         except errors.InsufficientPrivilege as error:
-            msg = f"{self.url}: the role '{self.role}' may not do that: {_message(error)}; docs/teams.md lists rights"
+            role = self._connection.info.user if self._connection is not None and self.is_open else ""
+            msg = f"{self.url}: the role '{role}' may not do that: {_message(error)}; docs/teams.md lists rights"
             raise StateError(msg) from error
         except errors.ReadOnlySqlTransaction as error:
             msg = f"{self.url}: the server takes no writes, as a standby: {_message(error)}; name the one that does"
@@ -371,14 +366,10 @@ class FetchedRows:
             self._rows.setdefault(table, []).append((row_id, body, checksum))
 
     @classmethod
-    def of_stack(cls, connection: Connection, name: StackName, url: str) -> Self:
-        """Return all rows of a stack."""
-        return cls(connection.execute(_OF_STACK, name, binary=True), url)
-
-    @classmethod
-    def of_all(cls, connection: Connection, url: str) -> Self:
-        """Return all rows of all stacks."""
-        return cls(connection.execute(_ALL, binary=True), url)
+    def fetch(cls, connection: Connection, url: str, name: StackName | None = None) -> Self:
+        """Return all rows of a stack, or of all stacks."""
+        query, values = (_ALL, ()) if name is None else (_OF_STACK, name)
+        return cls(connection.execute(query, values, binary=True), url)
 
     def read(self, table: str, low: int = 0, high: int = 2**62) -> list[Row]:
         """Return the verified rows of a table with ``low`` <= id < ``high``, ordered by id. Raise ``StateError``."""

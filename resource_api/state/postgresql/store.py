@@ -319,7 +319,7 @@ class PostgresqlStore(RowStore[LeasedSession]):
         def verify(connection: Connection) -> list[str]:
             """Return the lines about all stacks of one snapshot."""
             with snapshot(connection):
-                rows = FetchedRows.of_all(connection, self._server.url)
+                rows = FetchedRows.fetch(connection, self._server.url)
                 databases.history(connection, None)  # only to see that its rows can be read
                 holders = leases.foreign_holders(connection)
             states = stack_rows.verify(rows, self._data_keys.for_check)
@@ -354,7 +354,7 @@ class PostgresqlStore(RowStore[LeasedSession]):
 
         def read(connection: Connection) -> StackRows | None:
             """Return the rows of a stack in one snapshot, or None if it has none."""
-            rows = FetchedRows.of_stack(connection, name, self._server.url)
+            rows = FetchedRows.fetch(connection, self._server.url, name)
             for header in stack_rows.headers(rows).values():
                 if header.name != name:
                     msg = f"the header of {name} is that of {header.name}"
