@@ -196,14 +196,13 @@ class ThisMachine:
     def run(self) -> None:
         """Run the command and pass signals on to it. Raise ``Stopped`` after its end if one arrived."""
         began = time.time()
-        no_input = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)]
         try:
             # In a process group of its own: Ctrl-C reaches it from here alone.
             pid = os.posix_spawn(
                 self._argv[0],
                 self._argv,
                 os.environ,
-                file_actions=no_input,
+                file_actions=[(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)],
                 setpgroup=0,
                 setsigmask=self._previous_mask,
                 setsigdef=[*self._ends, signal.SIGCHLD],

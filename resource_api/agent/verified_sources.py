@@ -148,8 +148,7 @@ def _accept_current(agent: Agent, versions: Versions) -> ResourceAPIError | None
     source = agent.source
     kind: type[ResourceAPIError] = ResourceError
     try:
-        signers = trust.check_signers(str(agent.signers), agent.trusted)
-        _update(source, versions, agent.directory, signers)
+        _update(source, versions, agent.directory, trust.check_signers(str(agent.signers), agent.trusted))
     except ResourceAPIError as error:
         kind, text = Untrusted if isinstance(error, Untrusted) else ResourceError, str(error)
     except OSError as error:
@@ -192,17 +191,14 @@ def _update(source: Source, versions: Versions, directory: str, signers: str) ->
     Raise ``Untrusted``, ``ResourceError``, ``OSError``.
     """
     if source.kind == "git":
-        name = sha256(source.key.encode()).hexdigest()[:16]
-        repository = Repository(f"{directory}/git/{name}")
-        commit = repository.fetch(source.location, source.branch)
-        version = repository.verify(commit, signers, versions.newest)
+        repository = Repository(f"{directory}/git/{sha256(source.key.encode()).hexdigest()[:16]}")
+        version = repository.verify(repository.fetch(source.location, source.branch), signers, versions.newest)
         versions.accept(version, lambda tree: repository.write(version.id, tree))
         return
     raw, signature = _fetch(source.location) if source.kind == "url" else bundle.read_signed(source.location)
     signer = trust.verify(raw, signature, signers)
     contents = bundle.read(raw)
-    digest = sha256(raw).hexdigest()
-    version = Version(digest, contents.generation, signer, contents.name, tuple(contents.modules))
+    version = Version(sha256(raw).hexdigest(), contents.generation, signer, contents.name, tuple(contents.modules))
     _check_newer(version, versions.newest)
     versions.accept(version, lambda tree: bundle.extract(contents, tree))
 
@@ -292,8 +288,7 @@ class Versions:
             document = {"format": _FORMAT, "sources": {name: item._asdict() for name, item in accepted.items()}}
             files.replace(self._record, json.dumps(document, indent=1).encode() + b"\n", mode=0o600)
             self._accepted = accepted
-        newest = {item.id for item in self._accepted.values()}
-        for name in set(os.listdir(self._trees)) - newest:
+        for name in set(os.listdir(self._trees)) - {item.id for item in self._accepted.values()}:
             shutil.rmtree(f"{self._trees}/{name}", ignore_errors=True)
 
 

@@ -66,8 +66,7 @@ class Inventory(NamedTuple):
     def host(self, name: str) -> Host:
         """Return the connection settings of a host; a name outside the file is an address. Raise ``ValueError``."""
         jump_hosts = list[Host]()
-        host = self._without_circle(self._host(name), {name}, jump_hosts)
-        return host._replace(jump_hosts=tuple(jump_hosts))
+        return self._without_circle(self._host(name), {name}, jump_hosts)._replace(jump_hosts=tuple(jump_hosts))
 
     def _without_circle(self, host: Host, visited: set[str], jump_hosts: list[Host]) -> Host:
         """Return a host without the jump hosts in ``visited``, which are themselves reached through it.
@@ -187,8 +186,7 @@ class _Builder:
         shared: dict[Membership, Membership] = {}
         hosts = {}
         for name, numbers in keys.items():
-            in_order = sorted(groups_of[name], key=lambda group: order.get(group, len(order)))
-            membership = tuple(numbers), tuple(in_order)
+            membership = tuple(numbers), tuple(sorted(groups_of[name], key=lambda group: order.get(group, len(order))))
             hosts[name] = shared.setdefault(membership, membership)
         return hosts, settings
 

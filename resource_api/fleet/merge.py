@@ -405,8 +405,7 @@ class Merge:
         report = result.report(document, seconds, batch)
         report = report._replace(error=self._mask(report.error))
         if report.summary is not None:
-            shared = self._summaries.setdefault(tuple(report.summary.values()), report.summary)
-            report = report._replace(summary=shared)
+            report = report._replace(summary=self._summaries.setdefault(tuple(report.summary.values()), report.summary))
         exact, nameless, error = result.digests(report.status, report.error)
         self._batch.add(host, exact, nameless, lambda: self._stored(result, report.status, error))
         if result.outputs is not None:

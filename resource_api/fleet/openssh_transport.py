@@ -254,9 +254,8 @@ class OpensshProcess(transport.RemoteProcess):
 
         Raise ``ConnectionLost`` if ``ssh`` reports a lost connection, or was killed.
         """
-        ends = asyncio.gather(self._process.wait(), self._silent.wait())
         with suppress(TimeoutError):
-            await asyncio.wait_for(ends, transport.EXIT_SECONDS)
+            await asyncio.wait_for(asyncio.gather(self._process.wait(), self._silent.wait()), transport.EXIT_SECONDS)
         code = self._child.get_returncode()
         if code is not None and code < 0 and self._on_close is not None:  # killed, and not by ``close``
             msg = f"the program ssh was ended here by signal {-code}"

@@ -380,9 +380,8 @@ class FleetRun:
         if number > len(self._plan.ends):
             return
         first, end = (0, *self._plan.ends)[number - 1 : number + 1]
-        names = self._names[first:end]
         if reason := self._observer.before_batch(
-            BatchStart(number, len(self._plan.ends), names, self._plan.total - end)
+            BatchStart(number, len(self._plan.ends), self._names[first:end], self._plan.total - end)
         ):
             self._halt(reason)
         else:

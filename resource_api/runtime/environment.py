@@ -150,8 +150,7 @@ class RunEnvironment(ResourceReader):
         names = self.store.stacks()
         if catalog is not None:
             own_stack = self.name(catalog)
-            read = (stack_name(own_stack.project, stack) for stack, _ in catalog.scope.stack_outputs)
-            needed = {own_stack, *read}
+            needed = {own_stack, *(stack_name(own_stack.project, stack) for stack, _ in catalog.scope.stack_outputs)}
             names = [name for name in names if name in needed]
         with store.lock("copy", 0.0):
             for name in names:

@@ -138,8 +138,7 @@ def _is_ours(entry: Entry, state: StackState) -> bool:
     record = state.records.get(entry.key)
     if record is None or not record.owned:
         return False
-    in_doubt = entry.key in state.intents or record.status == "unconfirmed"
-    return entry.definition.identity is None or not in_doubt
+    return entry.definition.identity is None or not (entry.key in state.intents or record.status == "unconfirmed")
 
 
 def _read_entries(
@@ -232,8 +231,7 @@ def _check_name(name: str, targets: Sequence[str], entries: Sequence[Entry], pro
         msg = f"the name '{name}' goes with one reference; declare the name of each resource that is to be imported"
         raise UsageError(msg)
     (entry,) = entries
-    has_ids = "import" in entry.definition.features
-    if not (has_ids or names_entry(name, entry, providers.functions(entry.instance))):
+    if not ("import" in entry.definition.features or names_entry(name, entry, providers.functions(entry.instance))):
         declared = entry.definition.title_of(entry.definition.absent_row(entry.name))
         msg = f"{entry.reference} is declared as '{declared}', not '{name}'; declare what is to be imported"
         raise UsageError(msg)

@@ -97,8 +97,7 @@ class ManifestCompiler:
 
         Where these cannot be compiled, the recorded configurations must do. Raise as ``compile`` does.
         """
-        manifest = self.read(source, inputs, providers, complete=False)
-        catalog = self._compile_providers(manifest, inputs, providers)
+        catalog = self._compile_providers(self.read(source, inputs, providers, complete=False), inputs, providers)
         return self._warn_of_writers(catalog) if isinstance(source, (str, os.PathLike)) else catalog
 
     def _compile_providers(self, manifest: Manifest, inputs: Mapping[str, object], providers: ProviderPool) -> Catalog:

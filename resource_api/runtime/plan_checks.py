@@ -154,8 +154,7 @@ def _with_failures(planned: ExecutionPlan, errors: Sequence[Problem]) -> Executi
         raise ResourceError("; ".join(whole))
     failed: dict[int, Step] = {}
     for step in planned.steps:
-        step_errors = by_reference.get(str(step.reference), [])
-        if messages := [*step_errors, *(whole if would_change(step) else [])]:
+        if messages := [*by_reference.get(str(step.reference), []), *(whole if would_change(step) else [])]:
             earlier = [step.decision.error] if step.decision.error else []
             decision = step.decision._replace(error="; ".join([*earlier, *messages]))
             failed[step.entry.index] = step._replace(decision=decision)

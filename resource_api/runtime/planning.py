@@ -196,8 +196,7 @@ class Planning:
         with self._log.bind(phase="observe"):
             if selected is None or not self.options.excludes:
                 return observe(catalog, prior, selected, self.snapshot), selected
-            excluded = targets.excluded(catalog, self.options, prior.undeclared)
-            needed = targets.needed(catalog, excluded, selected)
+            needed = targets.needed(catalog, targets.excluded(catalog, self.options, prior.undeclared), selected)
             assumed = self._environment.assumed
             needed = {index for index in needed if str(catalog.entries[index].reference) not in assumed}
             queries = observe(catalog, prior, selected | needed, self.snapshot)

@@ -107,8 +107,7 @@ def finishing(store: Store, name: StackName, command: str) -> Iterator[None]:
     """Add a command to the history of a stack at the end of the block, unless that raises."""
     started = time.time()
     yield
-    run = {"run": secrets.token_hex(8), "command": command, "started": started, "ended": time.time()}
-    store.finish_run(name, run)
+    store.finish_run(name, {"run": secrets.token_hex(8), "command": command, "started": started, "ended": time.time()})
 
 
 def none_recorded(store: StateStore, settings: Settings) -> bool:

@@ -368,8 +368,7 @@ def find_resources(call: ResourceCall) -> ShownResources:
     if not attributes.keys() <= set(definition.namevars):
         _check_change(options, definition)
         target, noop = Reference(definition.name, name), bool(options.get("noop"))
-        report = call.runtime.change_resource(definition, target, read()[0], attributes, noop=noop, **flags)
-        code = call.report(report)
+        code = call.report(call.runtime.change_resource(definition, target, read()[0], attributes, noop=noop, **flags))
         if code not in {0, 2}:
             return ShownResources(None, code)
     return ShownResources(select_resources([(definition, read())], None, filters), code, selected)

@@ -204,8 +204,7 @@ class Runtime(RunEnvironment):
         **options: Unpack[SelectionOptions],
     ) -> Plan:
         """Return the plan of ``destroy``; ``out`` as for ``plan``."""
-        run_options = to_options(options, prune=True, destroy=True, shown=True)
-        return self._plan_only(source, inputs or {}, run_options, out)
+        return self._plan_only(source, inputs or {}, to_options(options, prune=True, destroy=True, shown=True), out)
 
     def change(self, source: Source, **options: Unpack[ExecutionOptions]) -> Report:
         """Apply the resources of a manifest without recording them; log a warning for those that a stack records."""

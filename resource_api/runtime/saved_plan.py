@@ -226,8 +226,7 @@ class SavedPlan:
             or _does_more(steps.get(key), self._steps.get(key))
         ]
         if changed:
-            names = ", ".join(dict.fromkeys(changed))
-            raise _stale(self.path, f"{names} changed since it was made")
+            raise _stale(self.path, f"{', '.join(dict.fromkeys(changed))} changed since it was made")
         if "salt" in self._embedded:
             self._check_secrets(plan)
 

@@ -128,8 +128,7 @@ def _resources(runtime: Runtime, manifest: Manifest, state: StateFile, failed: l
     for resource in state.resources:
         try:
             family = _family(runtime, manifest, resource)
-            schema = family.resource_schema(resource.type)
-            fields = fields_of_resource(schema["block"])
+            fields = fields_of_resource(family.resource_schema(resource.type)["block"])
             values = family.upgraded(resource.type, resource.version, resource.attributes)
         except ResourceAPIError as error:
             failed.append(ImportOutcome(resource.address, "failed", f"{resource.address} cannot be imported: {error}"))

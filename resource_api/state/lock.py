@@ -106,8 +106,7 @@ class Lock:
     def holder(self) -> Holder | None:
         """Return the last noted holder, or None; for messages only."""
         try:
-            fd = os.open(self._note, os.O_RDONLY | _FLAGS)
-            with os.fdopen(fd, "rb") as file:
+            with os.fdopen(os.open(self._note, os.O_RDONLY | _FLAGS), "rb") as file:
                 return Holder(**json.loads(file.read(4096)))
         except (OSError, ValueError, TypeError):
             return None

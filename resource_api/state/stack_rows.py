@@ -173,8 +173,7 @@ class RowIndex:
 
     def load(self, keys: Iterable[Hashable], rows: Sequence[Row]) -> None:
         """Register rows that were read, and the key of each."""
-        ids = [row_id for row_id, _, _ in rows]
-        self._ids = dict(zip(keys, ids, strict=True))
+        self._ids = dict(zip(keys, [row_id for row_id, _, _ in rows], strict=True))
         self._weigh(rows)
 
     def matches(self, tally: Sequence[int]) -> bool:

@@ -286,8 +286,7 @@ def _apply(run: HostRun) -> int:
     if (document := run.options.get("saved_plan")) is not None:
         plan = saved_plan.SavedPlan(document, str(run.options["file"]), run.runtime.key, run.name)
         return run.report(run.runtime.apply_saved(plan, run.selected(*EXECUTION), _check_plan))
-    options = run.selected(*RUN_OPTIONS)
-    return run.report(run.runtime.apply(run.manifest, run.inputs, on_plan=_check_plan, **options))
+    return run.report(run.runtime.apply(run.manifest, run.inputs, on_plan=_check_plan, **run.selected(*RUN_OPTIONS)))
 
 
 def _destroy(run: HostRun) -> int:
@@ -299,8 +298,7 @@ def _destroy(run: HostRun) -> int:
         if confirmed is not None:
             saved_plan.check_confirmation(confirmed, run.log.mask.document(plan.to_dict()), run.manifest.file)
 
-    options = run.selected(*_DESTROYING)
-    return run.report(run.runtime.destroy(run.manifest, run.inputs, on_plan=on_plan, **options))
+    return run.report(run.runtime.destroy(run.manifest, run.inputs, on_plan=on_plan, **run.selected(*_DESTROYING)))
 
 
 def _plan(run: HostRun) -> int:
@@ -310,8 +308,7 @@ def _plan(run: HostRun) -> int:
     else:
         plan = run.runtime.plan(run.manifest, run.inputs, **run.selected(*RUN_OPTIONS))
     _check_plan(plan)
-    saved = run.options.get("save")
-    run.result(saved_plan.document(plan, run.runtime.key, host=run.name) if saved else plan.to_dict())
+    run.result(saved_plan.document(plan, run.runtime.key, host=run.name) if run.options.get("save") else plan.to_dict())
     for problem in plan.problems:
         run.emit(documents.line("diagnostic", documents.problem(problem)))
     return 1 if plan.summary.failed or plan.problems else 0

@@ -105,8 +105,7 @@ class Journal:
     def _read(self) -> dict[str, Any] | None:
         """Return the entry of the last job, or None. Raise ``StateError`` if the file is damaged or not private."""
         try:
-            raw = private_files.read(self._path)
-            entry = json.loads(raw or b"")
+            entry = json.loads(private_files.read(self._path) or b"")
             if {type(entry["id"]), type(entry["generation"])} == {str, int} and "report" in entry:
                 return dict(entry)
         except FileNotFoundError:

@@ -119,8 +119,7 @@ def _change_state(state: StackState, change: _Change) -> StackState:
     """Return a state with each sealed secret of its records and outputs replaced; an output's place has the stack."""
     name = StackName.of(state)
     records = {key: _change_record(name, record, change) for key, record in state.records.items()}
-    prefix = ("output", *name)
-    outputs = map_sealed(state.outputs, lambda sealed, path: change(sealed, (*prefix, *path)))
+    outputs = map_sealed(state.outputs, lambda sealed, path: change(sealed, ("output", *name, *path)))
     return state._replace(records=records, outputs=outputs)
 
 

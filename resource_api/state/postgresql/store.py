@@ -288,8 +288,7 @@ class PostgresqlStore(RowStore[LeasedSession]):
 
     def stacks(self) -> Sequence[StackName]:
         """Return every stack with a commit, sorted."""
-        query = f"SELECT project, stack FROM {SCHEMA}.stack WHERE serial > 0"
-        return sorted(self._names(query))
+        return sorted(self._names(f"SELECT project, stack FROM {SCHEMA}.stack WHERE serial > 0"))
 
     def history(self, name: StackName | None = None) -> Sequence[Mapping[str, Any]]:
         """Return the last finished runs of a stack, or of all, in the order in which they ended."""
@@ -417,8 +416,7 @@ class PostgresqlStore(RowStore[LeasedSession]):
         """Return every stack of which anything is recorded, after ``names`` are claimed."""
         for name in names:
             session.number(name)
-        query = f"SELECT project, stack FROM {SCHEMA}.stack WHERE body IS NOT NULL"
-        return self._names(query)
+        return self._names(f"SELECT project, stack FROM {SCHEMA}.stack WHERE body IS NOT NULL")
 
     def _names(self, query: str) -> list[StackName]:
         """Return the stacks that a query yields; none where no tables exist."""

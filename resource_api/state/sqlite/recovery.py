@@ -85,8 +85,7 @@ def read_marker(path: str) -> Marker | None:
 
 def write_marker(path: str, marker: Marker) -> None:
     """Write the marker of the database at ``path``. Raises ``StateError``; the former marker is then unchanged."""
-    versions = sorted([*name, *version] for name, version in marker.versions.items())
-    body = {"known": versions, "making": marker.creating}
+    body = {"known": sorted([*name, *version] for name, version in marker.versions.items()), "making": marker.creating}
     with errors_as(StateError, OSError, f"{path}.marker: cannot be written: "):
         private_files.replace(f"{path}.marker", json.dumps([_digest(body), body]).encode() + b"\n")
 
@@ -101,11 +100,6 @@ class _Intact(NamedTuple):
 
     path: str
     states: Mapping[StackName, StackState]
-
-    @property
-    def commits(self) -> int:
-        """The sum of all serials: of two copies of one database, the newer one has the greater."""
-        return sum(state.serial for state in self.states.values())
 
     def __str__(self) -> str:
         """Return the serial of each stack, for messages."""
@@ -158,7 +152,8 @@ def recover(path: str, damage: str, find_data_key: FindDataKey) -> Sequence[str]
         moves = "; ".join(f"mv {quote(name)} {quote(aside + name.removeprefix(path))}" for name in existing)
         msg = f"{damage}; no intact generation is left. To start again with an empty state, run: {moves}"
         raise StateError(msg)
-    best = max(candidates, key=lambda candidate: candidate.commits)
+    # Of two copies of one database, the newer one has the greater sum of serials.
+    best = max(candidates, key=lambda candidate: sum(state.serial for state in candidate.states.values()))
     before = None
     with suppress(StateError):
         before = read_marker(path)

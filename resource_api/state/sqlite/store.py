@@ -205,8 +205,7 @@ class SqliteStore(RowStore[WriteSession]):
                         verify(opened.database, self._data_keys.for_check)
             except StateError as error:
                 damage = error.message if isinstance(error, StateDamaged) else str(error)
-                lines = recovery.recover(self.path, damage, self._data_keys.for_check)
-                return [*lines, *self._recover_history()]
+                return [*recovery.recover(self.path, damage, self._data_keys.for_check), *self._recover_history()]
             return self._recover_history() or ["nothing to recover: " + line for line in self.check()[:1]]
 
     def _recover_history(self) -> list[str]:
@@ -233,8 +232,7 @@ class SqliteStore(RowStore[WriteSession]):
             return self._read(session.opened, name)
         # A stack that was opened in this session and not written yet has no header.
         numbers = {h.number for h in headers.values()} | {s.number for s in session.stacks.values()}
-        number = max(numbers, default=0) + 1
-        return StackRows(number, self._new_state(name), self._data_keys.for_new_stack(name))
+        return StackRows(max(numbers, default=0) + 1, self._new_state(name), self._data_keys.for_new_stack(name))
 
 
 class _SavedConclusion(NamedTuple):
@@ -293,8 +291,7 @@ def _load_records(opened: OpenState, entry: _SavedConclusion, positions: Iterabl
     records = {record.key: record for record in map(unpack, decode_rows(rows))}
     if len(records) != len(ids):
         return None
-    owed = unpack_owed(decode_rows(header.read(opened.database, "owed")))
-    return header.state()._replace(records=records, owed=owed)
+    return header.state()._replace(records=records, owed=unpack_owed(decode_rows(header.read(opened.database, "owed"))))
 
 
 def _validate_conclusions(path: str) -> None:
