@@ -195,34 +195,15 @@ class _PrintedTexts:
         return self._texts[digest]
 
 
-class _Identity:
-    """The name and the address of a host, for which texts get placeholders."""
-
-    __slots__ = ("_marks",)
-
-    def __init__(self, host: Host) -> None:
-        """Replace the longer one first: a name may contain the address."""
-        marks = [(host.name, _OWN_NAME), (host.address, _OWN_ADDRESS)]
-        self._marks = sorted(((value, mark) for value, mark in marks if value), key=lambda pair: -len(pair[0]))
-
-    def is_in(self, text: str) -> bool:
-        """Whether a text may contain one of them."""
-        return any(value in text for value, _ in self._marks)
-
-    def hide(self, text: str) -> str:
-        """Return a text with placeholders."""
-        for value, mark in self._marks:
-            text = _replaced(text, value, mark)
-        return text
-
-
 class _HostResult:
     """The documents of one host so far."""
 
     def __init__(self, host: Host, lowest: str, printed: _PrintedTexts | None, *, counted: bool) -> None:
         """Print log lines of the level ``lowest`` and above; ``printed`` and ``counted`` as for ``Merge``."""
         self._host = host
-        self._identity = _Identity(host)
+        #: The host's name and address with their placeholders, the longer one first: a name may contain the address.
+        marks = [(host.name, _OWN_NAME), (host.address, _OWN_ADDRESS)]
+        self._marks = sorted(((value, mark) for value, mark in marks if value), key=lambda pair: -len(pair[0]))
         self._printed = printed
         self._counted = counted
         self._lowest = _LEVELS.index(lowest)
@@ -302,10 +283,16 @@ class _HostResult:
 
     def _texts(self, value: object) -> tuple[str, str]:
         """Return a value as JSON, literally and with placeholders for the host's name and address."""
-        exact, hide = _text(value), self._identity.hide
-        if not self._identity.is_in(exact):
+        exact = _text(value)
+        if not any(own in exact for own, _ in self._marks):
             return exact, exact
-        return exact, _text(map_leaves(value, lambda leaf: hide(leaf) if type(leaf) is str else leaf))
+        return exact, _text(map_leaves(value, lambda leaf: self._hidden(leaf) if type(leaf) is str else leaf))
+
+    def _hidden(self, text: str) -> str:
+        """Return a text with placeholders for the host's name and address."""
+        for own, mark in self._marks:
+            text = _replaced(text, own, mark)
+        return text
 
     def report(self, end: Mapping[str, object], seconds: float, batch: int) -> HostReport:
         """Return the report of the host; ``end``: its last document, see ``end_event``."""
@@ -336,7 +323,7 @@ class _HostResult:
 
         Literally equal results have equal first digests; results that differ by names have equal second digests.
         """
-        template = self._identity.hide(error)
+        template = self._hidden(error)
         for digest, form in ((self._exact, error), (self._nameless, template)):
             digest.update(f"{status}\n{form}".encode(errors="surrogatepass"))
         return self._exact.digest(), self._nameless.digest(), template
