@@ -342,16 +342,15 @@ def overview(runs: Runs | None, since: float, until: float) -> OverviewJson:
     }
 
 
-def _overview_status(failing: Sequence[object], recent: Iterable[Line]) -> str:
+def _overview_status(failing: Sequence[object], recent: Sequence[Line]) -> str:
     """Return the status for an overview of ``failing`` resources and ``recent`` runs, the most urgent word."""
-    runs = list(recent)
     if failing:
         return "failing"
-    if any(run.get("drifted") for run in runs):
+    if any(run.get("drifted") for run in recent):
         return "drifted"
-    if any(map(_changed, runs)):
+    if any(map(_changed, recent)):
         return "changed"
-    return "unchanged" if runs else "silent"
+    return "unchanged" if recent else "silent"
 
 
 def _failed(run: Line) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from base64 import b64decode, b64encode
+from functools import cached_property
 from hashlib import scrypt
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -74,28 +75,26 @@ class FileKey:
         """Read nothing yet."""
         self.url = url
         self._path = path
-        self._cipher: Cipher | None = None
 
     def wrap(self, data_key: bytes) -> dict[str, object]:
         """Encrypt a data key with the file's key."""
-        return {"kind": "file", "wrapped": self._load_cipher().encrypt(data_key, _PURPOSE)}
+        return {"kind": "file", "wrapped": self._cipher.encrypt(data_key, _PURPOSE)}
 
     def unwrap(self, wrapped: Mapping[str, object]) -> bytes:
         """Decrypt a data key."""
-        return self._load_cipher().decrypt(_wrapped_by("file", wrapped), _PURPOSE)
+        return self._cipher.decrypt(_wrapped_by("file", wrapped), _PURPOSE)
 
-    def _load_cipher(self) -> Cipher:
-        """Return the cipher of the key in the file. Raises ``UsageError`` for another content."""
-        if self._cipher is None:
-            try:
-                key = b64decode(read_private_file(self._path).strip(), validate=True)
-            except ValueError:
-                key = b""
-            if len(key) != KEY_BYTES:
-                msg = f"{self._path}: is not a key file; 'resource-api new key PATH' creates one"
-                raise UsageError(msg)
-            self._cipher = Cipher(key)
-        return self._cipher
+    @cached_property
+    def _cipher(self) -> Cipher:
+        """The cipher of the key in the file. Raises ``UsageError`` for another content."""
+        try:
+            key = b64decode(read_private_file(self._path).strip(), validate=True)
+        except ValueError:
+            key = b""
+        if len(key) != KEY_BYTES:
+            msg = f"{self._path}: is not a key file; 'resource-api new key PATH' creates one"
+            raise UsageError(msg)
+        return Cipher(key)
 
 
 class PassphraseKey:

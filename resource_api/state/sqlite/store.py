@@ -259,7 +259,8 @@ def _save_conclusion(
     with suppress(OSError):
         make_directory(_cache_directory(path))
         if private_files.is_private_directory(_cache_directory(path)):
-            _write_file(path, _file_name(label), _SavedConclusion(stack.name, _digest_header(header), ids, content))
+            entry = _SavedConclusion(stack.name, _digest_header(header), ids, content)
+            _write_file(path, _digest(label.encode("utf-8", "surrogatepass")), entry)
             _remove_oldest(path)
 
 
@@ -269,7 +270,7 @@ def _load_conclusion(opened: OpenState, label: str) -> _SavedConclusion | None:
     identity = _read_file(path, _IDENTITY)
     if identity is None or identity != _identity(path):
         return None
-    values = _read_file(path, _file_name(label))
+    values = _read_file(path, _digest(label.encode("utf-8", "surrogatepass")))
     if not isinstance(values, list) or len(values) != len(_SavedConclusion._fields):
         return None
     try:
@@ -303,7 +304,7 @@ def _validate_conclusions(path: str) -> None:
 
 def _digest_header(header: Header) -> str:
     """Return a digest of a stack's header: it differs after every commit, because the header has the serial."""
-    return blake2b(codec.to_bytes(dict(header.content)), digest_size=16).hexdigest()
+    return _digest(codec.to_bytes(dict(header.content)))
 
 
 def _identity(path: str) -> list[int]:
@@ -315,11 +316,6 @@ def _identity(path: str) -> list[int]:
 def _cache_directory(path: str) -> str:
     """Return the directory of the entries of the database at ``path``."""
     return f"{path}.converged"
-
-
-def _file_name(label: str) -> str:
-    """Return the name of an entry's file, a digest: a label may be no file name."""
-    return blake2b(label.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def _remove_oldest(path: str) -> None:
@@ -337,7 +333,7 @@ def _read_file(path: str, name: str) -> object:
         if not private_files.is_private_directory(_cache_directory(path)):
             return None
         digest, _, body = (private_files.read(f"{_cache_directory(path)}/{name}") or b"").partition(b"\n")
-        if digest == _digest(body):
+        if digest == _digest(body).encode():
             return json.loads(body.decode("utf-8", "surrogatepass"))
     return None
 
@@ -347,10 +343,10 @@ def _write_file(path: str, name: str, content: object) -> None:
     body = json.dumps(content, ensure_ascii=False).encode("utf-8", "surrogatepass")
     new = f"{_cache_directory(path)}/{name}.new"
     with os.fdopen(private_files.create(new), "wb") as file:
-        file.write(_digest(body) + b"\n" + body)
+        file.write(_digest(body).encode() + b"\n" + body)
     os.rename(new, new.removesuffix(".new"))
 
 
-def _digest(body: bytes) -> bytes:
-    """Return the digest by which a damaged file is noticed."""
-    return blake2b(body, digest_size=16).hexdigest().encode()
+def _digest(content: bytes) -> str:
+    """Return the digest by which a damaged file is noticed; also the name of a file, as its label may be none."""
+    return blake2b(content, digest_size=16).hexdigest()
