@@ -457,8 +457,8 @@ explain = click.option(
     metavar="REF",
     help="Show why a step is there: whose each value is, relationships, record; repeatable.",
 )
-#: The options of commands that call providers.
-provider_calls = together(state, shared("isolate"), common)
+#: The options of commands that call providers, beside the common ones.
+provider_calls = together(state, shared("isolate"))
 #: The options of ``plan`` and ``apply`` alone.
 full_run = together(
     manifest_inputs, selection, shared("replace", "prune", "prune_always"), execution, reports, diff, provider_calls

@@ -7,12 +7,12 @@ import sys
 from contextlib import contextmanager
 from functools import cached_property, wraps
 from time import time
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from resource_api.cli import console as consoles
-from resource_api.cli import exit_codes, reporting, tracing
+from resource_api.cli import exit_codes, options, reporting, tracing
 from resource_api.cli.command_inputs import CommandInputs, environment_inputs
 from resource_api.cli.output import Output
 from resource_api.model.values.document import MAX_BYTES, manifest_error
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from resource_api.runtime.runtime import Runtime
 
     D = TypeVar("D")
+    Decorator = Callable[[Callable[..., int | None]], click.Command]
 
 #: The variables that can name a receiver of traces.
 _TRACES: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_TRACES_EXPORTER")
@@ -318,24 +319,32 @@ class Session:
         self.output.mask_descriptors(secret, declared=declared)
 
 
-def with_session(*, runs: bool = False) -> Callable[[Callable[..., int | None]], Callable[..., int]]:
-    """Return a decorator that gives a command's function a ``Session`` as its first argument, and its exit code.
+def with_session(function: Callable[..., int | None], *, runs: bool = False) -> Callable[..., int]:
+    """Return a function that gives ``function`` a ``Session`` as its first argument, and returns its exit code.
 
-    ``runs``: the command may change resources.
+    ``runs``: it may change resources.
     """
 
-    def decorate(function: Callable[..., int | None]) -> Callable[..., int]:
-        """Give the command a session, which maps errors to exit codes."""
+    @wraps(function)
+    def in_session(**settings: object) -> int:
+        # A plan that is only saved, with --out, is no run.
+        session = Session(settings, runs=runs and settings.get("out") is None)
+        return session.execute(lambda: function(session, **settings))
 
-        @wraps(function)
-        def command(**settings: object) -> int:
-            # A plan that is only saved, with --out, is no run.
-            session = Session(settings, runs=runs and settings.get("out") is None)
-            return session.execute(lambda: function(session, **settings))
+    return in_session
 
-        return command
 
-    return decorate
+def command(name: str | None = None, *, runs: bool = False, **settings: Any) -> Decorator:
+    """Return a decorator that makes a function a command with a session and the common options.
+
+    ``name`` and ``settings`` as for ``help.command``; ``runs`` as for ``with_session``.
+    """
+    return lambda function: options.command(name, **settings)(options.common(with_session(function, runs=runs)))
+
+
+def subcommand(group: click.Group, name: str, **settings: Any) -> Decorator:
+    """Return a decorator that makes a function a command of a group, with a session and the common options."""
+    return lambda function: group.command(name, **settings)(options.common(with_session(function)))
 
 
 def _module_path_advice(name: str) -> str:

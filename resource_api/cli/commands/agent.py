@@ -101,6 +101,7 @@ _converging = options.together(
     click.option("--signers", metavar="FILE", help="Whose signatures count: an allowed_signers file of OpenSSH."),
     _directory_option,
     options.full_run,
+    options.common,
 )
 
 

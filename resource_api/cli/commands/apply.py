@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from resource_api.cli import options
 from resource_api.cli.commands import run_on_hosts
-from resource_api.cli.session import with_session
+from resource_api.cli.session import command
 from resource_api.model.values.errors import UsageError
 from resource_api.render import text
 from resource_api.runtime import saved_plan
@@ -19,14 +19,13 @@ if TYPE_CHECKING:
     from resource_api.runtime.planning import Plan
 
 
-@options.command(examples=("resource-api apply site.yaml --noop", "resource-api apply site.yaml -i port=8080"))
+@command(examples=("resource-api apply site.yaml --noop", "resource-api apply site.yaml -i port=8080"), runs=True)
 @options.manifest
 @options.noop
 @options.explain
 @options.full_run
 @options.hosted
 @options.rerun
-@with_session(runs=True)
 def apply(session: Session, manifest: str, **settings: object) -> int:
     """Bring the system to the state that MANIFEST declares; never ask. MANIFEST may be a saved plan."""
     if settings["explain"] and not settings["noop"]:

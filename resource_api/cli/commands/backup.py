@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from resource_api.cli import options
-from resource_api.cli.session import with_session
+from resource_api.cli.session import subcommand
 from resource_api.model.values.errors import ResourceError, UsageError
 from resource_api.render.table import table
 from resource_api.render.text import time_of
@@ -40,11 +40,9 @@ def backup() -> None:
     """List and restore copies of files, which runs have made where 'backup' is declared."""
 
 
-@backup.command("list", examples=("resource-api backup list", "resource-api backup list /etc --json"))
+@subcommand(backup, "list", examples=("resource-api backup list", "resource-api backup list /etc --json"))
 @click.argument("path", required=False, type=options.Path())
 @_directory
-@options.common
-@with_session()
 def list_(session: Session, path: str | None, directory: str | None, **_settings: object) -> None:
     """List the copies, the oldest first: all, or those of PATH and all beneath it. No content is shown."""
     store_path = _store_path(directory)
@@ -59,15 +57,14 @@ def list_(session: Session, path: str | None, directory: str | None, **_settings
     )
 
 
-@backup.command(
+@subcommand(
+    backup,
     "restore",
     examples=("resource-api backup restore motd", "resource-api backup restore motd --at 1dead9bdf5e0"),
 )
 @click.argument("path", type=options.Path())
 @click.option("--at", metavar="SHA256", help="The content to restore, by the first digits of its SHA-256.")
 @_directory
-@options.common
-@with_session()
 def restore(session: Session, path: str, at: str | None, directory: str | None, **_settings: object) -> None:
     """Restore PATH with the content and permissions of its newest copy.
 

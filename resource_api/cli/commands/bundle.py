@@ -13,7 +13,7 @@ from resource_api.agent import bundle as bundles
 from resource_api.agent import trust
 from resource_api.agent.trust import Untrusted
 from resource_api.cli import options
-from resource_api.cli.session import with_session
+from resource_api.cli.session import subcommand
 from resource_api.model.values.errors import ResourceError, UsageError
 from resource_api.model.values.reference import STACK_NAME
 from resource_api.model.values.text import escape
@@ -40,14 +40,12 @@ def bundle() -> None:
 
 
 def _command(name: str, example: str) -> Callable[[Callable[..., None]], click.Command]:
-    """Return a decorator that makes a function a subcommand with an example and the options that all have.
+    """Return a decorator that makes a function a subcommand with an example.
 
     A file that cannot be read or written is an error of the command.
     """
 
     def decorate(function: Callable[..., None]) -> click.Command:
-        """Make the function a subcommand of ``bundle``."""
-
         @wraps(function)
         def guarded(*arguments: object, **settings: object) -> None:
             """Run the command. Raise ``ResourceError`` for an ``OSError``."""
@@ -57,7 +55,7 @@ def _command(name: str, example: str) -> Callable[[Callable[..., None]], click.C
                 msg = f"{error.filename or name}: {error.strerror}"
                 raise ResourceError(msg) from error
 
-        return bundle.command(name, examples=(example,))(options.common(with_session()(guarded)))
+        return subcommand(bundle, name, examples=(example,))(guarded)
 
     return decorate
 

@@ -10,7 +10,7 @@ import click
 
 from resource_api.cli import options
 from resource_api.cli.completion import script
-from resource_api.cli.session import with_session
+from resource_api.cli.session import subcommand
 from resource_api.model.values.errors import ResourceAPIError, UsageError
 from resource_api.system.filesystem.directories import make_directory
 from resource_api.system.filesystem.files import replace
@@ -31,20 +31,16 @@ def completion() -> None:
 _shell = click.argument("shell", metavar="[SHELL]", type=click.Choice(_SHELLS), required=False)
 
 
-@completion.command("show", examples=("resource-api completion show bash > completion.bash",))
+@subcommand(completion, "show", examples=("resource-api completion show bash > completion.bash",))
 @_shell
-@options.common
-@with_session()
 def show(session: Session, shell: str | None, **_settings: object) -> None:
     """Print the script of SHELL: bash, zsh or fish; without SHELL, that of your login shell."""
     name = shell or _login_shell()
     session.console.show(lambda: {"shell": name, "script": script(name)}, lambda: script(name).rstrip("\n"))
 
 
-@completion.command("install", examples=("resource-api completion install zsh",))
+@subcommand(completion, "install", examples=("resource-api completion install zsh",))
 @_shell
-@options.common
-@with_session()
 def install(session: Session, shell: str | None, **_settings: object) -> None:
     """Write the script to where SHELL looks for yours; without SHELL, that of your login shell."""
     name = shell or _login_shell()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from resource_api.cli import options
-from resource_api.cli.session import with_session
+from resource_api.cli.session import command
 from resource_api.model.values.errors import UsageError
 from resource_api.runtime.runtime import Runtime
 
@@ -18,10 +18,8 @@ if TYPE_CHECKING:
     from resource_api.convert.conversion import Conversion
 
 
-@options.command(examples=("resource-api convert playbook.yml > site.yaml", "resource-api convert playbook.yml --json"))
+@command(examples=("resource-api convert playbook.yml > site.yaml", "resource-api convert playbook.yml --json"))
 @click.argument("playbook", type=options.Path())
-@options.common
-@with_session()
 def convert(session: Session, playbook: str, **_settings: object) -> int:
     """Print a manifest that does what the Ansible PLAYBOOK does; nothing is changed.
 

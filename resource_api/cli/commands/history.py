@@ -13,7 +13,7 @@ import click
 
 from resource_api.cli import hosted_display, options
 from resource_api.cli.commands import run_on_hosts, show_document
-from resource_api.cli.session import with_session
+from resource_api.cli.session import command, subcommand, with_session
 from resource_api.model.values.errors import UsageError
 from resource_api.render import run_text, text
 from resource_api.render.html import pages
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 def history(context: click.Context, /, **settings: object) -> int | None:
     """List the finished runs, the oldest first, with their durations, changes and drift."""
     if context.invoked_subcommand is None:
-        return with_session()(show_runs)(**settings)
+        return with_session(show_runs)(**settings)
     for option in context.command.params:
         if context.get_parameter_source(str(option.name)) is click.core.ParameterSource.COMMANDLINE:
             msg = f"{option.opts[-1]} has no effect here; write it behind 'history {context.invoked_subcommand}'"
@@ -59,13 +59,11 @@ def _history_lines(session: Session, runs: Sequence[Mapping[str, object]]) -> It
     return run_text.chart(runs, shutil.get_terminal_size().columns)
 
 
-@history.command("show", examples=("resource-api history show",))
+@subcommand(history, "show", examples=("resource-api history show",))
 @click.argument("run", required=False)
 @options.diff
 @options.state
-@options.common
 @options.hosted_reading
-@with_session()
 def show_run(session: Session, run: str | None, **_settings: object) -> int:
     """Show the outcome of RUN, its failures first; without RUN the last one that changed or failed something."""
     return show_recorded(session, run)
@@ -77,13 +75,11 @@ def show_recorded(session: Session, run: str | None) -> int:
     return show_document(session, "report", commands.run, lines, run=run)
 
 
-@history.command("diff", examples=("resource-api history diff last-1 last",))
+@subcommand(history, "diff", examples=("resource-api history diff last-1 last",))
 @click.argument("first", metavar="A")
 @click.argument("second", metavar="B")
 @options.diff
 @options.state
-@options.common
-@with_session()
 def diff(session: Session, first: str, second: str, **_settings: object) -> None:
     """Show the differences between the runs A and B: references, outcomes and attributes."""
     runs = Runs(session.runtime.store, session.settings)
@@ -113,7 +109,7 @@ def _rehearsal_page(path: str, form: str, on: Sequence[str]) -> str:
     return pages.rehearsal(document).rstrip("\n")
 
 
-@options.command(
+@command(
     examples=(
         "resource-api report",
         "resource-api report last --format html > run.html",
@@ -130,9 +126,7 @@ def _rehearsal_page(path: str, form: str, on: Sequence[str]) -> str:
 )
 @options.diff
 @options.state
-@options.common
 @options.hosted_reading
-@with_session()
 def report(session: Session, run: str | None, form: str, since: float | None, **_settings: object) -> int:
     """Write the outcome of RUN as a page or a document; as text it is that of 'history show'.
 

@@ -11,7 +11,7 @@ import click
 from resource_api.cli import hosted_work, options
 from resource_api.cli.commands import run_on_hosts
 from resource_api.cli.help import CommandGroup
-from resource_api.cli.session import with_session
+from resource_api.cli.session import command, subcommand
 from resource_api.fleet import asyncssh_transport, inventory, runtime_archives
 from resource_api.fleet.connections import LIBRARY
 from resource_api.fleet.inventory import Selection
@@ -42,12 +42,10 @@ def hosts() -> None:
     """List hosts, trust their keys, and keep a Python for those that have none."""
 
 
-@hosts.command("list", examples=("resource-api hosts list", "resource-api hosts list 'web[1:2],!web1' --json"))
+@subcommand(hosts, "list", examples=("resource-api hosts list", "resource-api hosts list 'web[1:2],!web1' --json"))
 @click.argument("patterns", metavar="[WHERE]...", nargs=-1, shell_complete=options.complete("hosts"))
 @options.hosts_file
 @options.inputs_key
-@options.common
-@with_session()
 def list_(session: Session, patterns: Sequence[str], **settings: Any) -> None:
     """List the hosts of the inventory, or those that WHERE selects, and how each is reached."""
     selected = _select(session, patterns, settings["hosts_file"])
@@ -56,7 +54,8 @@ def list_(session: Session, patterns: Sequence[str], **settings: Any) -> None:
     )
 
 
-@hosts.command(
+@subcommand(
+    hosts,
     "trust",
     examples=(
         "resource-api hosts trust 'web[1:2]'",
@@ -75,8 +74,6 @@ def list_(session: Session, patterns: Sequence[str], **settings: Any) -> None:
 @options.hosts_file
 @options.inputs_key
 @options.connect_timeout
-@options.common
-@with_session()
 def trust(session: Session, patterns: Sequence[str], *, yes: bool, fingerprints: Sequence[str], **settings: Any) -> int:
     """Show the keys of the hosts that WHERE selects, ask, and record them in ~/.ssh/known_hosts."""
     if yes and not fingerprints:
@@ -110,10 +107,8 @@ def runtime() -> None:
     """Keep Python interpreters that are sent to hosts without Python 3.11 or later."""
 
 
-@runtime.command("add", examples=("resource-api hosts runtime add cpython-3.12-x86_64-linux-gnu.tar.gz",))
+@subcommand(runtime, "add", examples=("resource-api hosts runtime add cpython-3.12-x86_64-linux-gnu.tar.gz",))
 @click.argument("file", type=options.Path(exists=True, dir_okay=False))
-@options.common
-@with_session()
 def add(session: Session, file: str, **_settings: object) -> None:
     """Add the interpreter of FILE: a tar (gz, xz) or zip with bin/python3, such as python-build-standalone makes.
 
@@ -127,9 +122,7 @@ def add(session: Session, file: str, **_settings: object) -> None:
     session.console.show(added.document, lambda: _runtime_line(added))
 
 
-@runtime.command("list", examples=("resource-api hosts runtime list",))
-@options.common
-@with_session()
+@subcommand(runtime, "list", examples=("resource-api hosts runtime list",))
 def list_runtimes(session: Session, **_settings: object) -> None:
     """List the interpreters that were added, the newest first."""
     runtimes = _runtimes().all()
@@ -247,16 +240,14 @@ def _runtime_line(interpreter: PythonRuntime) -> str:
     return f"{interpreter.digest[:12]}  Python {interpreter.python} for {interpreter.platform}, {size}"
 
 
-@options.command(
+@command(
     examples=(
         "resource-api run --on 'web[1:50]' -- systemctl is-active nginx",
         "resource-api run --on web --batches 1,100% -- 'df -h / | tail -1'",
     )
 )
 @click.argument("words", metavar="COMMAND...", nargs=-1, required=True)
-@options.common
 @options.hosted
-@with_session()
 def run(session: Session, words: tuple[str, ...], **_settings: object) -> int:
     """Run COMMAND on hosts, and show its output, once for all hosts where it is the same.
 

@@ -9,7 +9,7 @@ import click
 
 from resource_api.cli import options
 from resource_api.cli.commands import DeclinedError, asker, show_document
-from resource_api.cli.session import with_session
+from resource_api.cli.session import command
 from resource_api.manifest import yaml_reader
 from resource_api.manifest.read import absolute
 from resource_api.manifest.sections import assemble
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from resource_api.runtime.planning import Plan
 
 
-@options.command(
+@command(
     "import",
     examples=(
         "resource-api import site.yaml 'File[/etc/motd]'",
@@ -56,7 +56,6 @@ if TYPE_CHECKING:
 @options.provider_calls
 @options.hosted
 @options.rerun
-@with_session()
 def import_(
     session: Session, manifest: str | None, references: tuple[str, ...], name: str | None, **settings: Any
 ) -> int:

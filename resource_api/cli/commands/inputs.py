@@ -10,7 +10,7 @@ import click
 from resource_api.cli import options
 from resource_api.cli.editor import edit_until_valid
 from resource_api.cli.help import CommandGroup
-from resource_api.cli.session import with_session
+from resource_api.cli.session import subcommand
 from resource_api.manifest.input_files import located_values, reader_of, without_text
 from resource_api.model.values.document import AGE
 from resource_api.model.values.errors import ManifestError, ResourceAPIError, ResourceError, UsageError
@@ -54,12 +54,10 @@ def inputs() -> None:
     """Show the inputs of a manifest, and where each is from; edit encrypted files of inputs."""
 
 
-@inputs.command("show", examples=("resource-api inputs show site.yaml",))
+@subcommand(inputs, "show", examples=("resource-api inputs show site.yaml",))
 @options.manifest
 @options.manifest_inputs
 @options.stack
-@options.common
-@with_session()
 def show_inputs(session: Session, manifest: str, **_settings: object) -> None:
     """Show the value of each input of MANIFEST, and where it is from; secrets are masked."""
     values = list_inputs(session.runtime, session.source(manifest), session.inputs.values, session.inputs.located)
@@ -76,11 +74,9 @@ def _input_lines(values: Sequence[InputValue]) -> Iterator[str]:
         yield f"{cell:{width}}  {escape(value.place)}".rstrip()
 
 
-@inputs.command("edit", examples=("resource-api inputs edit stacks/production.yaml.age",))
+@subcommand(inputs, "edit", examples=("resource-api inputs edit stacks/production.yaml.age",))
 @click.argument("file", type=options.Path(dir_okay=False))
 @options.inputs_key
-@options.common
-@with_session()
 def edit(session: Session, file: str, **_settings: object) -> None:
     """Edit the encrypted FILE in $VISUAL or $EDITOR, and encrypt it again for the recipients in FILE.recipients.
 

@@ -8,7 +8,7 @@ import click
 
 from resource_api.cli import options
 from resource_api.cli.commands import show_document
-from resource_api.cli.session import with_session
+from resource_api.cli.session import command
 from resource_api.manifest.read import STDIN
 from resource_api.model.codec import plain
 from resource_api.model.values.values import is_unknown
@@ -26,13 +26,11 @@ if TYPE_CHECKING:
     from resource_api.runtime.manifest_compiler import Source
 
 
-@options.command(examples=("resource-api validate site.yaml",))
+@command(examples=("resource-api validate site.yaml",))
 @options.manifest
 @options.manifest_inputs
 @options.state
-@options.common
 @options.hosted_reading
-@with_session()
 def validate(session: Session, manifest: str, **_settings: object) -> int:
     """Check everything in MANIFEST that can be checked without touching the system."""
     file = STDIN if manifest == "-" else manifest
@@ -44,15 +42,13 @@ def validate(session: Session, manifest: str, **_settings: object) -> int:
     return show_document(session, "validate", commands.validate, lines)
 
 
-@options.command(
+@command(
     examples=("resource-api eval '${inputs.port}' site.yaml", "resource-api eval '${facts.os.family}'"),
 )
 @click.argument("expression")
 @click.argument("manifest", required=False, type=options.Path())
 @options.manifest_inputs
 @options.state
-@options.common
-@with_session()
 def eval(session: Session, expression: str, manifest: str | None, **_settings: object) -> None:  # noqa: A001 - its name
     """Show the value of EXPRESSION in MANIFEST; secrets are masked.
 
@@ -75,11 +71,9 @@ def _empty_manifest(session: Session) -> Source:
     return {"project": project, "resources": {}}
 
 
-@options.command(examples=("resource-api facts", "resource-api facts os.family", "resource-api facts os --on web"))
+@command(examples=("resource-api facts", "resource-api facts os.family", "resource-api facts os --on web"))
 @click.argument("name", required=False, shell_complete=options.complete("facts"))
-@options.common
 @options.hosted_reading
-@with_session()
 def facts(session: Session, name: str | None, **_settings: object) -> int:
     """Show the facts about this machine, or the one called NAME, as in ${facts.NAME}."""
 
@@ -94,7 +88,7 @@ def facts(session: Session, name: str | None, **_settings: object) -> int:
 _FORMS: Final = ("dot", "mermaid", "json", "html")
 
 
-@options.command(
+@command(
     examples=(
         "resource-api graph site.yaml --format dot > site.dot",
         "resource-api graph site.yaml --format html > site.html",
@@ -104,8 +98,6 @@ _FORMS: Final = ("dot", "mermaid", "json", "html")
 @click.option("--format", "form", type=options.Choice(_FORMS), default="dot", help="How to write it.")
 @options.manifest_inputs
 @options.state
-@options.common
-@with_session()
 def graph(session: Session, manifest: str, form: Form, **_settings: object) -> None:
     """Print the relationships in MANIFEST."""
     catalog = session.runtime.compile(session.source(manifest), session.inputs.values)

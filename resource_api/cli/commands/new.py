@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from resource_api.cli import options
-from resource_api.cli.session import with_session
+from resource_api.cli.session import subcommand
 from resource_api.model.values.errors import UsageError
 from resource_api.model.values.reference import TYPE_NAME, capitalize_type, type_name_problem
 from resource_api.plugins.module_path import BUNDLED
@@ -37,23 +37,19 @@ def new() -> None:
 _directory = click.option("--directory", type=options.Path(file_okay=False), default=".", help="Where; default: here.")
 
 
-@new.command("type", examples=("resource-api new type widget --directory modules",))
+@subcommand(new, "type", examples=("resource-api new type widget --directory modules",))
 @click.argument("name")
 @_directory
 @click.option("--shared", is_flag=True, help="Write a module in lib/ too, which several providers can share.")
 @click.option("--http", is_flag=True, help="Write a provider that asks a service with a JSON API.")
-@options.common
-@with_session()
 def type_(session: Session, name: str, directory: str, *, shared: bool, http: bool, **_settings: object) -> None:
     """Write types/NAME.py, providers/NAME.py and a test."""
     _show_written(session, write_type(name, Path(directory), shared=shared, http=http))
 
 
-@new.command("component", examples=("resource-api new component website --directory modules",))
+@subcommand(new, "component", examples=("resource-api new component website --directory modules",))
 @click.argument("name")
 @_directory
-@options.common
-@with_session()
 def component(session: Session, name: str, directory: str, **_settings: object) -> None:
     """Write components/NAME.py and a test."""
     _show_written(session, write_component(name, Path(directory)))
@@ -65,11 +61,9 @@ def _show_written(session: Session, paths: Sequence[Path]) -> None:
     session.console.show(lambda: {"written": written}, lambda: written)
 
 
-@new.command("key", examples=("resource-api new key state.key", "resource-api new key inputs.key --age"))
+@subcommand(new, "key", examples=("resource-api new key state.key", "resource-api new key inputs.key --age"))
 @click.argument("path", type=options.Path(dir_okay=False))
 @click.option("--age", "is_age", is_flag=True, help="An age identity, for --inputs-key age:PATH and --key age:PATH.")
-@options.common
-@with_session()
 def key(session: Session, path: str, *, is_age: bool, **_settings: object) -> None:
     """Write a new key file at PATH, that only you can read; --key file:PATH encrypts with it."""
     if is_age:

@@ -21,7 +21,7 @@ import click
 
 from resource_api.cli import exit_codes, options
 from resource_api.cli.commands import DeclinedError, asker, run_on_hosts
-from resource_api.cli.session import with_session
+from resource_api.cli.session import command
 from resource_api.model.options import run_option_names
 from resource_api.model.values.errors import ResourceAPIError, UsageError
 from resource_api.plugins.module_path import BUNDLED, OWN
@@ -81,14 +81,13 @@ _out = click.option(
 )
 
 
-@options.command(examples=("resource-api plan site.yaml -o later.json", "resource-api plan site.yaml --destroy"))
+@command(examples=("resource-api plan site.yaml -o later.json", "resource-api plan site.yaml --destroy"))
 @options.manifest
 @_out
 @options.rare("--destroy", is_flag=True, help="Show what destroy would do.")
 @options.explain
 @options.full_run
 @options.hosted_reading
-@with_session()
 def plan(session: Session, manifest: str, out: str | None, *, destroy: bool, **_settings: object) -> int:
     """Show the changes that apply would make with MANIFEST; change nothing."""
     return show_plan(session, manifest, out, destroy=destroy)
@@ -142,12 +141,13 @@ def _refuse_changes(settings: Settings) -> None:
         raise UsageError(msg)
 
 
-@options.command(
+@command(
     examples=(
         "resource-api destroy site.yaml --noop",
         "resource-api destroy site.yaml -o later.json",
         "resource-api destroy site.yaml --target 'File[/etc/motd]' --yes",
-    )
+    ),
+    runs=True,
 )
 @options.manifest
 @click.option("--yes", is_flag=True, help="Do not ask.")
@@ -161,7 +161,6 @@ def _refuse_changes(settings: Settings) -> None:
 @options.provider_calls
 @options.hosted
 @options.rerun
-@with_session(runs=True)
 def destroy(session: Session, manifest: str, out: str | None, *, yes: bool, noop: bool, **settings: object) -> int:
     """Delete the resources that state records as ours for the project of MANIFEST and its stack; forget the rest."""
     if out is not None:
@@ -199,12 +198,10 @@ def _show_destruction(session: Session, planned: Plan, *, noop: bool, asks: bool
             session.log.write("notice", "", nothing_recorded(*session.runtime.name(planned.catalog)))
 
 
-@options.command(examples=("resource-api show later.json", "resource-api show last"))
+@command(examples=("resource-api show later.json", "resource-api show last"))
 @click.argument("name", type=options.Path(), metavar="PLAN.json|RUN")
 @options.diff
 @options.state
-@options.common
-@with_session()
 def show(session: Session, name: str, **_settings: object) -> int:
     """Show a saved plan as it was planned, or a run: its id, last, or last-1; nothing of the machine is read.
 

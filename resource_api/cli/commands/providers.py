@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from resource_api.cli import options
-from resource_api.cli.session import with_session
+from resource_api.cli.session import subcommand
 from resource_api.model.values.errors import UsageError, hint
 from resource_api.model.values.text import escape
 from resource_api.render.table import table
@@ -27,11 +27,9 @@ def providers() -> None:
     """List the Terraform providers of a manifest, lock their versions, print their schemas."""
 
 
-@providers.command("list", examples=("resource-api providers list site.yaml",))
+@subcommand(providers, "list", examples=("resource-api providers list site.yaml",))
 @options.manifest
 @options.manifest_inputs
-@options.common
-@with_session()
 def list_(session: Session, manifest: str, **_settings: object) -> None:
     """List the Terraform providers of MANIFEST: version and program of each."""
     programs = _programs(session, manifest)
@@ -66,11 +64,9 @@ def _document(program: ProviderProgram) -> dict[str, object]:
     return {"name": program.name, "source": source, "version": program.version or None, "path": program.path}
 
 
-@providers.command("lock", examples=("resource-api providers lock site.yaml",))
+@subcommand(providers, "lock", examples=("resource-api providers lock site.yaml",))
 @options.manifest
 @options.manifest_inputs
-@options.common
-@with_session()
 def lock(session: Session, manifest: str, **_settings: object) -> None:
     """Write providers.lock beside MANIFEST: the newest version that fits, and the hash of its files.
 
@@ -88,12 +84,10 @@ def lock(session: Session, manifest: str, **_settings: object) -> None:
     )
 
 
-@providers.command("schema", examples=("resource-api providers schema site.yaml vsphere",))
+@subcommand(providers, "schema", examples=("resource-api providers schema site.yaml vsphere",))
 @options.manifest
 @click.argument("name", shell_complete=options.complete("programs"))
 @options.manifest_inputs
-@options.common
-@with_session()
 def schema(session: Session, manifest: str, name: str, **_settings: object) -> None:
     """Print the schemas of the provider NAME of MANIFEST, as 'terraform providers schema -json' does."""
     programs = {program.name: program for program in _programs(session, manifest)}

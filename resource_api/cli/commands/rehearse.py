@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from resource_api.cli import options
-from resource_api.cli.session import with_session
+from resource_api.cli.session import command
 from resource_api.model.values.errors import UsageError
 from resource_api.rehearse import rehearsal
 from resource_api.render import text
@@ -38,7 +38,7 @@ def _terminal() -> int:
     return os.dup(sys.stdin.fileno())
 
 
-@options.command(
+@command(
     examples=(
         "resource-api rehearse site.yaml",
         "resource-api rehearse site.yaml --destroy --test 'test -s /etc/motd'",
@@ -87,7 +87,6 @@ def _terminal() -> int:
 @options.strict
 @options.diff
 @options.provider_calls
-@with_session()
 def rehearse(session: Session, manifest: str, *, network: str, size: str, **settings: Any) -> int:
     """Apply MANIFEST for real on an overlay of this machine, report its effects, and discard everything.
 

@@ -8,7 +8,7 @@ import click
 
 from resource_api.cli import command_inputs, editor, options
 from resource_api.cli.commands import LocalCall, run_on_hosts
-from resource_api.cli.session import with_session
+from resource_api.cli.session import command
 from resource_api.model.datatypes import from_text
 from resource_api.model.values.errors import UsageError, hint
 from resource_api.model.values.reference import capitalize_type
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from resource_api.runtime.resource_selection import Listed, Rows
 
 
-@options.command(
+@command(
     examples=(
         "resource-api resource user root",
         "resource-api resource group > groups.yaml",
@@ -65,7 +65,6 @@ if TYPE_CHECKING:
 @options.diff
 @options.provider_calls
 @options.hosted
-@with_session()
 def resource(
     session: Session, type_name: str | None, name: str | None, changes: tuple[str, ...], **settings: object
 ) -> int:

@@ -10,7 +10,7 @@ import click
 from resource_api.cli import exit_codes, options
 from resource_api.cli.command_inputs import read_text
 from resource_api.cli.commands import run_on_hosts, show_document
-from resource_api.cli.session import with_session
+from resource_api.cli.session import command, subcommand
 from resource_api.manifest.python_positions import literal_section
 from resource_api.manifest.read import read
 from resource_api.manifest.sections import project_name
@@ -30,7 +30,7 @@ from resource_api.state.store import MEMORY, StackName
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from resource_api.cli.session import Session
+    from resource_api.cli.session import Decorator, Session
     from resource_api.state.encryption.keys import Key
     from resource_api.state.store import Store
 
@@ -40,16 +40,9 @@ def state() -> None:
     """Show and edit the recorded state."""
 
 
-def _command(name: str, *examples: str, hidden: bool = False) -> Callable[[Callable[..., int | None]], click.Command]:
-    """Return a decorator that makes a function a subcommand with examples and the options that all of them share."""
-
-    def decorate(function: Callable[..., int | None]) -> click.Command:
-        """Make the function a subcommand of ``state``."""
-        return state.command(name, examples=examples, hidden=hidden)(
-            options.state(options.common(with_session()(function)))
-        )
-
-    return decorate
+def _command(name: str, *examples: str, hidden: bool = False) -> Decorator:
+    """Return a decorator that makes a function a subcommand with examples and the options about one stack."""
+    return lambda function: subcommand(state, name, examples=examples, hidden=hidden)(options.state(function))
 
 
 @_command("list", "resource-api state list")
@@ -150,12 +143,10 @@ def import_(session: Session, file: str, *, force: bool, project: str | None, st
     )
 
 
-@state.command("copy", examples=("resource-api state copy sqlite:state.db postgresql://?service=team",))
+@subcommand(state, "copy", examples=("resource-api state copy sqlite:state.db postgresql://?service=team",))
 @click.argument("source", metavar="FROM")
 @click.argument("target", metavar="TO")
 @options.copied_stacks
-@options.common
-@with_session()
 def copy(session: Session, source: str, target: str, *, project: str | None, stack: str, **settings: Any) -> None:
     """Copy the stacks in the store at the URL FROM into the one at TO; both are verified, and FROM stays.
 
@@ -256,10 +247,8 @@ def stack() -> None:
     """List, rename or forget stacks."""
 
 
-@stack.command("list", examples=("resource-api stack list",))
+@subcommand(stack, "list", examples=("resource-api stack list",))
 @options.stacks
-@options.common
-@with_session()
 def list_stacks(session: Session, project: str | None, **_settings: object) -> None:
     """List the recorded stacks: serial, resources, last run."""
     store = session.runtime.store
@@ -281,12 +270,10 @@ def _stack_summary(store: Store, name: StackName) -> dict[str, object]:
     return {**name._asdict(), "serial": serial, "resources": count, "last_run": last}
 
 
-@stack.command("rename", examples=("resource-api stack rename default production",))
+@subcommand(stack, "rename", examples=("resource-api stack rename default production",))
 @options.stacks
-@options.common
 @options.stack_name
 @click.argument("new", callback=options.checked_name)
-@with_session()
 def rename_stack(session: Session, name: str, new: str, project: str | None, **_settings: object) -> None:
     """Record the stack NAME under another name, with all its resources and runs."""
     store = session.runtime.store
@@ -305,14 +292,12 @@ def _dependent_stacks(store: Store, name: StackName) -> list[str]:
     return ["/".join(stack) for stack, runs in applied.items() if runs and name_text in runs[-1].get("stacks", ())]
 
 
-@stack.command("rm", examples=("resource-api stack rm default --force",))
+@subcommand(stack, "rm", examples=("resource-api stack rm default --force",))
 @options.stacks
-@options.common
 @options.stack_name
 @click.option(
     "--force", is_flag=True, help="Also if it has resources, which are not deleted, or others use its outputs."
 )
-@with_session()
 def rm_stack(session: Session, name: str, project: str | None, *, force: bool, **_settings: object) -> None:
     """Forget the stack NAME with its runs; on the system nothing is changed."""
     store = session.runtime.store
@@ -337,14 +322,12 @@ def rm_stack(session: Session, name: str, project: str | None, *, force: bool, *
 _MANIFESTS: Final = (".yaml", ".yml", ".json", ".py")
 
 
-@options.command(examples=("resource-api output", "resource-api output site.yaml checksum --json"))
+@command(examples=("resource-api output", "resource-api output site.yaml checksum --json"))
 @click.argument("words", metavar="[MANIFEST] [NAME]", nargs=-1)
 @click.option("--reveal", is_flag=True, help="Show sensitive ones too.")
 @options.state
-@options.common
 @options.hosted_reading
 @options.inputs_key
-@with_session()
 def output(session: Session, words: tuple[str, ...], *, reveal: bool, **_settings: object) -> int:
     """Show the outputs of a stack, or the one called NAME, as they are recorded.
 
@@ -376,7 +359,7 @@ def _project(manifest: str) -> str:
     return project_name(read(manifest, lambda raw, file: literal_section(raw, file, "PROJECT")))
 
 
-@options.command(examples=("resource-api refresh site.yaml", "resource-api refresh site.yaml --noop --target File"))
+@command(examples=("resource-api refresh site.yaml", "resource-api refresh site.yaml --noop --target File"))
 @options.manifest
 @options.noop
 @options.targets
@@ -386,7 +369,6 @@ def _project(manifest: str) -> str:
 @options.provider_calls
 @options.hosted
 @options.rerun
-@with_session()
 def refresh(session: Session, *, detailed_exitcodes: bool, **settings: Any) -> int:
     """Read everything that is recorded for MANIFEST's project again; write state; change nothing else."""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from resource_api.cli import options
-from resource_api.cli.session import with_session
+from resource_api.cli.session import command
 from resource_api.model.type_definition import TypeDefinition
 from resource_api.model.values.text import escape
 from resource_api.render import describe as rendering
@@ -30,11 +30,9 @@ _manifest = click.option(
 )
 
 
-@options.command(examples=("resource-api types",))
+@command(examples=("resource-api types",))
 @click.option("--all", "notes", is_flag=True, help="Show version, configuration, functions and origin too.")
 @_manifest
-@options.common
-@with_session()
 def types(session: Session, manifest: str | None, *, notes: bool, **_settings: object) -> None:
     """List the types and components on the module path."""
     definitions = session.definitions(manifest)
@@ -94,13 +92,11 @@ def _list_document(session: Session, definition: Definition, providers: Sequence
     return document | ({"providers": rendering.provider_documents(providers)} if providers else {})
 
 
-@options.command(examples=("resource-api describe file", "resource-api describe std.join"))
+@command(examples=("resource-api describe file", "resource-api describe std.join"))
 @click.argument("type_name", metavar="TYPE[.FUNCTION]", shell_complete=options.complete("types_and_components"))
 @click.option("--format", "form", type=options.Choice(["text", "markdown"]), default="text", help="How to write it.")
 @click.option("--all", "expressions", is_flag=True, help="Show the regular expressions of values and titles too.")
 @_manifest
-@options.common
-@with_session()
 def describe(
     session: Session, type_name: str, form: str, manifest: str | None, *, expressions: bool, **_settings: object
 ) -> None:
@@ -124,10 +120,8 @@ def describe(
     )
 
 
-@options.command(examples=("resource-api schema > schema.json",))
+@command(examples=("resource-api schema > schema.json",))
 @_manifest
-@options.common
-@with_session()
 def schema(session: Session, manifest: str | None, **_settings: object) -> None:
     """Print a JSON Schema of manifests (draft-07), made from the types on the module path."""
     definitions = session.definitions(manifest)
