@@ -49,18 +49,27 @@ class GroupedOption(click.Option):
         self.rare = rare
 
 
-class GroupedCommand(click.Command):
-    """A command whose help shows examples, and its options in groups."""
+class _WithExamples(click.Command):
+    """A command whose help shows examples."""
 
-    def __init__(
-        self, *arguments: Any, examples: Sequence[str] = (), rare: Iterable[str] = (), **settings: Any
-    ) -> None:
-        """Create a command of click; each of ``examples`` is a line for a shell, which a test runs.
-
-        ``rare`` are names of parameters that ``--help`` leaves out here, beside the rare options.
-        """
+    def __init__(self, *arguments: Any, examples: Sequence[str] = (), **settings: Any) -> None:
+        """Create a command of click; each of ``examples`` is a line for a shell, which a test runs."""
         super().__init__(*arguments, **settings)
         self.examples = examples
+
+    def get_help_option(self, ctx: click.Context) -> click.Option | None:
+        """Return the program's help option, which all commands share, or click's for a command by itself."""
+        if ctx.parent is None:
+            return super().get_help_option(ctx)
+        return ctx.find_root().command.get_help_option(ctx)
+
+
+class GroupedCommand(_WithExamples):
+    """A command whose help shows examples, and its options in groups."""
+
+    def __init__(self, *arguments: Any, rare: Iterable[str] = (), **settings: Any) -> None:
+        """Create a command of click; ``rare``: the parameters that ``--help`` leaves out, beside the rare options."""
+        super().__init__(*arguments, **settings)
         self.rare = frozenset(rare)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -83,29 +92,17 @@ class GroupedCommand(click.Command):
                     raise click.UsageError(msg)
         return rest
 
-    def get_help_option(self, ctx: click.Context) -> click.Option | None:
-        """Return the program's help option, which all commands share, or click's for a command by itself."""
-        return _program_help(ctx) or super().get_help_option(ctx)
-
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples and the groups of options, and how to see the rare ones."""
         _write_examples(self.examples, formatter)
         _write_groups(self, ctx, formatter)
 
 
-class CommandGroup(click.Group):
+class CommandGroup(_WithExamples, click.Group):
     """A command with subcommands, whose help shows examples."""
 
     command_class = GroupedCommand
-
-    def __init__(self, *arguments: Any, examples: Sequence[str] = (), **settings: Any) -> None:
-        """Create a group of click; ``examples`` as for a command."""
-        super().__init__(*arguments, **settings)
-        self.examples = examples
-
-    def get_help_option(self, ctx: click.Context) -> click.Option | None:
-        """Return the program's help option, as for a command."""
-        return _program_help(ctx) or super().get_help_option(ctx)
+    group_class = type  # a group within has this class too
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples, and the subcommands with their summaries."""
@@ -135,11 +132,6 @@ def _label(parameter: click.Parameter) -> str:
     # The first word of ``[TYPE,...]``, ``PLAN.json|RUN``.
     words: list[str] = re.findall(r"\w+", parameter.metavar or str(parameter.name).upper())
     return words[0]
-
-
-def _program_help(context: click.Context) -> click.Option | None:
-    """Return the help option of the program that a command belongs to, or None for a command by itself."""
-    return context.find_root().command.get_help_option(context) if context.parent is not None else None
 
 
 def command(

@@ -203,8 +203,8 @@ class Display:
         if (time_now := time.monotonic()) < self._next:
             return
         self._next = time_now + _TICK
-        line = text.progress(len(self._work.hosts), started, ended, failed, time_now - self._began)
-        line += text.failed_hosts(host_names.fold(self._failed)) + text.slowest_hosts(slowest)
+        counts = text.progress(len(self._work.hosts), started, ended, failed, time_now - self._began)
+        line = counts + text.hosts_in_progress(host_names.fold(self._failed), slowest)
         if self._live is not None:
             self._live.show([line[: self._live.size[0] - 1]])
         elif time_now >= self._notice and not self._session.json:
@@ -233,7 +233,8 @@ class Display:
         command = " ".join(filter(None, (self._work.command, str(self._work.options.get("subcommand") or ""))))
         line = text.summary(command, self._shown_counts(counts), seconds, noop=noop)
         failed = any(counts[status] for status in counts if status not in SUCCEEDED)
-        self._session.output.print(line + text.rerun(self._run, remaining=can_rerun and failed))
+        rerun = f" Run {self._run}; --rerun {self._run} does the rest." if can_rerun and failed else ""
+        self._session.output.print(line + rerun)
 
     def _shown_counts(self, counts: Mapping[str, int]) -> Mapping[str, int]:
         """Return the counts of hosts by status; of ``run`` success is known, not whether a program changed anything."""
@@ -301,13 +302,8 @@ class Display:
             yield from text.group(host_names.fold(group.hosts), len(group.hosts), lines, paint)
 
     def _lines(self, document: Mapping[str, object], *, color: bool = False) -> Iterable[str]:
-        """Return the lines of a document, or an error for another form: hosts may send anything."""
-        if document["type"] == "result":
-            return answer_lines(self._session, self._work, document)
-        try:
-            return list(text.document_lines(document, color=color))
-        except UNEXPECTED as error:
-            return [_unshown(error)]
+        """Return the lines of a document, see ``lines_of``."""
+        return lines_of(self._session, self._work, document, color=color)
 
     def _show_table(self, reports: Sequence[HostReport]) -> None:
         """Show the resources of all hosts as one table, with equal rows folded; errors go to stderr."""
@@ -316,12 +312,7 @@ class Display:
             named = ((name, row) for group in groups for name in group.hosts for row in _rows(group, name))
             self._session.output.print_json([{"host": name, **row} for name, row in named])
         else:
-            #: Row as text → the row, and the hosts that have it.
-            equal: dict[str, tuple[Mapping[str, object], list[str]]] = {}
-            for group in groups:
-                for row in _rows(group):
-                    equal.setdefault(json.dumps(row, sort_keys=True), (row, []))[1].extend(group.hosts)
-            rows = [{"host": ",".join(host_names.fold(names)), **row} for row, names in equal.values()]
+            rows = _folded((group.hosts, row) for group in groups for row in _rows(group))
             output = self._session.output
             if self._session.settings.get("form") == "csv":
                 output.print(table.comma_separated(rows, terminal=output.stdout.isatty()))
@@ -336,17 +327,14 @@ class Display:
         self._session.output.emit(documents.line(kind, body))
 
 
-def answer_lines(session: Session, work: Work, answer: Mapping[str, object]) -> list[str]:
-    """Return the lines of the answer of a host, or an error for one of another form: hosts may send anything."""
+def lines_of(session: Session, work: Work, document: Mapping[str, object], *, color: bool = False) -> list[str]:
+    """Return the lines of a host's document, or an error for one of another form: hosts may send anything."""
     try:
-        return list(_answer_lines(session, work, answer.get("document")))
+        if document["type"] == "result":
+            return list(_answer_lines(session, work, document.get("document")))
+        return list(text.document_lines(document, color=color))
     except (*UNEXPECTED, OSError) as error:  # that of a time which the system cannot show
-        return [_unshown(error)]
-
-
-def _unshown(error: Exception) -> str:
-    """Return the line in place of an answer that cannot be rendered."""
-    return text.error(f"it sent what cannot be shown: {describe_unexpected(error)}")
+        return [text.error(f"it sent what cannot be shown: {describe_unexpected(error)}")]
 
 
 def _answer_lines(session: Session, work: Work, result: object) -> Iterable[str]:
@@ -408,7 +396,8 @@ class Overviews:
         if self._form == "html":
             output.print(overviews_page(hosts, self._seconds))
         else:
-            output.print(table.table(list(_folded(hosts)), output.columns))
+            rows = _folded(([host.name], run_text.overview_row(host)) for host in hosts)
+            output.print(table.table(rows, output.columns))
             output.print(f"{text.hosts_of(len(hosts))}: {run_text.counts_text(run_text.status_counts(hosts))}")
         for host in hosts:
             if host.status in run_text.UNKNOWN:
@@ -429,10 +418,10 @@ def overviews_page(hosts: Sequence[HostOverview], seconds: float) -> str:
     return overview_page.page(hosts, host_names.fold, time.time(), seconds, __version__).rstrip("\n")
 
 
-def _folded(hosts: Iterable[HostOverview]) -> Iterable[dict[str, object]]:
-    """Return the rows of the table; hosts with equal rows are one."""
-    names: dict[tuple[tuple[str, object], ...], list[str]] = {}
-    for host in hosts:
-        _, *cells = run_text.overview_row(host).items()  # the first is the name
-        names.setdefault(tuple(cells), []).append(host.name)
-    return ({"host": ",".join(host_names.fold(equal)), **dict(cells)} for cells, equal in names.items())
+def _folded(rows: Iterable[tuple[Iterable[str], Mapping[str, object]]]) -> list[dict[str, object]]:
+    """Return the distinct rows of a table, each with the names of all hosts that have it."""
+    #: Row as text → the row, and the hosts that have it.
+    equal: dict[str, tuple[Mapping[str, object], list[str]]] = {}
+    for names, row in rows:
+        equal.setdefault(json.dumps(row, sort_keys=True), (row, []))[1].extend(names)
+    return [{"host": ",".join(host_names.fold(names)), **row} for row, names in equal.values()]

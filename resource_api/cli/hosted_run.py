@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from resource_api.cli import exit_codes, hosted_work
-from resource_api.cli.hosted_display import Display, answer_lines
+from resource_api.cli.hosted_display import Display, lines_of
 from resource_api.cli.output import threshold
 from resource_api.fleet import archives, runtime_archives
 from resource_api.fleet.archives import Archives
@@ -142,7 +142,7 @@ class HostedRun:
         rollout_plan = make_rollout(len(work.hosts), settings["at_once"], batches, bound)
         run_id, key = self._begin(work, record)
         # The table of resources is made of documents.
-        answer_text = partial(answer_lines, session, work) if work.command != "resource" and answers is None else None
+        answer_text = partial(lines_of, session, work) if work.command != "resource" and answers is None else None
         merge = Merge(threshold(settings), session.log.mask, answer_text, counted=work.command != "report")
         started = time.time()
         if session.tracing is not None:

@@ -433,20 +433,14 @@ def rare(*flags: str, **settings: object) -> Callable[[F], F]:
 
 
 common = shared("module_path", "trust_path", "json", "verbose", "debug", "quiet", "log_format", "color")
-stack = shared("stack")
 state = shared("state", "key", "stack", "project", "lock_timeout")
-#: The options of a command about two stores.
-copied_stacks = shared("key", "stack", "project", "lock_timeout")
 #: The options of commands about all stacks.
 stacks = shared("state", "key", "project", "lock_timeout")
 stack_name = click.argument("name", callback=checked_name, shell_complete=complete("stacks"))
 manifest = click.argument("manifest", type=Path())
 manifest_inputs = shared("given", "input_files", "inputs_key")
 inputs_key = shared("inputs_key")
-targets = shared("targets", "excludes")
 selection = shared(*(name for name, option in RUN_OPTIONS.items() if option.phase == "selection"))
-strict = shared("strict")
-detailed_exitcodes = shared("detailed_exitcodes")
 execution = shared("strict", "parallel", "fail_fast", "detailed_exitcodes")
 noop = shared("noop")
 diff = shared("diff")
@@ -463,8 +457,6 @@ provider_calls = together(state, shared("isolate"))
 full_run = together(
     manifest_inputs, selection, shared("replace", "prune", "prune_always"), execution, reports, diff, provider_calls
 )
-hosts_file = shared("hosts_file")
-connect_timeout = shared("connect_timeout")
 #: The names of the options about hosts that only ``--on`` gives a meaning.
 HOSTED: Final = tuple(name for name, settings in _TABLE.items() if settings.get("group") == MANY_HOSTS)
 #: The options of a run that changes hosts in batches.
@@ -472,7 +464,8 @@ _ROLLOUT: Final = ("batches", "stop_after", "before", "between", "pause")
 #: The options of commands that read on many hosts, and of those that may change something there.
 hosted_reading = shared("on", *(name for name in HOSTED if name not in {"rerun", *_ROLLOUT}))
 hosted = shared("on", *(name for name in HOSTED if name != "rerun"))
-rerun = shared("rerun")
+#: The options of commands whose run over hosts is recorded, so that another run can do the rest.
+hosted_recorded = together(hosted, shared("rerun"))
 
 
 # Parameters of a command

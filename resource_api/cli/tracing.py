@@ -125,8 +125,12 @@ def _masked(span: Span, mask: Mask) -> Span:
 
 
 def tracing(environ: Mapping[str, str]) -> Tracing | None:
-    """Return the trace of a command, or None where the variables of OpenTelemetry configure none."""
-    return Tracing(environ) if _is_configured(environ) else None
+    """Return the trace of a command, or None where the variables of OpenTelemetry name no receiver of traces."""
+    if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return None
+    if exporters := environ.get("OTEL_TRACES_EXPORTER", "").strip():
+        return Tracing(environ) if "otlp" in map(str.strip, exporters.split(",")) else None
+    return Tracing(environ) if environ.get(_ENDPOINT) or environ.get(_TRACES_ENDPOINT) else None
 
 
 def run_span(document: Mapping[str, object], began: float, ended: float, code: int, hosts: Sequence[Span]) -> Span:
@@ -224,15 +228,6 @@ def _resource(step: Mapping[str, object] | RunStepJson, started: float, ended: f
     }
     error = str(step.get("error") or "failed")[:_LONGEST] if step["status"] == "failed" else None
     return Span(f"{step['action']} {reference.partition('[')[0]}", started, ended, attributes, error)
-
-
-def _is_configured(environ: Mapping[str, str]) -> bool:
-    """Whether the variables of OpenTelemetry name a receiver of traces."""
-    if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
-        return False
-    if exporters := environ.get("OTEL_TRACES_EXPORTER", "").strip():
-        return "otlp" in map(str.strip, exporters.split(","))
-    return bool(environ.get(_ENDPOINT) or environ.get(_TRACES_ENDPOINT))
 
 
 def _receiver(environ: Mapping[str, str]) -> str:

@@ -55,14 +55,6 @@ class ServiceUnreachable(Exception):  # noqa: N818 - internal, never shown as an
         self.sent = sent
 
 
-class Exchange(NamedTuple):
-    """The answer; header names are in lower case."""
-
-    status: int
-    headers: Mapping[str, str]
-    content: bytes
-
-
 class ConnectionPool:
     """Connections to the origin of one URL, safe in threads; ``timeout`` is in seconds for one exchange."""
 
@@ -80,8 +72,10 @@ class ConnectionPool:
             proxy = getproxies().get(self._origin.scheme, "")
             self._proxy = urlsplit(proxy if "//" in proxy else f"//{proxy}") if proxy else None
 
-    def exchange(self, method: str, target: str, headers: Mapping[str, str], data: bytes | None) -> Exchange:
+    def exchange(self, method: str, target: str, headers: Mapping[str, str], data: bytes | None) -> Response:
         """Send one request for a path with its query, and return the answer; keep the connection for the next request.
+
+        The names of headers are in lower case; the answer's ``request`` is empty.
 
         Raise ``ServiceUnreachable``, and ``ResourceError`` for an answer that is too large.
         """
@@ -112,7 +106,7 @@ class ConnectionPool:
             connection.close()
         else:
             self._open.append(connection)
-        return Exchange(response.status, response_headers, content)
+        return Response(response.status, response_headers, content.decode("utf-8", "replace"))
 
     def _connection(self) -> HTTPConnection:
         """Return a connection that is open, one that was used before where its other end has not closed it."""
@@ -578,14 +572,14 @@ class Client:
         target = quote(f"{parts.path or '/'}{'?' * bool(parts.query)}{parts.query}", safe=_URL_CHARACTERS)
         request = f"{method} {self._mask(url)}"
         try:
-            status, response_headers, content = self._connections.exchange(method, target, headers, data)
+            response = self._connections.exchange(method, target, headers, data)
+            status = response.status
         except ServiceUnreachable as error:
-            response, status = Response(0, {}, str(error), request), 0 if error.sent else -1
+            response, status = Response(0, {}, str(error)), 0 if error.sent else -1
         except ResourceError as error:
             msg = f"{request}: {error}"
             raise RequestError(msg) from error
-        else:
-            response = Response(status, response_headers, content.decode("utf-8", "replace"), request)
+        response = response._replace(request=request)
         if context is not None and context.enabled("debug"):
             end = response.status or response.text
             context.note("debug", f"{request}: {end} ({time.monotonic() - began:.3f} s)")

@@ -118,26 +118,17 @@ def summary(command: str, by_status: Mapping[str, int], seconds: float, *, noop:
     return f"{verb} {hosts_of(sum(by_status.values()))} in {seconds:.1f} s: {counts(by_status)}.{end}"
 
 
-def rerun(run: str, *, remaining: bool) -> str:
-    """Return the command that finishes a run, for its last line; an empty text if no hosts are ``remaining``."""
-    return f" Run {run}; --rerun {run} does the rest." if remaining else ""
-
-
 def progress(total: int, started: int, ended: int, failed: int, seconds: float) -> str:
     """Return ``37/50 done, 9 running, 0 failed, 4 s``."""
     return f"{ended:,}/{total:,} done, {started - ended:,} running, {failed:,} failed, {int(seconds)} s"
 
 
-def failed_hosts(names: Sequence[str]) -> str:
-    """Return ``; failed: web3,web[7:8]`` for folded names, or an empty text for none."""
-    joined = escape(",".join(names))
-    return f"; failed: {joined if len(joined) <= _NAMES else joined[: _NAMES - 1] + '…'}" if names else ""
-
-
-def slowest_hosts(seconds: Mapping[str, float]) -> str:
-    """Return ``; slowest: web7 4 s, web9 2 s`` for running hosts, or an empty text for none."""
-    names = ", ".join(f"{escape(name)} {int(number)} s" for name, number in seconds.items())
-    return f"; slowest: {names}" if names else ""
+def hosts_in_progress(failed: Sequence[str], slowest: Mapping[str, float]) -> str:
+    """Return ``; failed: web3,web[7:8]; slowest: web7 4 s, web9 2 s`` for folded names, and for hosts with seconds."""
+    joined = escape(",".join(failed))
+    end = f"; failed: {joined if len(joined) <= _NAMES else joined[: _NAMES - 1] + '…'}" if failed else ""
+    names = ", ".join(f"{escape(name)} {int(number)} s" for name, number in slowest.items())
+    return f"{end}; slowest: {names}" if names else end
 
 
 def prefixed(name: str, lines: Iterable[str]) -> Iterator[str]:

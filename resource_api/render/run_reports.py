@@ -19,7 +19,7 @@ from resource_api.model.values.text import escape_lines
 from resource_api.render.run_document import located
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
 #: Characters that XML 1.0 cannot contain in any form and that ``escape_lines`` leaves.
 _NO_XML: Final = re.compile("[\ufffe\uffff]")
@@ -89,11 +89,13 @@ def _safe(value: object) -> str:
 
 
 class _Gauge(NamedTuple):
-    """A gauge: its name without the prefix, its description, and its values by additional labels."""
+    """A gauge: its name without the prefix, its description, and its value, or its values by an additional label."""
 
     name: str
     description: str
-    values: Sequence[tuple[Mapping[str, str], float]]
+    value: float | dict[str, float]
+    #: The name of the additional label, or "".
+    label: str = ""
 
 
 def metrics(document: Mapping[str, object]) -> str:
@@ -107,8 +109,8 @@ def _gauges(document: Mapping[str, Any]) -> Iterator[_Gauge]:
     if "summary" in document:
         yield from _run_gauges(document)
     if document.get("ended"):
-        yield _gauge("run_timestamp", "When the last run ended, in seconds since 1970.", document["ended"])
-    yield _gauge("generation", "Generation of the signed source; 0 without one.", document.get("generation") or 0)
+        yield _Gauge("run_timestamp", "When the last run ended, in seconds since 1970.", document["ended"])
+    yield _Gauge("generation", "Generation of the signed source; 0 without one.", document.get("generation") or 0)
     if (agent := document.get("agent")) is not None:
         yield from _agent_gauges(agent)
 
@@ -121,39 +123,29 @@ def _run_gauges(document: Mapping[str, Any]) -> Iterator[_Gauge]:
     failed = counts["failed"] or len(document.get("problems") or ())
     changed = sum(count for name, count in counts.items() if name not in _UNCHANGED)
     code = int(bool(failed)) if code is None else code
-    yield _gauge_of("run_resources", "Resources by outcome; under noop and in a plan, of a run now.", "outcome", counts)
-    yield _gauge("run_exit_code", "Exit code of the run.", code)
-    yield _gauge("run_noop", "1 if nothing was to be changed, otherwise 0.", int(bool(noop)))
-    yield _gauge("run_changes", "Changed resources; under noop and in a plan, those of a run now.", changed)
-    yield _gauge("run_outputs_changed", "Outputs that differ from the recorded ones.", outputs)
-    yield _gauge("run_failures", "Failed resources, or problems that ended the command before the run.", failed)
+    yield _Gauge("run_resources", "Resources by outcome; under noop and in a plan, of a run now.", counts, "outcome")
+    yield _Gauge("run_exit_code", "Exit code of the run.", code)
+    yield _Gauge("run_noop", "1 if nothing was to be changed, otherwise 0.", int(bool(noop)))
+    yield _Gauge("run_changes", "Changed resources; under noop and in a plan, those of a run now.", changed)
+    yield _Gauge("run_outputs_changed", "Outputs that differ from the recorded ones.", outputs)
+    yield _Gauge("run_failures", "Failed resources, or problems that ended the command before the run.", failed)
     if document.get("seconds") is not None:
-        yield _gauge("run_seconds", "Duration of the run in seconds, without planning.", document["seconds"])
+        yield _Gauge("run_seconds", "Duration of the run in seconds, without planning.", document["seconds"])
     if document.get("kind") == "fleet":  # each host has the drift of its run
-        yield _gauge_of("run_hosts", "Hosts by status.", "status", document["counts"])
+        yield _Gauge("run_hosts", "Hosts by status.", document["counts"], "status")
         return
     corrective = sum(bool(step.get("corrective")) for step in document.get("steps") or ())
-    yield _gauge("run_corrective", "Resources whose change corrects drift.", corrective)
-    yield _gauge("run_drifted_resources", "Resources that differed from the recorded ones.", len(document["drift"]))
+    yield _Gauge("run_corrective", "Resources whose change corrects drift.", corrective)
+    yield _Gauge("run_drifted_resources", "Resources that differed from the recorded ones.", len(document["drift"]))
 
 
 def _agent_gauges(agent: Mapping[str, Any]) -> Iterator[_Gauge]:
     """Yield the gauges of an agent: its period and pause, and after a run the state of its source."""
-    yield _gauge("agent_period_seconds", "Seconds from one run of the agent to the next.", agent["period"])
-    yield _gauge("agent_paused", "1 while the agent is paused, otherwise 0.", int(agent["paused"]))
+    yield _Gauge("agent_period_seconds", "Seconds from one run of the agent to the next.", agent["period"])
+    yield _Gauge("agent_paused", "1 while the agent is paused, otherwise 0.", int(agent["paused"]))
     if "trust" in agent:
-        sources = {trust: int(trust == agent["trust"]) for trust in _TRUST}
-        yield _gauge_of("agent_source", "1 for the state of the agent's source, 0 for the others.", "trust", sources)
-
-
-def _gauge(name: str, description: str, value: float) -> _Gauge:
-    """Return a gauge of one value."""
-    return _Gauge(name, description, [({}, value)])
-
-
-def _gauge_of(name: str, description: str, label: str, values: Mapping[str, float]) -> _Gauge:
-    """Return a gauge with several ``values``: text of the additional ``label`` → value."""
-    return _Gauge(name, description, [({label: key}, value) for key, value in values.items()])
+        sources: dict[str, float] = {trust: int(trust == agent["trust"]) for trust in _TRUST}
+        yield _Gauge("agent_source", "1 for the state of the agent's source, 0 for the others.", sources, "trust")
 
 
 def _lines(gauge: _Gauge, labels: Mapping[str, str]) -> Iterator[str]:
@@ -161,8 +153,9 @@ def _lines(gauge: _Gauge, labels: Mapping[str, str]) -> Iterator[str]:
     name = f"{_PREFIX}_{gauge.name}"
     yield f"# HELP {name} {gauge.description}"
     yield f"# TYPE {name} gauge"
-    for additional, value in gauge.values:
-        pairs = ",".join(f'{label}="{_escaped(text)}"' for label, text in {**labels, **additional}.items())
+    for text, value in (gauge.value if isinstance(gauge.value, dict) else {"": gauge.value}).items():
+        own_labels = {**labels, gauge.label: text} if gauge.label else labels
+        pairs = ",".join(f'{label}="{_escaped(content)}"' for label, content in own_labels.items())
         yield f"{name}{{{pairs}}} {value}"
 
 

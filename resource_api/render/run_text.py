@@ -265,12 +265,11 @@ def ago(overview: OverviewJson, moment: float) -> str:
 
 
 def overview_row(host: HostOverview) -> dict[str, object]:
-    """Return the row of a machine in a table; without an overview its status alone."""
+    """Return the row of a machine in a table, without its name; without an overview its status alone."""
     if (overview := host.overview) is None:
-        return {"host": host.name, "status": host.status}
+        return {"status": host.status}
     last = overview["last"]
     return {
-        "host": host.name,
         "status": host.status,
         "last run": ago(overview, last["ended"]) if last else "never",
         "runs": overview["runs"],

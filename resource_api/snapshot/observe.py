@@ -220,9 +220,6 @@ def configure_instances(catalog: Catalog, state: StackState, providers: Provider
     return instances
 
 
-READY: Final = Readiness()
-
-
 class DeferredInstances:
     """The provider instances of a run whose configuration refers to resources."""
 
@@ -248,7 +245,7 @@ class DeferredInstances:
         """
         instance = self._instances.get(name)
         if instance is None:
-            return READY
+            return Readiness()
         begun = get_ident(), name
         if begun in self._begun:
             return Readiness(f"the provider '{name}' needs the result of its own function to be configured")
@@ -261,4 +258,4 @@ class DeferredInstances:
             self._begun.discard(begun)
         self._providers.configure(name, config)
         record = provider_record(instance, config, self._prior.state.salt)
-        return READY if record == self._prior.recorded.get(name) else Readiness(record=record)
+        return Readiness(record=None if record == self._prior.recorded.get(name) else record)

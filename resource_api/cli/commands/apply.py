@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 @options.noop
 @options.explain
 @options.full_run
-@options.hosted
-@options.rerun
+@options.hosted_recorded
 def apply(session: Session, manifest: str, **settings: object) -> int:
     """Bring the system to the state that MANIFEST declares; never ask. MANIFEST may be a saved plan."""
     if settings["explain"] and not settings["noop"]:

@@ -10,7 +10,6 @@ import click
 
 from resource_api.cli import hosted_work, options
 from resource_api.cli.commands import run_on_hosts
-from resource_api.cli.help import CommandGroup
 from resource_api.cli.session import command, subcommand
 from resource_api.fleet import asyncssh_transport, inventory, runtime_archives
 from resource_api.fleet.connections import LIBRARY
@@ -44,8 +43,7 @@ def hosts() -> None:
 
 @subcommand(hosts, "list", examples=("resource-api hosts list", "resource-api hosts list 'web[1:2],!web1' --json"))
 @click.argument("patterns", metavar="[WHERE]...", nargs=-1, shell_complete=options.complete("hosts"))
-@options.hosts_file
-@options.inputs_key
+@options.shared("hosts_file", "inputs_key")
 def list_(session: Session, patterns: Sequence[str], **settings: Any) -> None:
     """List the hosts of the inventory, or those that WHERE selects, and how each is reached."""
     selected = _select(session, patterns, settings["hosts_file"])
@@ -71,9 +69,7 @@ def list_(session: Session, patterns: Sequence[str], **settings: Any) -> None:
     metavar="SHA256:…",
     help="A key that is right; another is not trusted. Repeatable.",
 )
-@options.hosts_file
-@options.inputs_key
-@options.connect_timeout
+@options.shared("hosts_file", "inputs_key", "connect_timeout")
 def trust(session: Session, patterns: Sequence[str], *, yes: bool, fingerprints: Sequence[str], **settings: Any) -> int:
     """Show the keys of the hosts that WHERE selects, ask, and record them in ~/.ssh/known_hosts."""
     if yes and not fingerprints:
@@ -102,7 +98,7 @@ def trust(session: Session, patterns: Sequence[str], *, yes: bool, fingerprints:
     return int(any(key.status not in {"known", "recorded"} for key in keys))
 
 
-@hosts.group("runtime", cls=CommandGroup, examples=("resource-api hosts runtime list",))
+@hosts.group("runtime", examples=("resource-api hosts runtime list",))
 def runtime() -> None:
     """Keep Python interpreters that are sent to hosts without Python 3.11 or later."""
 

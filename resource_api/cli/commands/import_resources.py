@@ -54,8 +54,7 @@ if TYPE_CHECKING:
 )
 @options.manifest_inputs
 @options.provider_calls
-@options.hosted
-@options.rerun
+@options.hosted_recorded
 def import_(
     session: Session, manifest: str | None, references: tuple[str, ...], name: str | None, **settings: Any
 ) -> int:

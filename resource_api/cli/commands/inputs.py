@@ -57,7 +57,7 @@ def inputs() -> None:
 @subcommand(inputs, "show", examples=("resource-api inputs show site.yaml",))
 @options.manifest
 @options.manifest_inputs
-@options.stack
+@options.shared("stack")
 def show_inputs(session: Session, manifest: str, **_settings: object) -> None:
     """Show the value of each input of MANIFEST, and where it is from; secrets are masked."""
     values = list_inputs(session.runtime, session.source(manifest), session.inputs.values, session.inputs.located)

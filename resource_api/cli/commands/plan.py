@@ -159,8 +159,7 @@ def _refuse_changes(settings: Settings) -> None:
 @options.reports
 @options.diff
 @options.provider_calls
-@options.hosted
-@options.rerun
+@options.hosted_recorded
 def destroy(session: Session, manifest: str, out: str | None, *, yes: bool, noop: bool, **settings: object) -> int:
     """Delete the resources that state records as ours for the project of MANIFEST and its stack; forget the rest."""
     if out is not None:

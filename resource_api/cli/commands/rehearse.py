@@ -84,8 +84,7 @@ def _terminal() -> int:
 )
 @options.manifest_inputs
 @options.selection
-@options.strict
-@options.diff
+@options.shared("strict", "diff")
 @options.provider_calls
 def rehearse(session: Session, manifest: str, *, network: str, size: str, **settings: Any) -> int:
     """Apply MANIFEST for real on an overlay of this machine, report its effects, and discard everything.

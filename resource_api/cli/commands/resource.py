@@ -60,9 +60,7 @@ if TYPE_CHECKING:
 )
 @options.manifest_inputs
 @options.noop
-@options.strict
-@options.detailed_exitcodes
-@options.diff
+@options.shared("strict", "detailed_exitcodes", "diff")
 @options.provider_calls
 @options.hosted
 def resource(

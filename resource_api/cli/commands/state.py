@@ -146,7 +146,7 @@ def import_(session: Session, file: str, *, force: bool, project: str | None, st
 @subcommand(state, "copy", examples=("resource-api state copy sqlite:state.db postgresql://?service=team",))
 @click.argument("source", metavar="FROM")
 @click.argument("target", metavar="TO")
-@options.copied_stacks
+@options.shared("key", "stack", "project", "lock_timeout")
 def copy(session: Session, source: str, target: str, *, project: str | None, stack: str, **settings: Any) -> None:
     """Copy the stacks in the store at the URL FROM into the one at TO; both are verified, and FROM stays.
 
@@ -362,13 +362,12 @@ def _project(manifest: str) -> str:
 @command(examples=("resource-api refresh site.yaml", "resource-api refresh site.yaml --noop --target File"))
 @options.manifest
 @options.noop
-@options.targets
+@options.shared("targets", "excludes")
 @options.shared("detailed_exitcodes", help="2: state has changed.")
 @options.manifest_inputs
 @options.reports
 @options.provider_calls
-@options.hosted
-@options.rerun
+@options.hosted_recorded
 def refresh(session: Session, *, detailed_exitcodes: bool, **settings: Any) -> int:
     """Read everything that is recorded for MANIFEST's project again; write state; change nothing else."""
 

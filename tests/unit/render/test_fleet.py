@@ -109,7 +109,7 @@ def test_counts_and_progress_are_one_line() -> None:
     )
     assert "2 refused" in fleet.summary("plan", {**counts, "refused": 2}, 1.0, noop=True)
     assert fleet.progress(50, 46, 37, 0, 4.6) == "37/50 done, 9 running, 0 failed, 4 s"
-    assert fleet.slowest_hosts({"web7": 4.5, "web\x1b": 2}) == "; slowest: web7 4 s, web\\x1b 2 s"
-    assert not fleet.slowest_hosts({})
+    assert fleet.hosts_in_progress((), {"web7": 4.5, "web\x1b": 2}) == "; slowest: web7 4 s, web\\x1b 2 s"
+    assert not fleet.hosts_in_progress((), {})
     assert fleet.batch(1, 2, {"changed": 1}, 49) == "Batch 1 of 2: 1 host, 1 changed. 49 hosts follow."
     assert fleet.batch(1, 2, {"failed": 1}, 1) == "Batch 1 of 2: 1 host, 1 failed. 1 host follows."
