@@ -419,7 +419,6 @@ def shared(*names: str, **changes: object) -> Callable[[F], F]:
     """Return a decorator that adds options of the table to a command; ``changes`` replace their settings there."""
 
     def option(name: str) -> Callable[[F], F]:
-        """Return the decorator that adds one option."""
         settings = {"rank": _RANKS[name], **_TABLE[name], **changes}
         flags = settings.pop("flags", (_flag(name),))
         return click.option(*flags, name, cls=GroupedOption, **settings)

@@ -15,6 +15,7 @@ from resource_api.cli import console as consoles
 from resource_api.cli import exit_codes, options, reporting, tracing
 from resource_api.cli.command_inputs import CommandInputs, environment_inputs
 from resource_api.cli.output import Output
+from resource_api.model.type_definition import TypeDefinition
 from resource_api.model.values.document import MAX_BYTES, manifest_error
 from resource_api.model.values.errors import (
     DefinitionError,
@@ -170,12 +171,16 @@ class Session:
         """Whether unchanged resources may be left out: neither JSON nor log lines are about them."""
         return not (self.json or self.log.enabled("info") or self.settings.get("uncached"))
 
-    def suitability(self, type_name: str) -> Sequence[Suitability]:
-        """Return whether each of a type's several providers is suitable here, else ``()``; warn of a broken type."""
+    def suitability(self, definition: Definition) -> Sequence[Suitability]:
+        """Return whether each of a type's several providers is suitable here, else ``()``; warn of a broken type.
+
+        It loads them: only for a form that shows them.
+        """
+        name = definition.name
         try:
-            return self.reader.suitability(type_name)
+            return self.reader.suitability(name) if isinstance(definition, TypeDefinition) else ()
         except DefinitionError as error:
-            self.log.write("warning", type_name, str(error), type_name)
+            self.log.write("warning", name, str(error), name)
             return ()
 
     def definitions(self, manifest: str | None = None) -> list[Definition]:

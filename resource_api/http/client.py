@@ -245,7 +245,6 @@ def expand(template: str, /, **values: object) -> str:
     """
 
     def text(match: re.Match[str]) -> str:
-        """Return the value of one ``{name}`` as a part of a path."""
         if match[1] not in values:
             msg = f"the path {template} has no value for {match[0]}"
             raise ValueError(msg)

@@ -124,7 +124,8 @@ def _call_held(function: Callable[[], int], channel: socket.socket) -> NoReturn:
     """Hold the calls of the forked process, send the listener, call ``function``, and exit with its code or 1."""
     code = 1
     try:
-        listener = _install_call_filter()
+        _, machine, call = _MACHINES[platform.machine()]
+        listener = bpf.install_with_listener(_filter(machine), call)
         socket.send_fds(channel, [b"+"], [listener])
         os.close(listener)
         channel.close()
@@ -206,12 +207,6 @@ def _names() -> Mapping[int, str]:
         raise IsolationError(msg)
     column = _MACHINES[platform.machine()][0]
     return {number: name for name, numbers in _CALLS.items() if (number := numbers[column]) is not None}
-
-
-def _install_call_filter() -> int:
-    """Stop this process and its descendants at each call of the table; return the listener for the answers."""
-    _, machine, call = _MACHINES[platform.machine()]
-    return bpf.install_with_listener(_filter(machine), call)
 
 
 def _filter(machine: int) -> list[bpf.Instruction]:

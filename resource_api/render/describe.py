@@ -70,6 +70,8 @@ KINDS: Final[Mapping[str, str]] = {
     "parameter": "controls how changes are made, never a reason for one",
     "read_only": "reported, never set",
 }
+#: The properties of an attribute that its line names.
+_MARKS: Final = ("write_only", "stable", "merged", "mandatory")
 _MARGIN: Final = "    "
 #: A title pattern for all remaining titles.
 _ANY_TITLE: Final = r"[\s\S]+\Z"
@@ -174,10 +176,7 @@ def attribute_facts(attribute: Attribute, noun: str = "property") -> str:
 def _facts(attribute: Attribute, noun: str) -> Item:
     """Return the kind of an attribute, or the ``noun`` of one without, its marks and its default, in pieces."""
     words = [word for word in (attribute.kind or noun,) if word]
-    words += ["write only"] if attribute.write_only else []
-    words += ["stable"] if attribute.stable else []
-    words += ["merged"] if attribute.merged else []
-    words += ["mandatory"] if attribute.mandatory else []
+    words += [mark.replace("_", " ") for mark in _MARKS if getattr(attribute, mark)]
     separator = ", " if words else ""
     default = [f"{separator}default ", _Code(_default(attribute))] if attribute.has_default else []
     return [", ".join(words), *default]
@@ -531,16 +530,14 @@ def document(
             if types
         },
     }
-    if definition.version is not None:
-        document["version"] = definition.version
-    if definition.timeout is not None:
-        document["timeout"] = definition.timeout
-    if providers:
-        document["providers"] = provider_documents(providers)
-    if definition.config.attributes:
-        document["config"] = _inputs(definition.config.attributes)
-    if definition.functions:
-        document["functions"] = [_function_document(*pair) for pair in definition.functions.items()]
+    rare = {
+        "version": definition.version,
+        "timeout": definition.timeout,
+        "providers": provider_documents(providers) or None,
+        "config": _inputs(definition.config.attributes) or None,
+        "functions": [_function_document(*pair) for pair in definition.functions.items()] or None,
+    }
+    document |= {name: value for name, value in rare.items() if value is not None}
     document["title_patterns"] = [
         {"pattern": regex.pattern, "namevars": list(regex.groupindex)} for regex in definition.titles.regexes
     ]

@@ -11,7 +11,7 @@ import click
 from resource_api.agent import runs, systemd_units, verified_sources
 from resource_api.agent.trust import make_directory
 from resource_api.cli import options, reporting
-from resource_api.cli.commands import run_on_hosts
+from resource_api.cli.commands import os_errors_as, run_on_hosts
 from resource_api.cli.help import CommandGroup
 from resource_api.model.values.errors import Problem, ResourceAPIError, ResourceError, UsageError
 from resource_api.model.values.text import escape, rough_duration
@@ -376,12 +376,9 @@ def _change_directory(settings: Settings, change: Callable[[str], str]) -> int:
     session = _session(settings)
 
     def command() -> None:
-        """Change the directory. Raise ``ResourceError`` for an ``OSError``."""
-        try:
-            message = change(_directory(settings))
-        except OSError as error:
-            msg = f"{error.filename or _directory(settings)}: {error.strerror}"
-            raise ResourceError(msg) from error
+        directory = _directory(settings)
+        with os_errors_as(ResourceError, directory, names_file=True):
+            message = change(directory)
         session.console.show(lambda: {"message": message}, lambda: message)
 
     return session.execute(command)

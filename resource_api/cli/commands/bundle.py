@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +12,7 @@ from resource_api.agent import bundle as bundles
 from resource_api.agent import trust
 from resource_api.agent.trust import Untrusted
 from resource_api.cli import options
+from resource_api.cli.commands import os_errors_as
 from resource_api.cli.session import subcommand
 from resource_api.model.values.errors import ResourceError, UsageError
 from resource_api.model.values.reference import STACK_NAME
@@ -44,20 +44,8 @@ def _command(name: str, example: str) -> Callable[[Callable[..., None]], click.C
 
     A file that cannot be read or written is an error of the command.
     """
-
-    def decorate(function: Callable[..., None]) -> click.Command:
-        @wraps(function)
-        def guarded(*arguments: object, **settings: object) -> None:
-            """Run the command. Raise ``ResourceError`` for an ``OSError``."""
-            try:
-                function(*arguments, **settings)
-            except OSError as error:
-                msg = f"{error.filename or name}: {error.strerror}"
-                raise ResourceError(msg) from error
-
-        return subcommand(bundle, name, examples=(example,))(guarded)
-
-    return decorate
+    guarded = os_errors_as(ResourceError, name, names_file=True)
+    return lambda function: subcommand(bundle, name, examples=(example,))(guarded(function))
 
 
 @_command("make", "resource-api bundle make site -o site.bundle")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from resource_api.cli import options
+from resource_api.cli.commands import os_errors_as
 from resource_api.cli.completion import script
 from resource_api.cli.session import subcommand
 from resource_api.model.values.errors import ResourceAPIError, UsageError
@@ -45,12 +46,9 @@ def install(session: Session, shell: str | None, **_settings: object) -> None:
     """Write the script to where SHELL looks for yours; without SHELL, that of your login shell."""
     name = shell or _login_shell()
     path, remark = _script_path(name)
-    try:
+    with os_errors_as(ResourceAPIError, f"cannot write {path}"):
         make_directory(str(path.parent), 0o777)
         replace(str(path), script(name).encode(), mode=0o644)
-    except OSError as error:
-        msg = f"cannot write {path}: {error.strerror}"
-        raise ResourceAPIError(msg) from error
     session.console.show(
         lambda: {"shell": name, "written": [str(path)], "remark": remark},
         lambda: [str(path), remark or "Every shell that is started from now on uses it."],

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from resource_api.cli import hosted_work, options
-from resource_api.cli.commands import run_on_hosts
+from resource_api.cli.commands import os_errors_as, run_on_hosts
 from resource_api.cli.session import command, subcommand
 from resource_api.fleet import asyncssh_transport, inventory, runtime_archives
 from resource_api.fleet.connections import LIBRARY
@@ -110,11 +110,8 @@ def add(session: Session, file: str, **_settings: object) -> None:
 
     It is sent to hosts whose machine and C library it fits, once to each.
     """
-    try:
+    with os_errors_as(ResourceError, file, names_file=True):
         added = _runtimes().add(file)
-    except OSError as error:
-        msg = f"{error.filename or file}: {error.strerror}"
-        raise ResourceError(msg) from error
     session.console.show(added.document, lambda: _runtime_line(added))
 
 
@@ -218,11 +215,8 @@ def _key_line(row: _Key) -> str:
 def _record(keys: Sequence[HostKey]) -> None:
     """Append keys to the user's ``known_hosts``. Raise ``ResourceError``."""
     file = asyncssh_transport.known_hosts_file(os.environ)
-    try:
+    with os_errors_as(ResourceError, f"{file}: cannot be written"):
         asyncssh_transport.record_host_keys(file, keys)
-    except OSError as error:
-        msg = f"{file}: cannot be written: {error.strerror}"
-        raise ResourceError(msg) from error
 
 
 def _runtimes() -> PythonRuntimes:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from resource_api.cli import options
-from resource_api.cli.commands import DeclinedError, asker, show_document
+from resource_api.cli.commands import DeclinedError, asker, os_errors_as, show_document
 from resource_api.cli.session import command
 from resource_api.manifest import yaml_reader
 from resource_api.manifest.read import absolute
@@ -130,11 +130,8 @@ def _import_all(session: Session, type_names: str, out: str, *, yes: bool) -> in
     if not complete:
         return 1
     content = ("\n".join(lines) + "\n").encode()
-    try:
+    with os_errors_as(UsageError, f"{out} cannot be written"):
         files.write_new(out, content)
-    except OSError as error:
-        msg = f"{out} cannot be written: {error.strerror}"
-        raise UsageError(msg) from error
     return _apply_imports(session, _with_imports(content, out), confirm)
 
 

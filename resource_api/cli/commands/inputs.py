@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from resource_api.cli import options
+from resource_api.cli.commands import os_errors_as
 from resource_api.cli.editor import edit_until_valid
 from resource_api.cli.help import CommandGroup
 from resource_api.cli.session import subcommand
@@ -88,7 +89,8 @@ def edit(session: Session, file: str, **_settings: object) -> None:
     core_dumps.forbid()
     recipients = _recipients(session, file)
     path = os.path.abspath(file)
-    encrypted = _encrypted(path, file)
+    with os_errors_as(UsageError, f"cannot read {file}"):
+        encrypted = edit_file.read_content(path)
     text = (
         _NEW if encrypted is None else session.inputs.reader.decrypt(encrypted, file).decode(errors="surrogateescape")
     )
@@ -121,15 +123,6 @@ def _recipients(session: Session, file: str) -> Sequence[object]:
     raise UsageError(msg)
 
 
-def _encrypted(path: str, file: str) -> bytes | None:
-    """Return the content of an encrypted file, or None where there is none. Raise ``UsageError``."""
-    try:
-        return edit_file.read_content(path)
-    except OSError as error:
-        msg = f"cannot read {file}: {error.strerror or error}"
-        raise UsageError(msg) from error
-
-
 def _edit_text(session: Session, file: str, text: str) -> str | None:
     """Let the user edit a text until it can be read; return it, or None without a change. Raise ``ManifestError``."""
 
@@ -139,14 +132,11 @@ def _edit_text(session: Session, file: str, text: str) -> str | None:
         return edited
 
     try:
-        with interactive.memory_directory() as directory:
+        with os_errors_as(ResourceAPIError, f"{file} cannot be edited"), interactive.memory_directory() as directory:
             path = f"{directory}/{os.path.basename(file).removesuffix(AGE)}"
             return edit_until_valid(session, "inputs edit", path, text, accept)
     except ManifestError as error:
         raise without_text(error) from None  # the text is secret
-    except OSError as error:
-        msg = f"{file} cannot be edited: {error.strerror or error}"
-        raise ResourceAPIError(msg) from error
 
 
 def _replace(path: str, before: bytes | None, after: bytes) -> None:
@@ -159,11 +149,8 @@ def _replace(path: str, before: bytes | None, after: bytes) -> None:
             raise ResourceError(msg)
         return after
 
-    try:
+    with os_errors_as(ResourceError, f"{path} cannot be written"):
         edit_file.edit(path, change, mode=_MODE)
-    except OSError as error:
-        msg = f"{path} cannot be written: {error.strerror or error}"
-        raise ResourceError(msg) from error
 
 
 def _warn_of_lost_key(session: Session, path: str, file: str) -> None:

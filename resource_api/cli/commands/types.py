@@ -38,24 +38,19 @@ def types(session: Session, manifest: str | None, *, notes: bool, **_settings: o
     definitions = session.definitions(manifest)
     width = max((len(definition.name) for definition in definitions), default=0)
     session.console.show(
-        lambda: [_list_document(session, definition, _suitability(session, definition)) for definition in definitions],
+        lambda: [_list_document(session, definition, session.suitability(definition)) for definition in definitions],
         lambda: [
             line
             for definition in definitions
             for line in _list_lines(
                 session.output.columns,
                 f"{definition.name:{width}}  ",
-                _list_summary(session, definition, _suitability(session, definition))
+                _list_summary(session, definition, session.suitability(definition))
                 if notes
                 else rendering.summary(definition),
             )
         ],
     )
-
-
-def _suitability(session: Session, definition: Definition) -> Sequence[Suitability]:
-    """Return which providers of a type this machine can use; it loads them, so only for a form that shows them."""
-    return session.suitability(definition.name) if isinstance(definition, TypeDefinition) else ()
 
 
 def _list_lines(columns: int | None, name: str, text: str) -> list[str]:
@@ -104,7 +99,7 @@ def describe(
     type_name, _, function = type_name.partition(".")
     with session.providers_of(manifest):
         definition = session.find_definition(lambda name: rendering.definition_of(session.registry, name), type_name)
-        providers = _suitability(session, definition)
+        providers = session.suitability(definition)
         origin = session.registry.origin(definition.name)
     columns = min(session.output.columns or rendering.COLUMNS, rendering.COLUMNS)
     page: Definition | FunctionPage = definition

@@ -164,8 +164,10 @@ class _View:
             for host, overview in self._answered()
             if (change := overview["last_change"])
         )
+        # By the seconds since the newest change of a group, each by its host's clock.
+        by_change.sort(key=lambda group: min(overview["until"] - change["ended"] for _, overview, change in group[1]))
         rows = []
-        for (command, *changes), members in sorted(by_change, key=_age_of_change):
+        for (command, *changes), members in by_change:
             _, overview, change = members[0]
             first = changes[0] if changes else f"  {change['changes']} changes"
             more = f" and {len(changes) - 1} more" if len(changes) > 1 else ""
@@ -205,11 +207,6 @@ class _View:
         section = rows_section(title, visible, ids, opened=len(visible) <= _FEW and any(row.bad for row in visible))
         rest = f'<p class="legend">and {len(rows) - _MOST:,} more</p>' if len(rows) > _MOST else ""
         return section._replace(body=section.body + rest, number=number)
-
-
-def _age_of_change(group: tuple[object, Sequence[tuple[str, OverviewJson, ChangedResourcesJson]]]) -> float:
-    """Return the seconds since the newest change of a group, each by its host's clock."""
-    return min(overview["until"] - change["ended"] for _, overview, change in group[1])
 
 
 def _age_of_last_run(overview: OverviewJson) -> str:
