@@ -57,11 +57,9 @@ def eval(session: Session, expression: str, manifest: str | None, **_settings: o
     """
     source = _empty_manifest(session) if manifest is None else session.source(manifest)
     result = expression_value(session.runtime, source, session.inputs.values, expression)
-    value = plain(result)
-    if is_unknown(result):
-        session.console.show(lambda: value, lambda: "(known after apply)")
-    else:
-        session.console.show(lambda: value, lambda: text.output(value, terminal=session.output.stdout.isatty()))
+    value, terminal = plain(result), session.output.stdout.isatty()
+    line = "(known after apply)" if is_unknown(result) else text.output(value, terminal=terminal)
+    session.console.show(lambda: value, lambda: line)
 
 
 def _empty_manifest(session: Session) -> Source:
