@@ -68,17 +68,13 @@ def _script_path(shell: str) -> tuple[Path, str]:
     """Return the path of a shell's script of the user, and a further step for the user, or an empty text."""
     data = _home("XDG_DATA_HOME", ".local/share")
     if shell == "bash":
-        path, has_completion = data / "bash-completion/completions/resource-api", _BASH_COMPLETION.is_file()
-        return (
-            path,
-            "" if has_completion else f"It needs the package bash-completion, or this line in ~/.bashrc: . {path}",
-        )
+        path = data / "bash-completion/completions/resource-api"
+        remark = f"It needs the package bash-completion, or this line in ~/.bashrc: . {path}"
+        return path, "" if _BASH_COMPLETION.is_file() else remark
     if shell == "zsh":
         directory = data / "zsh/site-functions"
-        return (
-            directory / "_resource-api",
-            f"It needs this line in ~/.zshrc, before compinit: fpath=({directory} $fpath)",
-        )
+        remark = f"It needs this line in ~/.zshrc, before compinit: fpath=({directory} $fpath)"
+        return directory / "_resource-api", remark
     return _home("XDG_CONFIG_HOME", ".config") / "fish/completions/resource-api.fish", ""
 
 
