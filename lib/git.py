@@ -31,8 +31,9 @@ LONGEST_SETTINGS = 1 << 20
 INCLUDE = r"^include(if\..*)?\.path$"
 #: The number of fields before the name in a record of ``git status --porcelain=v2``, by its kind.
 FIELDS = {"1": 8, "2": 9, "u": 10}
-#: Whatever the settings of a repository, git executes no program that they name when it reads or checks out files.
-SETTINGS = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
+#: Whatever the settings of a repository, git executes no program that they name when it reads or checks out files, and
+#: flushes what it renames: after a loss of power, the index or HEAD would be empty. git before 2.36 ignores that.
+SETTINGS = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.fsync=all")
 #: Ask no questions, write nothing while reading, and end with the work: a garbage collection would go on alone.
 ENVIRONMENT = {
     "GIT_TERMINAL_PROMPT": "0",
@@ -274,6 +275,7 @@ class WorkingCopy(NamedTuple):
 
     def check_out(self, should: Mapping[str, Any], target: Target, *, force: bool) -> None:
         """Check out the target that was fetched, and its submodules."""
+        former = self.ask("rev-parse", "-q", "--verify", "HEAD").stdout.strip()
         forced = ["--force"] if force else []
         checkout = ("checkout", "-q", "--no-recurse-submodules", *forced)
         if target.branch is None:
@@ -281,11 +283,20 @@ class WorkingCopy(NamedTuple):
         else:
             self.run(*checkout, "-B", target.branch, target.commit)
             self.run("branch", "-q", f"--set-upstream-to=origin/{target.branch}", target.branch)
+        if former:
+            self._remove_rest(former)
         if should["submodules"] and os.path.lexists(f"{self.path}/.gitmodules"):
             depth = [] if should.get("depth") is None else [f"--depth={should['depth']}"]
             with access(should, self.user) as (options, variables):
                 self.run("submodule", "-q", "sync", "--recursive")
                 self.run(*options, "submodule", "-q", "update", "--init", "--recursive", *depth, *forced, env=variables)
+
+    def _remove_rest(self, former: str) -> None:
+        """Remove the files of the former commit that git could not remove: it warns of them and succeeds."""
+        removed = self.ask("diff", "--name-only", "-z", "--no-renames", "--diff-filter=D", former, "HEAD").stdout
+        paths = [f"{self.path}/{name}" for name in removed.split("\0") if name]
+        if rest := [path for path in paths if os.path.islink(path) or os.path.isfile(path)]:  # noqa: PTH113, PTH114 - text
+            Command("rm")("-f", "--", *rest, user=self.user)
 
 
 def _git_directories(path: str) -> Iterator[str]:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: Only root can write beside it. One directory for all runs, so that a killed one leaves no other than this.
 STAGE = "/run/resource-api.stage"
+#: The end of the name of a file that a run has not completed.
+TEMPORARY = ".resource-api~"
 #: The name of a file does not go on where it ends in a text.
 END = r"(?![\w.~-])"
 
@@ -118,7 +120,8 @@ class WholeDirectory(NamedTuple):
         ``contents`` are by the names of the files, None for a removal. Errors without the change do not count. The
         copies are in a ``temporary_directory``.
         """
-        present = [path.name for path in listing.matching(self.path)]
+        # The temporary files of a killed run, which some programs read, are removed before a file is written.
+        present = [path.name for path in listing.matching(self.path) if not path.name.endswith(TEMPORARY)]
         unchanged_names = [name for name in present if name not in contents]
         with temporary_directory() as root:
             errors = self._read(f"{root}/new", contents, unchanged_names)

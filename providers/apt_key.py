@@ -107,6 +107,9 @@ class Provider(SimpleProvider):
         with file_parts.described():
             files.replace(str(TRUSTED / file_name), key, mode=0o644, uid=0, gid=0)
 
+    #: Completes a key whose file an interrupted run may not have flushed.
+    update = create
+
     @property
     def _directory(self) -> WholeDirectory:
         """The keys as apt reads them, to check a change in a copy of all."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from lib import file_parts, prerequisites
@@ -88,22 +89,31 @@ class Provider(BaseProvider):
                         self.localedef("--delete-from-archive", *spellings, env={"LC_ALL": "C"})
                     locales[name] = None
                 else:
-                    self._build(name, should)
+                    self._build(name, is_ or {}, should)
                     locales[name] = should
         if locales:
             self.sync("-f", "--", ARCHIVE)
             file_parts.edit_file(LIST, lambda lines: edit(lines, locales))
 
-    def _build(self, name: str, should: Mapping[str, Any]) -> None:
-        """Build a locale. Raise ``ResourceError`` if it does not exist then; warnings are an exit code too."""
+    def _build(self, name: str, is_: Mapping[str, Any], should: Mapping[str, Any]) -> None:
+        """Build a locale. Raise ``ResourceError`` if it does not exist then, or has the former character set.
+
+        The exit code says nothing: warnings are one too, and a full disk is none.
+        """
         if reason := _missing(name, should):
             raise ResourceError(reason)
         options = ("--replace", "--force", "--inputfile", _source(name), "--charmap", str(_charset(name, should)))
         result = self.localedef.attempt(*options, "--alias-file", ALIASES, "--", name, env={"LC_ALL": "C"})
-        if _normalized(name) not in self._built():
+        former = is_.get("charset") if is_.get("built") else None
+        is_former = former not in {None, _charset(name, should)} and self._charmap(name) == _code_set(str(former))
+        if is_former or _normalized(name) not in self._built():
             errors = [line for line in result.stderr.splitlines() if "[warning]" not in line]
             msg = f"localedef did not build it: {'; '.join(errors)}"
             raise ResourceError(msg)
+
+    def _charmap(self, name: str) -> str:
+        """Return the character set of a built locale, by the name in its own description."""
+        return self.locale("charmap", env={"LC_ALL": name}).stdout.strip()
 
     def _built(self) -> dict[str, str]:
         """Return the locales that programs can use: the normal form of each name, and the name as printed."""
@@ -193,6 +203,17 @@ def _source(name: str) -> str:
     candidates = [name, f"{base}@{modifier}" if modifier else base]
     paths = [f"{directory}/{candidate}" for candidate in candidates for directory in SOURCES]
     return next((path for path in paths if os.path.isfile(path)), "")  # noqa: PTH113 - a text
+
+
+def _code_set(charset: str) -> str:
+    """Return the name that the description of a character set has in it."""
+    import gzip  # slow to import, and needed for changes only
+
+    for path, reader in ((f"{CHARSETS}/{charset}", open), (f"{CHARSETS}/{charset}.gz", gzip.open)):
+        with suppress(OSError), reader(path, "rb") as file:
+            line = next((line for line in file if line.startswith(b"<code_set_name>")), b"")
+            return line.split()[-1].decode("ascii", "replace") if line else charset
+    return charset
 
 
 def _missing(name: str, should: Mapping[str, Any]) -> str:

@@ -335,11 +335,20 @@ def _restore(name: str, venv: str, *, whole: bool) -> bool:
         for entry, former in list(_set_aside(directory, os.listdir(directory))):  # noqa: PTH208 - bare names
             if _names([former]) == {name}:
                 if not whole:
+                    _complete(f"{directory}/{entry}", former)
                     rename(f"{directory}/{entry}", former)
                     return True
                 with files.Batch() as batch:
                     batch.remove(f"{directory}/{entry}", recursive=True)
     return False
+
+
+def _complete(description: str, former: str) -> None:
+    """Write the head of a description without one: pip removes its files in any order, and needs the head."""
+    match = DESCRIPTION.fullmatch(former)
+    if match is not None and not os.path.lexists(f"{description}/METADATA"):
+        text = f"Metadata-Version: 2.1\nName: {match[1]}\nVersion: {match[2]}\n"
+        files.replace(f"{description}/METADATA", text.encode(), mode=0o644)
 
 
 def _forget(name: str, venv: str) -> None:

@@ -85,8 +85,7 @@ class Provider(BaseProvider):
             _remove(name)
         elif is_ is None or is_["status"] != "complete":
             self._make(name, is_, should)
-        else:
-            value = should["system_site_packages"]
+        elif (value := should.get("system_site_packages")) is not None:
             files.edit_lines(f"{name}/{CONFIG}", partial(_set_system, value=value), mode=0o644)
 
     def _make(self, path: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> None:

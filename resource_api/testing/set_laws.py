@@ -423,6 +423,19 @@ class SetLaws(FoundationLaws):
             raised = harness.call("set", {}).raised
         assert not raised, f"set fails when there is nothing to do: {raised}"
 
+    def test_a_change_without_a_difference_succeeds(self, harness: Harness) -> None:
+        """``set`` accepts a resource that is as declared: the next run completes so what another has left partial."""
+        harness.require("readable")
+        present = harness.examples.present
+        harness.converge(present)
+        [step] = harness.plan(present).steps
+        context = harness.call("set", {step.entry.name: Change(step.is_, step.entry.should)})
+        failed = [outcome.reason for _, outcome in context.outcomes.items() if outcome.status == "failed"]
+        assert not context.raised and not failed, (  # noqa: PT018 - one consequence
+            f"no run could complete what an interrupted one left partial: {context.raised or failed}"
+        )
+        harness.assert_converged(present)
+
     def test_one_call_handles_one_and_many(self, harness: Harness) -> None:
         """One call creates, and deletes, one resource as well as several."""
         harness.require("ensurable", "others")

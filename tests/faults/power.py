@@ -107,7 +107,11 @@ def full(bench: Bench, *, kilobytes: int | None = None, inodes: int | None = Non
         consumed = os.statvfs(bench.disk)
         if kilobytes is not None:
             blocks = max(1, consumed.f_blocks - consumed.f_bfree)  # no blocks would mean any number
-            mount(f"remount,size={blocks * consumed.f_frsize + (kilobytes << 10)}")
+            size = blocks * consumed.f_frsize + (kilobytes << 10)
+            try:
+                mount(f"remount,size={size}")
+            except subprocess.CalledProcessError:  # the kernel counts a block of a shared mapping twice
+                mount(f"remount,size={size + consumed.f_frsize}")
         if inodes is not None:
             mount(f"remount,nr_inodes={consumed.f_files - consumed.f_ffree + inodes}")
         yield lambda: mount(f"remount,{room}")

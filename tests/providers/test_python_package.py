@@ -155,14 +155,17 @@ def test_an_interrupted_installation_is_done_again(venv: Path) -> None:
         assert apply(venv, ra_one={"ensure": ensure}).summary.unchanged == 1
 
 
+@pytest.mark.parametrize("lost", [[], ["INSTALLER", "METADATA"]], ids=["whole", "without_its_head"])
 @pytest.mark.parametrize("ensure", ["absent", "present", "2.0"])
-def test_an_interrupted_removal_is_completed(venv: Path, ensure: str) -> None:
-    """Pip puts the description of a package aside before its files; alone it would leave these for ever."""
+def test_an_interrupted_removal_is_completed(venv: Path, ensure: str, lost: list[str]) -> None:
+    """Pip puts the description of a package aside before its files, and removes its files in any order at the end."""
     wheels.build(venv.parent, "ra_one", "2.0")
     assert apply(venv, ra_one={"ensure": "1.0"}).exit_code == 0
     [description] = venv.glob("lib/python3*/site-packages/ra_one-1.0.dist-info")
     module = description.parent / "ra_one.py"
-    description.rename(description.with_name("~a_one-1.0.dist-info"))
+    aside = description.rename(description.with_name("~a_one-1.0.dist-info"))
+    for name in lost:
+        (aside / name).unlink()
     assert apply(venv, ra_one={"ensure": ensure}).exit_code == 0
     assert module.exists() is (ensure != "absent")
     assert apply(venv, ra_one={"ensure": ensure}).summary.unchanged == 1

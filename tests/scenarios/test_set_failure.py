@@ -509,3 +509,23 @@ def test_what_a_program_has_printed_is_not_repeated_before_the_place(bench: Benc
     result = bench.apply("resources: {'Probe[a]': {}}")
     assert result.err.count("broken pipe") == 2  # in the warning, and in the command line of the error
     assert result.err.splitlines()[-1].endswith(f" returned 3 ({bench.home}/site.yaml:1)")
+
+
+def test_a_simple_provider_without_update_completes_what_a_run_left_partial(bench: Bench) -> None:
+    """A creation that failed at its end made the resource as it is declared: the next run has nothing to update."""
+    bench.probe(
+        """
+        def create(self, context, name, should):
+            self._put(name, {**should})
+            raise OSError("the disk did not answer")
+        """,
+        base="SimpleProvider",
+    )
+    bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state/state.db"
+    manifest = "resources: {'Probe[a]': {size: 1}}"
+    assert bench.apply(manifest).code == 1
+    assert "left partial" in bench.plan(manifest).out
+    assert bench.apply(manifest).code == 0
+    assert bench.apply(manifest, "--detailed-exitcodes").code == 0
+    failed = bench.apply("resources: {'Probe[a]': {size: 2}}")
+    assert (failed.code, "the provider has no method 'update'" in failed.err) == (1, True)
