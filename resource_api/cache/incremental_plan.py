@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from resource_api.plugins.provider_pool import ProviderPool
     from resource_api.plugins.registry import Registry
     from resource_api.provider.stored_values import DerivedValues
-    from resource_api.snapshot.reading import Snapshot
+    from resource_api.snapshot.batched_get import Snapshot
 
 
 #: Nanoseconds by which the times of files may be behind the clock.

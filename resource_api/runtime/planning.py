@@ -20,8 +20,8 @@ from resource_api.render import json as documents
 from resource_api.render import plan as plan_text
 from resource_api.render import text
 from resource_api.runtime import plan_checks, purging
+from resource_api.snapshot.batched_get import Snapshot
 from resource_api.snapshot.observe import configure_instances, observe
-from resource_api.snapshot.reading import Snapshot
 from resource_api.state.store import NoStore
 from resource_api.system import process_guard
 from resource_api.system.gc_pause import gc_paused

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from resource_api.model.type_definition import Name, TypeDefinition
     from resource_api.model.values.values import Values
     from resource_api.prior.match import Prior
-    from resource_api.snapshot.reading import Snapshot
+    from resource_api.snapshot.batched_get import Snapshot
     from resource_api.system.log import Log
 
     Rows = Mapping[Name, Values]

@@ -19,7 +19,7 @@ from resource_api.model.values.values import copy_resource, literal, reveal
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.plugins.registry import Registry
 from resource_api.runtime import configured_provider
-from resource_api.snapshot.reading import Snapshot
+from resource_api.snapshot.batched_get import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

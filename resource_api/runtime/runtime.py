@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from resource_api.runtime.configured_provider import SelectedProvider
     from resource_api.runtime.manifest_compiler import Source
     from resource_api.runtime.saved_plan import SavedPlan
-    from resource_api.snapshot.reading import Snapshot
+    from resource_api.snapshot.batched_get import Snapshot
 
 
 class Report(RunReport):

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from resource_api.plugins.provider_pool import ProviderPool
     from resource_api.prior.match import Prior
     from resource_api.prior.provider_instances import ProviderInstances
-    from resource_api.snapshot.reading import Snapshot
+    from resource_api.snapshot.batched_get import Snapshot
 
 #: The observation of a resource that cannot be read yet: it neither exists nor is absent.
 _UNREAD: Final = Observation(None, "its provider is not configured yet")

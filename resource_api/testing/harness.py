@@ -36,7 +36,7 @@ from resource_api.provider.context import Context, LoggingContext, RunContext
 from resource_api.provider.outcomes import Subject
 from resource_api.runtime import plan_checks
 from resource_api.runtime.runtime import Runtime
-from resource_api.snapshot.reading import Snapshot
+from resource_api.snapshot.batched_get import Snapshot
 from resource_api.system import process_guard
 from resource_api.system.log import ForwardedLog, line
 from resource_api.testing.examples import similar_resources

@@ -21,9 +21,10 @@ from resource_api.transaction import parallel
 from resource_api.transaction.operation_run import OperationRun, RetriedRun
 from resource_api.transaction.provider_call import CallStopped, Prerequisites, ProviderCaller
 from resource_api.transaction.reevaluate import Reevaluation
+from resource_api.transaction.refreshes import Refreshes
 from resource_api.transaction.results import HALTED, IN_DOUBT, INTERRUPTED, end_fields
 from resource_api.transaction.retry import Retry, set_error
-from resource_api.transaction.transaction_context import Refreshes, StepPositions, TransactionContext
+from resource_api.transaction.transaction_context import StepPositions, TransactionContext
 from resource_api.transaction.verify import Verification, describe_tolerated, not_converged
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from resource_api.model.step import Operation
     from resource_api.model.type_definition import Name
     from resource_api.plan.planner import ExecutionPlan
-    from resource_api.snapshot.reading import Snapshot
+    from resource_api.snapshot.batched_get import Snapshot
     from resource_api.transaction.recorder import Recorder
     from resource_api.transaction.results import Events, Results
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from resource_api.model.report import Event
     from resource_api.model.values.errors import Problem
     from resource_api.plan.planner import ExecutionPlan
-    from resource_api.snapshot.reading import Snapshot
+    from resource_api.snapshot.batched_get import Snapshot
     from resource_api.transaction.recorder import Recorder
 
 

@@ -1,29 +1,23 @@
-"""The objects that the stages of one transaction share: the context, the positions of steps, and the refreshes.
-
-``execution`` ends the operations of refreshes, ``provider_call`` calls the provider.
-"""
+"""The objects that the stages of one transaction share: the context, and the positions of its steps."""
 
 from __future__ import annotations
 
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from resource_api.catalog.graph import reverse
 from resource_api.model.action import Action
-from resource_api.model.change import exists
 from resource_api.model.values.start_up import NamedTuple
-from resource_api.plan.planner import is_refreshable
 from resource_api.transaction.results import HALTED, INTERRUPTED
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
-    from resource_api.model.record import RecordKey
     from resource_api.plan.planner import ExecutionPlan
     from resource_api.provider.context import RunContext
-    from resource_api.snapshot.reading import Snapshot
+    from resource_api.snapshot.batched_get import Snapshot
     from resource_api.transaction.operation_run import OperationRun
     from resource_api.transaction.recorder import Recorder
+    from resource_api.transaction.refreshes import Refreshes
     from resource_api.transaction.results import Events, Results
 
 
@@ -80,59 +74,3 @@ class TransactionContext(NamedTuple):
         if not (self.plan.options.fail_fast and self.results.failures):
             return ""
         return "" if runs and runs[0].step.handles_failure else HALTED
-
-
-class Refreshes:
-    """The notifications among the resources of one plan (``notify``, ``subscribe``)."""
-
-    def __init__(self, plan: ExecutionPlan, changed: Collection[int]) -> None:
-        """Take the numbers of the operations that ``changed`` their resource; they grow during the run."""
-        self._plan = plan
-        self._changed = changed
-        subscribes = plan.catalog.subscribes
-        #: Entry's index → the indices of the entries that its change refreshes.
-        self._listeners = reverse(subscribes)
-        #: Entry's index → the operation that creates or changes it.
-        self._operation = {o.step.entry.index: o.number for o in plan.operations if not o.removal} if subscribes else {}
-        handlers = plan.catalog.on_failure
-        #: Indices of the entries whose resource will exist and can be refreshed; no later run owes a refresh to others.
-        self._refreshable = {
-            index
-            for index, number in self._operation.items()
-            if index in subscribes and is_refreshable(plan.operations[number].step) and index not in handlers
-        }
-        if not plan.complete:
-            # A listener that is not among the targets is refreshed by a later run.
-            listeners = (e for e in plan.catalog.entries if e.index in subscribes and e.index not in self._operation)
-            self._refreshable |= {entry.index for entry in listeners if exists(entry.should)}
-
-    def sources(self, run: OperationRun) -> list[str]:
-        """Return the references of the resources whose changes refresh this one, in this run or owed by an earlier."""
-        step, catalog = run.step, self._plan.catalog
-        features = step.definition.features
-        if "refreshable" not in features or step.entry.meta.lifecycle.external:
-            return []
-        if not (exists(run.is_) or "imperative" in features or step.noop):
-            return []
-        if step.noop:
-            return list(step.refreshed_by)
-        subscribed = catalog.subscribes.get(step.entry.index, ())
-        changed = (source for source in subscribed if self._operation.get(source) in self._changed)
-        names = [str(catalog.entries[source].reference) for source in changed]
-        owed = self._plan.prior.state.owed.get(step.entry.key, ())
-        return list(dict.fromkeys((*names, *owed)))
-
-    def owed(self, runs: Iterable[OperationRun]) -> dict[RecordKey, list[str]]:
-        """Return the refreshes that the changes of ``runs`` cause: listener's key → references of the sources.
-
-        They are committed with the changes and owed until they have been carried out, also by a later run.
-        """
-        owed: dict[RecordKey, list[str]] = {}
-        for run in runs if self._listeners else ():
-            if run.number not in self._changed or run.step.noop or run.removal:
-                continue
-            for listener in self._listeners.get(run.step.entry.index, ()):
-                entry = self._plan.catalog.entries[listener]
-                if "refreshable" in entry.definition.features and listener in self._refreshable:
-                    owed.setdefault(entry.key, []).append(str(run.step.reference))
-        return owed

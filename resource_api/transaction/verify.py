@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from resource_api.model.provider_functions import Observation, ProviderFunctions
     from resource_api.model.type_definition import Name, Resource, TypeDefinition
-    from resource_api.snapshot.reading import CheckedRow, Snapshot
+    from resource_api.snapshot.batched_get import CheckedRow, Snapshot
     from resource_api.transaction.operation_run import OperationRun
 
 #: The beginning of the error of a change that is not visible afterwards.

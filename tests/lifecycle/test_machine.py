@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 
 from resource_api.model.record import NO_LIFECYCLE
 from resource_api.model.values.errors import ResourceError
-from resource_api.runtime.refresh import refresh
+from resource_api.runtime.state_refresh import refresh
 from tests.lifecycle.world import Bench, Kill, acted, manifest, planned
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 from resource_api import Attribute, BaseProvider, Planned, Registry, Runtime, TypeDefinition
 from resource_api.model.values.errors import ManifestError
 from resource_api.model.values.values import UNKNOWN
-from resource_api.runtime.refresh import refresh
+from resource_api.runtime.state_refresh import refresh
 from tests.lifecycle.world import FIRST, acted, manifest, planned
 from tests.registries import registry_of
 

@@ -9,7 +9,7 @@ import pytest
 
 from resource_api.model.values.errors import ManifestError, ResourceError, UsageError
 from resource_api.runtime.import_resources import import_resources
-from resource_api.runtime.refresh import refresh
+from resource_api.runtime.state_refresh import refresh
 from tests.lifecycle.world import acted, calls, manifest, planned
 
 if TYPE_CHECKING:

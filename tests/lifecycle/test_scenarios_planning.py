@@ -11,7 +11,7 @@ from resource_api.model.record import Commit
 from resource_api.model.values.errors import ManifestError
 from resource_api.model.values.values import UNKNOWN
 from resource_api.runtime.import_resources import import_resources
-from resource_api.runtime.refresh import refresh
+from resource_api.runtime.state_refresh import refresh
 from resource_api.state.store import StackName
 from tests.lifecycle.world import PROJECT, acted, manifest, planned
 

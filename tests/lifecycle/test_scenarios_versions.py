@@ -8,7 +8,7 @@ import pytest
 
 from resource_api import Attribute, BaseProvider, Registry, Runtime, TypeDefinition
 from resource_api.model.values.errors import ResourceError
-from resource_api.runtime.refresh import refresh
+from resource_api.runtime.state_refresh import refresh
 from resource_api.state.store import MemoryStore, StackName
 from tests.lifecycle.world import Kill, MortalStore, acted, planned
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
-from resource_api.agent import runs, systemd_units, verified_sources
+from resource_api.agent import run_schedule, systemd_units, verified_sources
 from resource_api.agent.trust import make_directory
 from resource_api.cli import options, reporting
 from resource_api.cli.commands import os_errors_as, run_on_hosts
@@ -119,19 +119,19 @@ def run(context: click.Context, /, **settings: Any) -> int:
     """
     agent = _agent(settings)
 
-    def on_killed(killed: runs.KilledRun) -> None:
+    def on_killed(killed: run_schedule.KilledRun) -> None:
         """Record and report a run that a signal has ended, which could not do it; the agent goes on after an error."""
         click.echo(f"resource-api: {killed}", err=True)
         try:
-            runs.record_killed(agent, killed)
+            run_schedule.record_killed(agent, killed)
             _report_killed(agent, killed, settings)
         except (OSError, ResourceAPIError) as error:
             cause = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else error
             click.echo(f"resource-api: it cannot be recorded: {cause}", err=True)
 
     subject = settings["project"] or os.path.basename(agent.manifest).partition(".")[0]
-    schedule = runs.schedule(machine_id(), str(subject), agent.period, settings["splay"])
-    machine = runs.ThisMachine(["agent", "once", *context.meta[_ARGUMENTS]], on_killed)
+    schedule = run_schedule.schedule(machine_id(), str(subject), agent.period, settings["splay"])
+    machine = run_schedule.ThisMachine(["agent", "once", *context.meta[_ARGUMENTS]], on_killed)
 
     def on_wait(seconds: float) -> None:
         """Print the time of the next run, unless quiet."""
@@ -139,7 +139,7 @@ def run(context: click.Context, /, **settings: Any) -> int:
             at = time.strftime("%H:%M:%S UTC", time.gmtime(time.time() + seconds))
             click.echo(f"The next run is at {at}, in {rough_duration(seconds)}.", err=True)
 
-    stopped = runs.run_until_stopped(schedule, machine, runs.last_end(_directory(settings)), on_wait)
+    stopped = run_schedule.run_until_stopped(schedule, machine, run_schedule.last_end(_directory(settings)), on_wait)
     return 128 + stopped
 
 
@@ -229,7 +229,7 @@ def _with_agent(target: Target, agent: Agent, source_fields: Mapping[str, Any]) 
     return target._replace(reporter=report)
 
 
-def _report_killed(agent: Agent, killed: runs.KilledRun, settings: Settings) -> None:
+def _report_killed(agent: Agent, killed: run_schedule.KilledRun, settings: Settings) -> None:
     """Write the metrics of a run that a signal has ended, which could not do it. Raise ``OSError``, ``StateError``."""
     if not settings["metrics"]:
         return
@@ -263,7 +263,7 @@ def _once(session: Session, agent: Agent, source_fields: dict[str, Any], setting
     Fill ``source_fields`` for the reporters. Raise the error of the source where no verified version is left to apply.
     """
     make_directory(agent.directory)
-    with runs.locked(agent.directory):
+    with run_schedule.locked(agent.directory):
         if pause := agent_status.paused(agent.directory):
             _report_pause(session, agent, settings)
             session.log.write("notice", "", f"nothing is done: the agent is paused: {pause['reason']}")
@@ -274,12 +274,12 @@ def _once(session: Session, agent: Agent, source_fields: dict[str, Any], setting
         if version.directory is None and version.error is not None:
             failed = {"summary": {}, "problems": [{"severity": "error", "message": str(version.error)}]}
             code = version.error.exit_code
-            _record(session, lambda: runs.record(agent, version, failed, code, began))
+            _record(session, lambda: run_schedule.record(agent, version, failed, code, began))
             raise version.error
         documents: list[Any] = []
         code = _apply(session, version, settings, documents.append)
         document = documents[-1] if documents else {"summary": {}}
-        _record(session, lambda: runs.record(agent, version, document, code, began))
+        _record(session, lambda: run_schedule.record(agent, version, document, code, began))
         return code
 
 
@@ -357,7 +357,7 @@ def pause(reason: str, **settings: object) -> int:
     def pause_in(directory: str) -> str:
         """Record the pause in the agent's directory; return the message about it."""
         make_directory(directory)
-        runs.pause(directory, reason, time.time())
+        run_schedule.pause(directory, reason, time.time())
         return f"Paused: {escape(reason)}"
 
     return _change_directory(settings, pause_in)
@@ -368,7 +368,9 @@ def pause(reason: str, **settings: object) -> int:
 @options.common
 def resume(**settings: object) -> int:
     """Let a paused agent make runs again, from its next time on."""
-    return _change_directory(settings, lambda path: "Resumed." if runs.resume(path) else "The agent was not paused.")
+    return _change_directory(
+        settings, lambda path: "Resumed." if run_schedule.resume(path) else "The agent was not paused."
+    )
 
 
 def _change_directory(settings: Settings, change: Callable[[str], str]) -> int:

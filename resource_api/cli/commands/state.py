@@ -20,8 +20,7 @@ from resource_api.render import fleet, text
 from resource_api.render import plan as plan_text
 from resource_api.render.table import table
 from resource_api.render.text import time_of
-from resource_api.runtime import commands, recorded_stack, saved_plan
-from resource_api.runtime import refresh as refreshing
+from resource_api.runtime import commands, recorded_stack, saved_plan, state_refresh
 from resource_api.runtime.recorded_stack import RecordedStack, find_record, selected
 from resource_api.state import export as state_export
 from resource_api.state.open_store import open_store
@@ -378,4 +377,4 @@ def refresh(session: Session, *, detailed_exitcodes: bool, **settings: Any) -> i
     def exit_code(document: Mapping[str, Any]) -> int:
         return exit_codes.of_refresh([*document["changes"], *document["output_changes"]], detailed=detailed_exitcodes)
 
-    return show_document(session, "refresh", refreshing.document, lines, exit_code=exit_code)
+    return show_document(session, "refresh", state_refresh.document, lines, exit_code=exit_code)

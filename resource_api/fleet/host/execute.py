@@ -43,7 +43,7 @@ from resource_api.plugins.registry import Registry
 from resource_api.plugins.worker import protocol
 from resource_api.provider.context import RunContext, current
 from resource_api.render import json as documents
-from resource_api.runtime import agent_status, commands, import_resources, refresh, resource_selection, saved_plan
+from resource_api.runtime import agent_status, commands, import_resources, resource_selection, saved_plan, state_refresh
 from resource_api.runtime.runtime import Runtime, state_settings
 from resource_api.runtime.signals import Interrupts, exit_despite_threads
 from resource_api.state.open_store import command_options, default_path
@@ -317,7 +317,7 @@ def _plan(run: HostRun) -> int:
 def _refresh(run: HostRun) -> int:
     """Read all recorded resources again, record them unless the job has ``noop``, and send the document."""
     run.began = not run.options.get("noop")
-    run.result(refresh.document(run))
+    run.result(state_refresh.document(run))
     return 0
 
 

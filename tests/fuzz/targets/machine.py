@@ -14,7 +14,7 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from resource_api import Context, ResourceError, files
-from resource_api.snapshot.reading import RowChecker
+from resource_api.snapshot.batched_get import RowChecker
 from resource_api.system import facts
 from tests.fuzz import things
 from tests.fuzz.target import target

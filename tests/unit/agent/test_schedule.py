@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_api.agent.runs import (
+from resource_api.agent.run_schedule import (
     CATCH_UP,
     POLL,
     PROMPT,

@@ -10,8 +10,8 @@ from resource_api import Attribute, BaseProvider, Runtime, TypeDefinition
 from resource_api.model.record import Record, RecordKey, StackState
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.prior.match import Prior
+from resource_api.snapshot.batched_get import Snapshot
 from resource_api.snapshot.observe import observe
-from resource_api.snapshot.reading import Snapshot
 from tests.registries import registry_of
 
 if TYPE_CHECKING:

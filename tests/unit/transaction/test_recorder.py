@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from resource_api.state.store import MemoryStore, StackName
 from resource_api.transaction.recorder import Recorder
-from resource_api.transaction.transaction_context import Refreshes
+from resource_api.transaction.refreshes import Refreshes
 from tests.unit.transaction.test_results import Table
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from resource_api.model.action import Action
 from resource_api.model.report import StepEnd, StepStart
 from resource_api.system.log import ForwardedLog, line
 from resource_api.transaction.operation_run import OperationRun, Status
+from resource_api.transaction.refreshes import Refreshes
 from resource_api.transaction.results import HALTED, INTERRUPTED, Events, Results
-from resource_api.transaction.transaction_context import Refreshes
 from tests.unit.transaction.plans import plan
 
 if TYPE_CHECKING:

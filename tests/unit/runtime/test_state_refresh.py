@@ -9,7 +9,7 @@ import pytest
 from resource_api import Registry, Runtime, Sensitive
 from resource_api.model.values.errors import UsageError
 from resource_api.runtime.import_resources import import_resources
-from resource_api.runtime.refresh import refresh
+from resource_api.runtime.state_refresh import refresh
 from resource_api.state.store import StackName
 
 if TYPE_CHECKING:

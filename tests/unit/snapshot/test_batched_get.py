@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from resource_api import Attribute, TypeDefinition
 from resource_api.model.provider_functions import ProviderFunctions
 from resource_api.model.values.errors import ProviderError
-from resource_api.snapshot.reading import RowChecker
+from resource_api.snapshot.batched_get import RowChecker
 
 if TYPE_CHECKING:
     from resource_api.model.type_definition import Name, Resource

@@ -29,8 +29,8 @@ from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.prior.recovery import rename, upgrade
 from resource_api.render import json as documents
 from resource_api.render import run_document
+from resource_api.snapshot.batched_get import Snapshot
 from resource_api.snapshot.observe import configure_instances
-from resource_api.snapshot.reading import Snapshot
 from resource_api.system.gc_pause import gc_paused
 from resource_api.transaction.recorder import recorded_state
 
