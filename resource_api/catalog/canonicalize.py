@@ -123,21 +123,15 @@ def explain_refusal(
     ``spelling`` is the name in messages, if it is another one.
     """
     hint = ""
-    if attribute.kind == "namevar" and isinstance(value, str) and ", " in value:
-        hint = f"a title names one resource; for_each: [{value.strip('[]')}] declares one for each, as ${{each.value}}"
-    elif (
-        attribute.kind == "namevar"
-        and (number := _integer_of(value)) is not None
-        and attribute.datatype.accepts(number)
-    ):
-        hint = f"a title is a string; declare {spelling or name}: {value}"
+    if attribute.kind == "namevar" and isinstance(value, str):
+        if ", " in value:
+            hint = (
+                f"a title names one resource; for_each: [{value.strip('[]')}] declares one for each, as ${{each.value}}"
+            )
+        elif _DIGITS.match(value) and attribute.datatype.accepts(int(value)):
+            hint = f"a title is a string; declare {spelling or name}: {value}"
     for path, message in messages.explain(attribute.datatype, value, attribute.must_be, written):
         yield Problem(name, f"{spelling or name}{place_text(path)} {message}", code="type_mismatch", hint=hint)
-
-
-def _integer_of(value: object) -> int | None:
-    """Return the integer that a text of at most 18 digits is, or None."""
-    return int(value) if isinstance(value, str) and _DIGITS.match(value) else None
 
 
 def _is_partly_known(datatype: DataType, value: object) -> bool:
@@ -200,7 +194,9 @@ def _call_canonicalize(
     provider: ProviderFunctions, resources: list[Resource]
 ) -> tuple[list[Resource], dict[int, list[Problem]]]:
     """Return the answers of ``canonicalize``, called once, or for each one if that raises; and problems by index."""
-    arguments = resources if are_flat(resources) else [_known_values(resource) for resource in resources]
+    arguments = resources
+    if not are_flat(resources):  # no provider receives an unknown value
+        arguments = [{key: value for key, value in row.items() if not is_unknown(value)} for row in resources]
     assert provider.canonicalize is not None
     answers: list[Any]
     try:
@@ -236,11 +232,6 @@ def _call_for_one(provider: ProviderFunctions, resource: Resource) -> Resource |
         return provider.canonicalize([resource])[0]
     except Exception as error:  # noqa: BLE001 - becomes a problem of this resource
         return error
-
-
-def _known_values(resource: Resource) -> Resource:
-    """Return the known values: no provider receives an unknown one."""
-    return {key: value for key, value in resource.items() if not is_unknown(value)}
 
 
 def _check_answer(

@@ -256,7 +256,10 @@ class EntryBuilder:
             self._diagnostics.unknown_attribute(entry, name, names)
             del values[name]
         elif definition.attributes[name].kind == "read_only" and value is not None:
-            self._report_read_only(entry, name)
+            message = f"'{definition.spelling(name)}' is read_only; it is reported, never set"
+            settable = [key for key, attribute in definition.attributes.items() if attribute.kind != "read_only"]
+            hint = suggestion(name, settable, "read_only", definition.name)
+            self._diagnostics.attribute_error(entry, name, message, "read_only", hint)
             del values[name]
         elif name in definition.reference_types:
             try:
@@ -265,14 +268,6 @@ class EntryBuilder:
                 message = f"{definition.spelling(name)}: {error}"
                 self._diagnostics.attribute_error(entry, name, message, "reference")
                 del values[name]
-
-    def _report_read_only(self, entry: Entry, name: str) -> None:
-        """Report a ``read_only`` attribute that has a declared value; suggest one that can be set."""
-        definition = entry.definition
-        message = f"'{definition.spelling(name)}' is read_only; it is reported, never set"
-        settable = [key for key, attribute in definition.attributes.items() if attribute.kind != "read_only"]
-        hint = suggestion(name, settable, "read_only", definition.name)
-        self._diagnostics.attribute_error(entry, name, message, "read_only", hint)
 
     def _referenced_name(self, value: object, types: frozenset[str]) -> Any:
         """Return an expression for the namevar of the resource ``Type[title]`` in a value; other values unchanged.
@@ -421,17 +416,16 @@ class Expander:
             self._error(component, name, f"unknown input '{name}'", "unknown_attribute", hint)
         inputs = {}
         for name, attribute in declared.items():
+            written = arguments.get(name)
             if name not in arguments and attribute.has_default:
                 value = attribute.fresh_default()
             else:
-                value = with_texts(
-                    attribute.datatype, arguments.get(name), self._input(component, name, arguments.get(name))
-                )
+                value = with_texts(attribute.datatype, written, self._input(component, name, written))
             if value is None and not (attribute.datatype.optional or name in misspelt):
                 self._error(component, None, f"input '{name}' is missing; it is mandatory", "missing_attribute")
             elif value is not None and not (_is_pending(value) or attribute.datatype.accepts(reveal(value))):
                 # A pending value is checked with the attributes that use it.
-                for problem in explain_refusal(name, attribute, value, arguments.get(name)):
+                for problem in explain_refusal(name, attribute, value, written):
                     self._diagnostics.add(component, problem)
             inputs[name] = attribute.datatype.conceal(value)
         return inputs

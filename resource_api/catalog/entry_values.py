@@ -7,6 +7,7 @@ report references that can never fit. Pure.
 from __future__ import annotations
 
 from contextlib import suppress
+from itertools import chain
 from operator import is_
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -147,16 +148,9 @@ class Evaluator:
         for entry in self._not_literal(independent):
             values = _written_values(entry)
             if paths := self._resource_paths(entry, values):
-                entry.sources = {
-                    name: targets
-                    for name, attribute_paths in paths.items()
-                    if (targets := self._targets(attribute_paths))
-                }
-                self.references[entry] = [
-                    prerequisite
-                    for attribute_paths in paths.values()
-                    for prerequisite in self._prerequisites(attribute_paths)
-                ]
+                targets = {name: self._targets(attribute_paths) for name, attribute_paths in paths.items()}
+                entry.sources = {name: sources for name, sources in targets.items() if sources}
+                self.references[entry] = list(chain.from_iterable(map(self._prerequisites, paths.values())))
             else:
                 self._evaluate(entry)
                 independent.setdefault(entry.instance, []).append(entry)
@@ -200,10 +194,8 @@ class Evaluator:
 
         Uses of an invalid one are not reported too: it becomes unknown, and users come after their sources.
         """
-        components, resolve = (
-            list(dict.fromkeys(self._table.components.values())),
-            self.scope.resolver(self._of_resource, once=True),
-        )
+        components = list(dict.fromkeys(self._table.components.values()))
+        resolve = self.scope.resolver(self._of_resource, once=True)
         for component in components:
             for name, value in component.declaration.attributes.items():
                 if (message := self._evaluation_error(value, resolve)) and message not in self._of_inputs:
@@ -402,18 +394,13 @@ class Evaluator:
                 self._diagnostics.attribute_error(entry, name, str(error), "expression")
                 result = UNKNOWN
             else:
-                self._check_pending(entry, name, value, result)
+                attribute = entry.definition.attributes.get(name) if is_unknown(result) else None
+                for message in self.misfits(entry.definition.spelling(name), attribute, value) if attribute else ():
+                    self._diagnostics.attribute_error(entry, name, message, "type_mismatch")
             if result is not value and is_unknown(result):  # a declared unknown waits for nothing
                 pending[name] = value
             values[name] = result
         entry.pending = pending or EMPTY
-
-    def _check_pending(self, entry: Entry, name: str, value: object, result: object) -> None:
-        """Report a pending value that can never fit the data type of its attribute."""
-        attribute = entry.definition.attributes.get(name) if is_unknown(result) else None
-        if attribute is not None:
-            for message in self.misfits(entry.definition.spelling(name), attribute, value):
-                self._diagnostics.attribute_error(entry, name, message, "type_mismatch")
 
     def misfits(self, name: str, attribute: Attribute, value: object) -> list[str]:
         """Return a message for each reference in a pending value that can never fit the data type."""
@@ -540,7 +527,7 @@ def check_named_values(diagnostics: Diagnostics, scope: Scope, resolve: Callable
         except ValueError as error:
             path = ("with", error.key) if isinstance(error, InputError) and error.key else ()
             diagnostics.value_error(name, path, str(error), "expression")
-            scope.mark_invalid(name)
+            scope.calls = {**scope.calls, name: None}  # wherever it is used it is ``UNKNOWN``, not reported again
         else:
             if name in scope.calls and not is_unknown(value):
                 scope.constants[name] = value

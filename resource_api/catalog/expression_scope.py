@@ -177,10 +177,6 @@ class Scope:
         value = expression.evaluate(written, partial(self._resolve, lookup))
         return UNKNOWN if is_unknown(value) else value
 
-    def mark_invalid(self, name: str) -> None:
-        """Mark a named value as invalid: wherever it is used it is ``UNKNOWN``, and not reported again."""
-        self.calls = {**self.calls, name: None}
-
     def uses_invalid(self, value: object) -> bool:
         """Whether a value uses an invalid input or named value, which is reported already."""
         # ``calls`` has None for an invalid value; a valid one that is no call is not in it.

@@ -257,9 +257,7 @@ class _InstanceBuilder:
                 pending[key], values[key] = value, UNKNOWN
                 for message in self._evaluator.misfits(key, attributes[key], value):
                     report(("config", key), message)
-            if not targets:
-                continue
-            for entry in users:
+            for entry in users if targets else ():
                 self._evaluator.references[entry] = [*self._evaluator.references.get(entry, ()), *targets]
         return values, pending, ephemeral
 

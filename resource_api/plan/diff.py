@@ -430,9 +430,18 @@ def is_corrective(step: Step, record: Record, salt: bytes) -> bool:
     definition = step.definition
     if not _is_declared_as_before(step, record, definition.managed, salt):
         return False
-    if drifted_attributes(definition, record, step.is_, salt) or _drifted_before(step, record, salt):
+    if drifted_attributes(definition, record, step.is_, salt):
         return True
-    return _drifted_unseen(step, record, salt)
+    differences = step.decision.differences
+    if record.status != "ready" or not differences:
+        return False
+    # A refresh after the last apply may have recorded the drift already.
+    if drifted_attributes(definition, record._replace(is_=record.should), record.is_, salt):
+        return True
+    # Its provider may report drift that no value shows, such as in the running kernel; after a change of a parameter,
+    # that may be the reason instead.
+    explained = any(change.only_explained for change in differences)
+    return explained and _is_declared_as_before(step, record, definition.parameters, salt)
 
 
 def _is_declared_as_before(step: Step, record: Record, attributes: Iterable[str], salt: bytes) -> bool:
@@ -446,23 +455,6 @@ def _is_declared_as_before(step: Step, record: Record, attributes: Iterable[str]
         if not same_value(declared, recorded) and seal_secrets(declared, salt) != recorded:
             return False
     return True
-
-
-def _drifted_unseen(step: Step, record: Record, salt: bytes) -> bool:
-    """Return whether its provider reports drift that no value shows, such as in the running kernel.
-
-    After a change of a parameter, that may be the reason instead.
-    """
-    explained = any(change.only_explained for change in step.decision.differences)
-    parameters = step.definition.parameters
-    return explained and record.status == "ready" and _is_declared_as_before(step, record, parameters, salt)
-
-
-def _drifted_before(step: Step, record: Record, salt: bytes) -> bool:
-    """Return whether the drift was recorded already, by a refresh after the last apply."""
-    if record.status != "ready" or not step.decision.differences:
-        return False
-    return bool(drifted_attributes(step.definition, record._replace(is_=record.should), record.is_, salt))
 
 
 def _as_recorded(before: object, value: object, salt: bytes) -> Any:

@@ -254,9 +254,9 @@ class _Planner:
         keys_in_doubt = (
             {key for key, intent in prior.state.intents.items() if intent.makes} if options.recorded else None
         )
-        #: The part that all steps of this plan share.
-        self._context = PlanContext(prior.urn, catalog.entries, catalog.requires, notifies, keys_in_doubt)
-        self._make = partial(Step, context=self._context)
+        #: Makes a step with the part that all steps of this plan share.
+        context = PlanContext(prior.urn, catalog.entries, catalog.requires, notifies, keys_in_doubt)
+        self._make = partial(Step, context=context)
 
     def add(self, entry: Entry, decided: tuple[Resource | None, Decision] | None) -> None:
         """Plan one entry and keep its step for those after it; ``decided``: its row and decision, if made in bulk."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from resource_api.catalog.compile import Catalog
     from resource_api.model.declaration import ProviderInstance
     from resource_api.model.entry import Entry
-    from resource_api.model.record import Record, RecordKey
+    from resource_api.model.record import Record
     from resource_api.plan.diff import DecisionInputs, Resource
     from resource_api.prior.match import Prior
 
@@ -472,7 +472,12 @@ def fail_with_lost_providers(
     for instance in pending:
         for step in _replaced_sources(instance, catalog, replaced):
             compares = functions(instance.name).diff_config is not None
-            hosted = () if compares else _hosted(step, catalog, prior)
+            # The keys of resources that are gone with the source.
+            hosted = {
+                record.key
+                for index, record in prior.records.items()
+                if not compares and catalog.entries[index].meta.lifecycle.deleted_with == str(step.reference)
+            }
             for record in prior.state.records.values():
                 created = record.instance == instance.name and record.owned and exists(record.is_)
                 if created and record.key not in hosted:
@@ -493,15 +498,6 @@ def _replaced_sources(instance: ProviderInstance, catalog: Catalog, replaced: di
                 if not is_unknown(unknowns.predicted_value(path, step)):
                     continue
             yield step
-
-
-def _hosted(source: Step, catalog: Catalog, prior: Prior) -> set[RecordKey]:
-    """Return the keys of the recorded resources that are ``deleted_with`` the source: they are gone with it."""
-    return {
-        record.key
-        for index, record in prior.records.items()
-        if catalog.entries[index].meta.lifecycle.deleted_with == str(source.reference)
-    }
 
 
 def _out_of_reach(instance: ProviderInstance, source: Step, resource: Reference, *, compares: bool) -> str:

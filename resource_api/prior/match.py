@@ -10,7 +10,7 @@ appended to the catalog, so that the planner treats them like any other entry. P
 from __future__ import annotations
 
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from resource_api.model.attribute import Attribute
 from resource_api.model.change import exists
@@ -428,7 +428,10 @@ def _orphan_entry(record: Record, functions: Callable[[str], ProviderFunctions])
     entry = Entry(Declaration(record.type, record.title, {}, {}, parent=record.parent), definition)
     entry.name = record.name
     names = record.name if isinstance(record.name, tuple) else (record.name,)
-    entry.should = {**dict(zip(definition.namevars, names, strict=False)), **_recorded_parameters(definition, record)}
+    entry.should = dict(zip(definition.namevars, names, strict=False))
+    # A deletion may need the parameters; of secrets only a digest may be kept.
+    parameters = {name: open_sealed(record.should[name]) for name in definition.parameters if name in record.should}
+    entry.should |= {name: value for name, value in parameters.items() if not has_sealed(value)}
     if definition.ensurable:
         entry.should["ensure"] = "absent"
     recorded = record.lifecycle
@@ -456,9 +459,3 @@ def _recorded_definition(record: Record, functions: Callable[[str], ProviderFunc
         ensure = Attribute("Enum[present, absent]", "Whether it exists.")
         unknown = TypeDefinition(name=record.type, docs="Gone.", attributes={**attributes, "ensure": ensure})
         return unknown.for_instance(record.instance)
-
-
-def _recorded_parameters(definition: TypeDefinition, record: Record) -> dict[str, Any]:
-    """Return the recorded parameters, which a deletion may need, without secrets of which only a digest is kept."""
-    values = {name: open_sealed(record.should[name]) for name in definition.parameters if name in record.should}
-    return {name: value for name, value in values.items() if not has_sealed(value)}
