@@ -15,7 +15,7 @@ from resource_api.catalog.provider_config import select_instance, unknown_implem
 from resource_api.catalog.resource_table import ResourceTable, add_namevars
 from resource_api.manifest.sections import ManifestBuilder
 from resource_api.model.attribute import CARDINALITY, METAPARAMETERS
-from resource_api.model.entry import NO_META, ComponentInstance, Entry, make_meta
+from resource_api.model.entry import NO_META, ComponentInstance, Entry, as_list, make_meta
 from resource_api.model.values import expression, reference
 from resource_api.model.values.errors import DefinitionError, ManifestError, Problem, suggested_word, suggestion
 from resource_api.model.values.expression import Expression
@@ -479,7 +479,7 @@ class Expander:
             meta["noop"] = True
         if "provider" in outer and self._is_provider_for(outer["provider"], declared.type):
             meta.setdefault("provider", outer["provider"])
-        if tags := [*_listed(outer.get("tag")), *_listed(inner.get("tag"))]:
+        if tags := [*as_list(outer.get("tag")), *as_list(inner.get("tag"))]:
             meta["tag"] = tags
         if lifecycle := _with_inherited_lifecycle(outer.get("lifecycle") or {}, inner.get("lifecycle") or {}):
             meta["lifecycle"] = lifecycle
@@ -503,7 +503,7 @@ class Expander:
 def _with_inherited_lifecycle(outer: Mapping[str, Any], inner: Mapping[str, Any]) -> dict[str, Any]:
     """Return the ``inner`` lifecycle with the keys that it inherits from a component's; triggers are joined."""
     lifecycle = {**{key: outer[key] for key in _INHERITED if key in outer}, **inner}
-    if triggers := [*_listed(outer.get(_TRIGGERS)), *_listed(inner.get(_TRIGGERS))]:
+    if triggers := [*as_list(outer.get(_TRIGGERS)), *as_list(inner.get(_TRIGGERS))]:
         lifecycle[_TRIGGERS] = triggers
     return lifecycle
 
@@ -513,8 +513,3 @@ def _is_pending(value: object) -> bool:
     return type(value) not in SCALAR_TYPES and any(
         isinstance(leaf, Expression) or leaf is UNKNOWN for _, leaf in leaves(value)
     )
-
-
-def _listed(value: object) -> list[Any]:
-    """Return a metaparameter that may be one value, a list or missing as a list."""
-    return [] if value is None else value if isinstance(value, list) else [value]

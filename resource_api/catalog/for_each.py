@@ -17,6 +17,7 @@ from resource_api.manifest import conditions, metaparameters
 from resource_api.manifest.conditions import ConditionError, NotKnownError
 from resource_api.model.attribute import CARDINALITY, EVALUATED, MISSING
 from resource_api.model.declaration import Declaration, Derivation, Element
+from resource_api.model.entry import as_list
 from resource_api.model.values import document, expression
 from resource_api.model.values.errors import DefinitionError, hint
 from resource_api.model.values.expression import ChosenKey, EvaluationError, Expression, ExpressionPath
@@ -120,8 +121,7 @@ class DeclarationMaker:
             self._table.left_out.add(left_out, (), _title_pattern(declared))
             return
         declared = declared._replace(title=name.title)
-        aliases = declared.meta.get("alias") or ()
-        titles = [name.title, *([aliases] if isinstance(aliases, str) else aliases), *self._names(declared)]
+        titles = [name.title, *as_list(declared.meta.get("alias")), *self._names(declared)]
         names = [str(child_reference(declared.parent, declared.type, title)) for title in titles]
         self._table.left_out.add(LeftOut(names[0], reason, position, declared), names)
 

@@ -128,11 +128,6 @@ def _input_value(name: str, declared: Input, arguments: Mapping[str, object], co
     if datatype.holds_contents and contents is not None:
         value = contents(value, declared.origin.document.file)
     if not datatype.accepts(value) and (problems := messages.explain(datatype, value)):
-        raise ValueError("; ".join(_with_key_path(path, message) for path, message in problems))
+        # A message about a part is led by its key path: ``[1] must be an integer``.
+        raise ValueError("; ".join(f"{place_text(path)} {message}".lstrip(" .") for path, message in problems))
     return Sensitive(value) if whole and value is not None else datatype.conceal(value)
-
-
-def _with_key_path(path: tuple[str | int, ...], message: str) -> str:
-    """Return a message about a part of a value, led by its key path: ``[1] must be an integer``."""
-    location = place_text(path).removeprefix(".")
-    return f"{location} {message}" if location else message

@@ -78,7 +78,10 @@ def value_needs_quotes(line: str, position: Position) -> Advice:
     # Of '{{ x }}' YAML refuses the second brace.
     whole = begin == start or line[start : begin + 1] == "{{"
     message = f"a value that begins with '{line[begin : begin + 1]}' needs quotes"
-    return Advice(position, message, _with_quotes(line) if whole else _item_with_quotes(line, begin))
+    if whole:
+        return Advice(position, message, _with_quotes(line))
+    item = _ITEM.match(line, begin)
+    return Advice(position, message, quote(item[1].rstrip()) if item else "")
 
 
 def _value_start(line: str) -> int:
@@ -99,12 +102,6 @@ def _with_quotes(line: str) -> str:
     if not value or not (_KEY.match(line) or line.lstrip().startswith("- ")):
         return ""
     return line[:start].lstrip() + quote(value)
-
-
-def _item_with_quotes(line: str, begin: int) -> str:
-    """Return the value that starts there inside ``[...]`` or ``{...}`` in quotes, or an empty string."""
-    item = _ITEM.match(line, begin)
-    return quote(item[1].rstrip()) if item else ""
 
 
 def _first_character(failure: Failure) -> Advice | None:
@@ -233,17 +230,12 @@ def _escape(failure: Failure) -> Advice | None:
 def _surrogate(failure: Failure) -> Advice | None:
     """Explain an escape of JSON for a character beyond U+FFFF, as two halves."""
     line = failure.line(failure.position[0])
-    whole = _SURROGATES.sub(lambda pair: f"\\U{_joined(pair[1], pair[2]):08X}", line)
+    whole = _SURROGATES.sub(lambda pair: f"\\U{ord(bytes.fromhex(pair[1] + pair[2]).decode('utf-16-be')):08X}", line)
     if whole == line:
         half = "invalid Unicode character: this escape is half of one"
         return Advice(failure.position, half) if _SURROGATE.search(line) else None
     message = "invalid Unicode character: YAML has no escapes for halves of one; write it itself, or \\U and 8 digits"
     return Advice(failure.position, message, whole.strip())
-
-
-def _joined(high: str, low: str) -> int:
-    """Return the code point of a surrogate pair (The Unicode Standard, 3.9)."""
-    return 0x10000 + ((int(high, 16) - 0xD800) << 10) + int(low, 16) - 0xDC00
 
 
 def _open_bracket(failure: Failure) -> Advice | None:

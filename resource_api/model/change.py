@@ -327,14 +327,9 @@ def large_change(definition: TypeDefinition, difference: Difference) -> Differen
     large = any(
         isinstance(value, (str, list, dict)) and len(value) > _LARGE for value in (difference.is_, difference.should)
     )
-    if difference.message or not (large or is_text_change(difference)) or _is_secret(definition, difference):
+    if difference.message or not (large or is_text_change(difference)):
         return None
-    return difference
-
-
-def _is_secret(definition: TypeDefinition, difference: Difference) -> bool:
-    """Return whether a value of a difference is a secret or contains one."""
-    return any(map(is_secret, conceal_difference(definition, difference).values))
+    return None if any(map(is_secret, conceal_difference(definition, difference).values)) else difference
 
 
 def conceal_difference(definition: TypeDefinition, difference: Difference) -> Difference:
@@ -393,10 +388,6 @@ class SideEffect(NamedTuple):
     def removes(self) -> bool:
         """Whether it is gone afterwards, or works no longer."""
         return self.state is None or self.state.get("ensure") == "absent"
-
-    def is_same_effect(self, effect: SideEffect) -> bool:
-        """Return whether ``effect`` is the same action on the same resource."""
-        return (self.name, self.action, self.type) == (effect.name, effect.action, effect.type)
 
     def checked(self) -> SideEffect:
         """Return this value. Raise ``ProviderError`` where a field is of another type than documented."""

@@ -83,18 +83,18 @@ def make_meta(raw: Mapping[str, Any]) -> Meta:
     return Meta(
         noop=raw.get("noop"),
         loglevel=raw.get("loglevel") or "notice",
-        tags=frozenset(tag.lower() for tag in _as_list(raw.get("tag"))),
-        aliases=tuple(_as_list(raw.get("alias"))),
+        tags=frozenset(tag.lower() for tag in as_list(raw.get("tag"))),
+        aliases=tuple(as_list(raw.get("alias"))),
         provider=raw.get("provider"),
         implementation=raw.get("implementation"),
         timeout=raw.get("timeout"),
         lifecycle=Lifecycle(**{key: value for key, value in lifecycle.items() if value is not None}),
         retry=None if retry is None else RetryPolicy(retry["tries"], retry.get("delay") or 0),
-        on_failure=tuple(_as_list(raw.get("on_failure"))),
+        on_failure=tuple(as_list(raw.get("on_failure"))),
     )
 
 
-def _as_list(value: str | Sequence[str] | None) -> Sequence[str]:
+def as_list(value: str | Sequence[str] | None) -> Sequence[str]:
     """Return a metaparameter that may be written as one text or as a list."""
     return [] if value is None else [value] if isinstance(value, str) else value
 

@@ -126,10 +126,6 @@ class Record(NamedTuple):
         """The user's name of the resource."""
         return child_reference(self.parent, self.type, self.title)
 
-    def equals_except_is(self, record: Record) -> bool:
-        """Return whether two records are equal in everything but the values that were read."""
-        return self._replace(is_=None) == record._replace(is_=None)
-
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as one flat mapping, as exported documents have them."""
         document: dict[str, object] = {}

@@ -19,7 +19,6 @@ from resource_api.model.values.values import SCALAR_TYPES, UNKNOWN, Sensitive, i
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from resource_api.model.attribute import Attribute
     from resource_api.model.type_definition import TypeDefinition
     from resource_api.model.values.values import Values
 
@@ -179,20 +178,12 @@ def mark_secrets(definition: TypeDefinition, row: Mapping[str, object], *should:
     candidates = [name for name in row if name in definition.read_only and name not in hidden]
     hidden.update(_repeating(row, candidates, secrets))
     marked = {name: _wrapped(value) if name in hidden - secret else value for name, value in row.items()}
-    for name in secret & row.keys():
-        states = [state[name] for state in should if name in state]
-        marked[name] = _own_secrets(definition.attributes[name], row[name], states)
+    # The parts that are secret by the attribute or in another state.
+    for name in [name for name in secret & row.keys() if not has_sealed(row[name])]:
+        marked[name] = definition.attributes[name].conceal(row[name])
+        for state in should:
+            marked[name] = conceal_like(marked[name], state.get(name))
     return marked
-
-
-def _own_secrets(attribute: Attribute, value: object, states: Iterable[object]) -> Any:
-    """Return a value with the parts wrapped that are secret by its attribute or in one of its other ``states``."""
-    if has_sealed(value):
-        return value
-    concealed = attribute.conceal(value)
-    for state in states:
-        concealed = conceal_like(concealed, state)
-    return concealed
 
 
 def _wrapped(value: object) -> Any:

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from resource_api.model.action import Action
-from resource_api.model.change import Difference, exists
+from resource_api.model.change import exists
 from resource_api.model.step import SAME
 from resource_api.model.values.errors import reason
 from resource_api.model.values.values import batches, is_unknown
@@ -360,7 +360,7 @@ class SegmentRun:
     def _end_all(self) -> None:
         """End each operation: succeeded, failed, or skipped because a prerequisite failed."""
         # Lines that are held are shown in the order in which they were reported, whichever batch they belong to.
-        for runs in [self._runs] if self._caller.holds_lines else batches(self._runs):
+        for runs in [self._runs] if self._caller.held else batches(self._runs):
             # Outside of the buffered log: a provider that compares may wait for another thread that logs.
             self._verification.compare(run for run in runs if run.started and not run.finished)
             confirmed = {run.name for run in runs if run.result.reported and self._is_confirmed(run)}
@@ -418,7 +418,8 @@ class SegmentRun:
 
         Reading after the call decides: the requested state makes an error of the call void, and another state is an
         error although the provider reported none. The call alone decides where reading proves nothing: for an
-        imperative type, a reported failure, and an error while write-only attributes were set.
+        imperative type, a reported failure, and an error while write-only attributes were set. Another state is an
+        error only as far as ``--strict`` requires it.
         """
         error = run.result.error
         if "imperative" in self._definition.features or run.result.reported == "failed":
@@ -426,12 +427,9 @@ class SegmentRun:
         differences = self._verification.missing(run)
         if not differences and not (error and run.sets_write_only):
             return ""
-        return error or run.result.read_error or self._not_converged(run, differences)
-
-    def _not_converged(self, run: OperationRun, differences: Sequence[Difference]) -> str:
-        """Return the error of a change whose result differs from the request, as far as ``--strict`` requires it."""
-        text = not_converged(run, differences)
-        strict = self._transaction.plan.options.strict
+        if unread := error or run.result.read_error:
+            return unread
+        text, strict = not_converged(run, differences), self._transaction.plan.options.strict
         if strict == "warning":
             self._events.log("warning", run, text)
         return text if strict == "error" else ""

@@ -67,19 +67,14 @@ class ProviderCaller:
         self.begun: set[Name] = set()
         #: Whether ``retry`` is declared for any name of its calls.
         self.retries = False
-        #: The lines of all its calls that wait for the verification, in the order reported.
-        self._held: list[Callable[[Collection[Name]], None]] = []
-
-    @property
-    def holds_lines(self) -> bool:
-        """Whether a provider reported a success that is shown only once it is confirmed."""
-        return bool(self._held)
+        #: The lines of all its calls that wait for the verification, which confirms a success; in the order reported.
+        self.held: list[Callable[[Collection[Name]], None]] = []
 
     def log_held(self, confirmed: Collection[Name]) -> None:
         """Show the lines that waited, once: successes as far as they are about ``confirmed`` names, and failures."""
-        for show_line in self._held:
+        for show_line in self.held:
             show_line(confirmed)
-        self._held.clear()
+        self.held.clear()
 
     def set(
         self, runs: Sequence[OperationRun], changes: Mapping[Name, Change], *, noop: bool = False
@@ -100,7 +95,7 @@ class ProviderCaller:
             runs = [run for run in runs if run.name in changes]
         context = self._context(runs, noop=noop)
         if not noop and "imperative" not in self._definition.features:
-            context.outcomes.held = self._held
+            context.outcomes.held = self.held
         retried = [run for run in runs if run.step.entry.meta.retry is not None] if not noop else []
         if retried:
             self.retries = True
@@ -140,13 +135,17 @@ class ProviderCaller:
                 entry.title,
                 entry.meta.loglevel,
                 entry.parent,
-                hidden=_hidden(run, hidden) if hidden else (),
+                # No row shows these changes, for log lines.
+                hidden=[d.attribute for d in run.decision.differences if d.attribute in hidden] if hidden else (),
                 action=action or run.decision.action,
                 declaration=entry.declaration,
             )
             for run, entry in ((run, run.step.entry) for run in runs)
         }
-        return Context(self._definition, self._providers.run, subjects=subjects, noop=noop, deadline=_deadline(runs))
+        # A resource with a timeout has a call of its own, whose programs and workers obey the deadline.
+        timeout = runs[0].timeout if len(runs) == 1 else None
+        deadline = None if timeout is None else time.monotonic() + timeout
+        return Context(self._definition, self._providers.run, subjects=subjects, noop=noop, deadline=deadline)
 
     def _call(
         self, running: RunningCall, context: Context, method: str, call: Callable[[Any], None]
@@ -193,20 +192,6 @@ def _call_within(deadline: float, timeout: float, provider: object, call: Callab
 
     with nullcontext() if isinstance(provider, WorkerProvider) else process_guard.time_limit(deadline, timeout):
         call(provider)
-
-
-def _deadline(runs: Sequence[OperationRun]) -> float | None:
-    """Return the end of the time limit of a call, in seconds of ``time.monotonic``, or None.
-
-    A resource with a timeout has a call of its own. The call's programs and workers obey the deadline.
-    """
-    timeout = runs[0].timeout if len(runs) == 1 else None
-    return None if timeout is None else time.monotonic() + timeout
-
-
-def _hidden(run: OperationRun, write_only: Collection[str]) -> list[str]:
-    """Return the ``write_only`` attributes whose value an operation changes, for log lines: no row shows them."""
-    return [difference.attribute for difference in run.decision.differences if difference.attribute in write_only]
 
 
 def _store_reports(runs: Sequence[OperationRun], context: Context) -> None:

@@ -362,7 +362,9 @@ class Records:
             is_=is_,
             owned=owned,
             requires=required_references(plan.catalog, entry),
-            value_requires=entry.pending and _value_requires(entry),
+            # For exports of the state.
+            value_requires=entry.pending
+            and {name: sorted({str(e.reference) for e in entry.sources.get(name, ())}) for name in entry.pending},
             lifecycle=recorded_lifecycle(entry, before),
             provider=entry.provider,
             schema_version=definition.schema_version,
@@ -439,8 +441,10 @@ class Records:
         if before is None or record is None:
             return record
         # Data that a reading has stored is written with other changes only (contract §10.9).
-        comparable = record._replace(private=before.private)
-        if not comparable.equals_except_is(before) or (prior.state.encrypted and _holds_more_secrets(record, before)):
+        differs = record._replace(private=None, is_=None) != before._replace(private=None, is_=None)
+        # Of a secret the former record, written without a key, may have only the digest.
+        pairs = ((record.should, before.should), (record.is_, before.is_)) if prior.state.encrypted else ()
+        if differs or any(count_digests(new) < count_digests(former) for new, former in pairs):
             return record
         # A change of read_only values alone is not recorded.
         managed = step.definition.managed
@@ -482,18 +486,6 @@ def recorded_lifecycle(entry: Entry, before: Record | None) -> RecordedLifecycle
     if entry.meta is NO_META and not protect:
         return NO_LIFECYCLE
     return RecordedLifecycle(protect, lifecycle.retain, lifecycle.replace, lifecycle.deleted_with, lifecycle.external)
-
-
-def _value_requires(entry: Entry) -> Mapping[str, Sequence[str]]:
-    """Return, by attribute, the references of the resources that its value comes from, for exports of the state."""
-    return {name: sorted({str(source.reference) for source in entry.sources.get(name, ())}) for name in entry.pending}
-
-
-def _holds_more_secrets(record: Record, before: Record) -> bool:
-    """Return whether a record holds a secret of which the former one, written without a key, has only the digest."""
-    return count_digests(record.should) < count_digests(before.should) or count_digests(record.is_) < count_digests(
-        before.is_
-    )
 
 
 def _values_of(attributes: Sequence[str], resource: Mapping[str, object] | None) -> dict[str, Any] | None:

@@ -408,14 +408,11 @@ class Reevaluation:
         functions = self._providers.functions(entry.instance)
         row = self._snapshot.observation(entry.instance, entry.name).row
         inputs = self._inputs(step)._replace(lost_sources=lost)
-        if is_triggered(step) and not self._has_changed_trigger(step):
-            inputs = inputs._replace(replacement=None)
+        if is_triggered(step):
+            indexes = [trigger.index for trigger in trigger_entries(self._plan.catalog, entry)]
+            if not (any(map(self._results.has_changed, indexes)) or any(map(self._is_removed, indexes))):
+                inputs = inputs._replace(replacement=None)
         return decide(entry, row, should, functions, inputs)
-
-    def _has_changed_trigger(self, step: Step) -> bool:
-        """Return whether a resource that triggers a replacement changed, or is about to be replaced."""
-        indexes = [trigger.index for trigger in trigger_entries(self._plan.catalog, step.entry)]
-        return any(map(self._results.has_changed, indexes)) or any(map(self._is_removed, indexes))
 
     def _is_lost(self, index: int) -> bool:
         """Return whether a resource is or will be deleted for its replacement, not created yet: without values."""

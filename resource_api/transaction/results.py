@@ -251,25 +251,19 @@ class Results:
 
     def summary(self) -> Summary:
         """Count the steps by how they ended."""
-        totals = dict.fromkeys(Summary._fields[:-1], 0)
-        totals["unchanged"] = self._count_unchanged()
-        for report in self.reports:
-            totals[self._counted_as(report)] += 1
-        return Summary(**totals, noop=self._plan.options.noop)
-
-    def _count_unchanged(self) -> int:
-        """Return the count of steps that had nothing to do; one whose other operation is reported is none."""
-        if self.nothing_to_do:
-            return len(self._plan.steps) + self._plan.cached_unchanged
+        totals, noop = dict.fromkeys(Summary._fields[:-1], 0), self._plan.options.noop
+        # One whose other operation is reported does not count as unchanged.
         unreported = {run.step.entry.index for run in self.unchanged_runs} - self._reported.keys()
-        return len(unreported) + self._plan.cached_unchanged
-
-    def _counted_as(self, report: StepReport) -> str:
-        """Return the name of the count of a step; a noop step counts as changed only if the whole run is noop."""
-        if report.status in {"failed", "skipped"}:
-            return report.status
-        left_alone = report.status == "noop" and report.step.is_noop(noop_run=self._plan.options.noop)
-        return "unchanged" if left_alone else SUMMARY_FIELDS[report.action]
+        unchanged = len(self._plan.steps) if self.nothing_to_do else len(unreported)
+        totals["unchanged"] = unchanged + self._plan.cached_unchanged
+        for report in self.reports:
+            if report.status in {"failed", "skipped"}:
+                totals[report.status] += 1
+            else:
+                # A noop step counts as changed only if the whole run is noop.
+                left_alone = report.status == "noop" and report.step.is_noop(noop_run=noop)
+                totals["unchanged" if left_alone else SUMMARY_FIELDS[report.action]] += 1
+        return Summary(**totals, noop=noop)
 
 
 class Events:

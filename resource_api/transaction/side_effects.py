@@ -134,7 +134,9 @@ class SideEffectCheck:
         if refusal := self._rule.refusal(run.step, effect):
             return refusal
         planned = run.step.side_effects if run.step.asks_side_effects else None
-        was_planned = not effect.removes if planned is None else any(map(effect.is_same_effect, planned))
+        key = effect.name, effect.action, effect.type
+        same = any((known.name, known.action, known.type) == key for known in planned or ())
+        was_planned = not effect.removes if planned is None else same
         if not self._bound or was_planned or effect.asked or self._rule.goes_anyway(run.step, effect):
             return ""
         return f"would also {effect.action} {effect}, which was not planned; plan again"

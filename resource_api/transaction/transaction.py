@@ -58,10 +58,15 @@ class Transaction:
         """Carry out every operation and return the report. An interrupt is kept in ``stopped``, for the caller."""
         started = time.monotonic()
         self._recorder.begin()
-        if self._nothing_to_do():
+        steps = self._plan.steps
+        in_sync = all(step.decision is SAME and not step.refreshed_by and not step.deferred for step in steps)
+        if in_sync and not self._context.cancelled:
             self._results.nothing_to_do = True
         else:
-            self._mask_former_values()
+            # The present values of attributes that get a secret are secret too, and providers log changes.
+            for step in steps:
+                if step.is_ is not None and step.decision is not SAME and (masked := step.masked_is) is not step.is_:
+                    self._context.log.mask.add(masked)
             try:
                 self._execution.run()
             finally:
@@ -88,18 +93,6 @@ class Transaction:
         seconds = time.monotonic() - started
         calls = [call._replace(started=call.started - started) for call in self._results.calls]
         return RunReport(self._results.reports, summary, exit_code, seconds, outputs, problems=problems, calls=calls)
-
-    def _nothing_to_do(self) -> bool:
-        """Return whether every step is in sync, certainly and without a refresh: then nothing is carried out."""
-        steps = self._plan.steps
-        in_sync = all(step.decision is SAME and not step.refreshed_by and not step.deferred for step in steps)
-        return in_sync and not self._context.cancelled
-
-    def _mask_former_values(self) -> None:
-        """Mask the present values of attributes that get a secret: they are secret too, and providers log changes."""
-        for step in self._plan.steps:
-            if step.is_ is not None and step.decision is not SAME and (masked := step.masked_is) is not step.is_:
-                self._context.log.mask.add(masked)
 
     def _outputs(self, *, failed: bool) -> tuple[Mapping[str, Any], Sequence[Problem]]:
         """Return the outputs that have a value, and the problems of those that have none.

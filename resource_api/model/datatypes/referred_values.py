@@ -165,13 +165,9 @@ def kinds_as_written(written: object, kinds_of: KindsOf) -> Kinds:
             texts[-1] += part
         else:
             texts.append("")
-    least = sum(map(len, texts))
-    return (make("String", _around(texts), [repr(least)], low=least),) if least else (STRING,)
-
-
-def _around(texts: Sequence[str]) -> Callable[[Any], bool]:
-    """Accept texts that hold these ``texts`` in order."""
-    return lambda value: type(value) is str and holds_in_order(value, *texts)
+    if not (least := sum(map(len, texts))):
+        return (STRING,)
+    return (make("String", lambda text: type(text) is str and holds_in_order(text, *texts), [repr(least)], low=least),)
 
 
 def _may_fit(referred: DataType, expected: DataType) -> bool:

@@ -268,7 +268,7 @@ def checked_members(members: Iterable[Member], limits: Limits) -> Iterator[Membe
     implied by a name is yielded before its content; if the archive describes it later, it is yielded again.
     """
     kinds: dict[str, str] = {}  # name → kind, of the members so far
-    counter = _Counter(limits)
+    counter = _Counter(limits.size)
     for member in members:
         if member.name.count("/") >= MAX_DEPTH:
             msg = f"'{member.name[:_EXCERPT]}...' is more than {MAX_DEPTH} levels deep"
@@ -290,7 +290,9 @@ def checked_members(members: Iterable[Member], limits: Limits) -> Iterator[Membe
             msg = f"the link '{member.name}' leads out of it, or up behind a name: {member.target}"
             raise ResourceError(msg)
         kinds[member.name] = member.kind
-        counter.count(len(kinds))
+        if len(kinds) > limits.members:
+            msg = f"it has more than {limits.members} members"
+            raise ResourceError(msg)
         yield member._replace(parts=counter.parts(member.parts))
 
 
@@ -303,23 +305,17 @@ def _parents(name: str) -> Iterator[str]:
 
 
 class _Counter:
-    """Counts the members and bytes of an archive; raises ``ResourceError`` above the limits."""
+    """Counts the bytes of the members of an archive."""
 
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
         self._size = 0
-
-    def count(self, number: int) -> None:
-        """Raise ``ResourceError`` if the ``number`` of members so far is above the limit."""
-        if number > self._limits.members:
-            msg = f"it has more than {self._limits.members} members"
-            raise ResourceError(msg)
 
     def parts(self, parts: Iterable[bytes]) -> Iterator[bytes]:
         """Yield ``parts``, and count their bytes; raise ``ResourceError`` once all members exceed the limit."""
         for part in parts:
             self._size += len(part)
-            if self._size > self._limits.size:
-                msg = f"its files are larger than {self._limits.size} bytes together"
+            if self._size > self._limit:
+                msg = f"its files are larger than {self._limit} bytes together"
                 raise ResourceError(msg)
             yield part

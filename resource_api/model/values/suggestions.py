@@ -72,7 +72,7 @@ def closest(word: str, words: Collection[str]) -> str:
     near = (
         spelt
         if len(spelt) <= _COMPARED
-        else nlargest(_COMPARED, spelt, key=lambda candidate: _common_ends(plain, candidate))
+        else nlargest(_COMPARED, spelt, key=lambda c: _common_start(plain, c) + _common_start(plain[::-1], c[::-1]))
     )
     if matches := [match for match in _alike(plain, near) if _have_alike_titles(plain, match)]:
         return spelt[matches[0]]
@@ -91,12 +91,7 @@ def _have_alike_titles(reference: str, other: str) -> bool:
     return len(title) <= 1 or not other_title or bool(_alike(title, [other_title]))
 
 
-def _common_ends(word: str, candidate: str) -> int:
-    """Return the number of characters that two words have in common at their beginnings and at their ends."""
-    return _common_beginning(word, candidate) + _common_beginning(word[::-1], candidate[::-1])
-
-
-def _common_beginning(word: str, candidate: str) -> int:
+def _common_start(word: str, candidate: str) -> int:
     """Return the number of characters that two words have in common at their beginnings, without a call for each."""
     for number, (one, two) in enumerate(zip(word, candidate, strict=False)):
         if one != two:

@@ -11,7 +11,7 @@ from itertools import chain, takewhile
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, TypeVar
 
-from resource_api.model.values.start_up import NamedTuple, regex
+from resource_api.model.values.start_up import regex
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -246,20 +246,15 @@ def _same_kinds(is_: object, should: Any) -> bool:
 _PORTION: Final = 1000
 
 
-class ColumnGroup(NamedTuple):
-    """Resources with the same attributes: their indices, and for each attribute its values in that order."""
-
-    indices: Sequence[int]
-    columns: Mapping[str, Sequence[Any]]
-
-
 def batches(many: Sequence[T]) -> Iterator[Sequence[T]]:
     """Yield consecutive batches of a thousand: results for all resources at once would need much memory."""
     return (many[start : start + _PORTION] for start in range(0, len(many), _PORTION))
 
 
-def column_groups(resources: Sequence[Mapping[str, object]]) -> Iterator[ColumnGroup]:
-    """Yield the resources grouped by their attributes, so that the values of an attribute are checked together."""
+def column_groups(
+    resources: Sequence[Mapping[str, object]],
+) -> Iterator[tuple[Sequence[int], Mapping[str, Sequence[Any]]]]:
+    """Yield the indices of resources with the same attributes, and for each attribute its values in that order."""
     by_shape: dict[tuple[str, ...], list[int]] = {}
     for index, shape in enumerate(map(tuple, resources)):
         group = by_shape.get(shape)
@@ -269,7 +264,7 @@ def column_groups(resources: Sequence[Mapping[str, object]]) -> Iterator[ColumnG
             group.append(index)
     for shape, indices in by_shape.items():
         columns = zip(*[resources[index].values() for index in indices], strict=True)
-        yield ColumnGroup(indices, dict(zip(shape, columns, strict=True)))
+        yield indices, dict(zip(shape, columns, strict=True))
 
 
 def are_flat(resources: Sequence[Mapping[str, object]]) -> bool:
