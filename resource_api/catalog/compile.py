@@ -303,8 +303,7 @@ def _purge_rules(table: ResourceTable, diagnostics: Diagnostics, scope: Scope) -
         rule = PurgeRule(definition, purge.at_most, purge.exceptions, patterns, tests, purge.origin.place())
         first = rules.setdefault(definition.instance, rule)
         if first is not rule:
-            message = f"{capitalize_type(purge.type)} is purged twice; first at {first.position}"
-            diagnostics.purge_error(purge, message)
+            diagnostics.purge_error(purge, f"{capitalize_type(purge.type)} is purged twice; first at {first.position}")
     return list(rules.values())
 
 
@@ -352,8 +351,7 @@ def _purge_holds(purge: Purge, table: ResourceTable, diagnostics: Diagnostics, s
             diagnostics.purge_error(purge, str(error), "when", *error.path, hint=error.hint)
         return False
     if reason:
-        name = f"purge of {capitalize_type(purge.type)}"
-        table.left_out.add(LeftOut(name, reason, purge.origin.place("when")))
+        table.left_out.add(LeftOut(f"purge of {capitalize_type(purge.type)}", reason, purge.origin.place("when")))
     return not reason
 
 

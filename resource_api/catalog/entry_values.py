@@ -374,8 +374,7 @@ class Evaluator:
             names = () if self._diagnostics.many else map(str, self._table.references())
             return f"{path}: unknown resource '{path.root}'{hint(path.root, names)}"
         if path.keys[0] not in target.definition.attributes:
-            attributes = target.definition.attributes
-            return f"{path}: unknown attribute '{path.keys[0]}'{hint(path.keys[0], attributes)}"
+            return f"{path}: unknown attribute '{path.keys[0]}'{hint(path.keys[0], target.definition.attributes)}"
         return "" if len(path.keys) == 1 else _key_problem(path, target.definition.attributes[path.keys[0]])
 
     def _evaluate(self, entry: Entry) -> None:

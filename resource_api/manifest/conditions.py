@@ -66,9 +66,6 @@ class _MissingValueError(Exception):
     """A test needs a value where there is none."""
 
 
-# Tests: each returns the reason that a value fails, or an empty string
-
-
 class Equal(NamedTuple):
     """The value equals a scalar; numbers and Booleans are different kinds."""
 
@@ -151,9 +148,6 @@ class Every(NamedTuple):
 
 
 Test = Equal | OneOf | Matches | Ordered | Exists | Negated | Every
-
-
-# Conditions
 
 
 class Constant(NamedTuple):

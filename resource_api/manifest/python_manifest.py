@@ -113,8 +113,7 @@ def _inputs(constants: Document, arguments: Mapping[str, object]) -> Mapping[str
 
 def _ephemeral(constants: Mapping[str, Any]) -> dict[str, PendingValue]:
     """Return the ephemeral ``inputs`` of a manifest's data as pending values: uses are checked, so none is recorded."""
-    declared = constants.get("inputs") or {}
-    names = [name for name, body in declared.items() if body and body.get("ephemeral")]
+    names = [name for name, body in (constants.get("inputs") or {}).items() if body and body.get("ephemeral")]
     return {name: PendingValue(Expression((ExpressionPath("inputs", (name,)),))) for name in names}
 
 

@@ -196,8 +196,7 @@ def nearest_file(path: str, written: str) -> str:
         return ""
     if not name:
         return f"name one of its files: {', '.join(names[:_SHOWN])}" if names else "it holds no manifest"
-    above = written.removesuffix(name)
-    return "" if name in names else suggestion(written, [above + name for name in names])
+    return "" if name in names else suggestion(written, [written.removesuffix(name) + name for name in names])
 
 
 def _open(path: str) -> int:

@@ -81,9 +81,6 @@ class SummaryJson(CountsJson):
     run: NotRequired[str]
 
 
-# Plans
-
-
 class RetryJson(TypedDict):
     """The retries of a step."""
 
@@ -198,9 +195,6 @@ class RefreshJson(TypedDict):
     changes: list[DriftJson]
     output_changes: dict[str, OutputChangeJson]
     exit_code: int
-
-
-# Runs
 
 
 class RunStepJson(TypedDict):
@@ -337,9 +331,6 @@ class OverviewJson(TypedDict):
     slow: list[SlowCallJson]
 
 
-# Rehearsals
-
-
 class FindingJson(TypedDict):
     """A finding about one resource."""
 
@@ -378,9 +369,6 @@ class RehearsalJson(TypedDict):
     not_damaged: list[FindingJson]
     run: RunJson | None
     exit_code: int
-
-
-# Runs over hosts
 
 
 class HostJson(TypedDict):
@@ -424,9 +412,6 @@ class FleetJson(TypedDict):
     counts: dict[str, int]
     groups: list[HostGroupJson]
     hosts: list[HostJson]
-
-
-# The agent
 
 
 class LastRunJson(TypedDict):

@@ -137,8 +137,7 @@ class Record(NamedTuple):
     def from_dict(cls, values: Mapping[str, Any]) -> Record:
         """Return the record that ``to_dict`` made ``values`` of; other keys are ignored."""
         lifecycle = RecordedLifecycle(**{field: values[field] for field in RecordedLifecycle._fields})
-        fields = {field: values[field] for field in cls._fields if field != "lifecycle"}
-        return cls(**fields, lifecycle=lifecycle)
+        return cls(**{field: values[field] for field in cls._fields if field != "lifecycle"}, lifecycle=lifecycle)
 
 
 class Intent(NamedTuple):

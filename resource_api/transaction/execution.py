@@ -258,8 +258,7 @@ class SegmentRun:
 
     def _set(self, runs: Sequence[OperationRun]) -> None:
         """Call ``set``; if it raises, repeat it for each resource that is not as declared."""
-        changes = {run.name: run.change() for run in runs}
-        error = self._caller.set(runs, changes)
+        error = self._caller.set(runs, {run.name: run.change() for run in runs})
         self._transaction.snapshot.changed()
         if error is not None:
             self._retry.one_by_one(runs, error)
@@ -292,8 +291,6 @@ class SegmentRun:
         else:
             return False
         return True
-
-    # Noop
 
     def _call_noop_handler(self, runs: Sequence[OperationRun]) -> None:
         """Call ``set`` with ``noop=True`` where the type has ``noop_handler``, for resources whose values are known."""
@@ -333,8 +330,6 @@ class SegmentRun:
                     self._results.succeed(run, Action.REFRESH)
                 else:
                     self._results.unchanged(run)
-
-    # After the call
 
     def _end_stopped(self, runs: Sequence[OperationRun], stopped: CallStopped) -> None:
         """End the operations of an interrupted call by the present state of their resources, and write the outcome."""
@@ -433,8 +428,6 @@ class SegmentRun:
         if strict == "warning":
             self._events.log("warning", run, text)
         return text if strict == "error" else ""
-
-    # Refreshing
 
     def _refresh(self, runs: Sequence[OperationRun]) -> None:
         """Call ``refresh`` once for the resources that a change notified, and end the other operations as unchanged."""

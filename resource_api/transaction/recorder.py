@@ -469,8 +469,7 @@ def _failed_status(run: OperationRun, before: Record | None) -> str:
 
 def _was_run(run: OperationRun) -> bool:
     """Return whether an imperative resource was run: called, and not reported as unchanged after a refresh."""
-    imperative = "imperative" in run.step.definition.features
-    return imperative and bool(run.started) and run.result.reported != "unchanged"
+    return "imperative" in run.step.definition.features and bool(run.started) and run.result.reported != "unchanged"
 
 
 def _last_run(run: OperationRun, before: Record | None) -> str:
@@ -491,9 +490,6 @@ def recorded_lifecycle(entry: Entry, before: Record | None) -> RecordedLifecycle
 def _values_of(attributes: Sequence[str], resource: Mapping[str, object] | None) -> dict[str, Any] | None:
     """Return the values of ``attributes``, None for an absent value; None if there is no resource."""
     return None if resource is None else {name: resource.get(name) for name in attributes}
-
-
-# The values of a record
 
 
 def _are_plain(runs: Sequence[OperationRun]) -> bool:
@@ -541,8 +537,7 @@ def recorded_inputs(entry: Entry, should: Mapping[str, object], salt: bytes) -> 
 
     A value that is secret by its type was written in clear.
     """
-    definition = entry.definition
-    hidden = definition.secret
+    hidden = entry.definition.secret
     if not is_flat(should):
         hidden |= {name for name, value in should.items() if is_secret(value)}
     sealed = _sealed(_without_ephemeral(entry, entry.inputs), salt)

@@ -190,8 +190,6 @@ class Reevaluation:
                 self._results.fail(run, configured.failure)
         return not configured.failure
 
-    # Values that were unknown in the plan
-
     def _fill_in_unknowns(self, runs: Sequence[OperationRun]) -> list[OperationRun]:
         """Give operations the values that are known now, and return those that have neither failed nor stay unknown.
 
@@ -294,8 +292,6 @@ class Reevaluation:
             return invoke(call, arguments, self._providers.call_function)
         except ValueError as error:
             raise EvaluationError(str(error)) from error
-
-    # Deciding again
 
     def _unreadable(self, run: OperationRun, failure: str) -> None:
         """Fail an operation whose resource cannot be read; a deferred noop one is shown as planned instead."""
@@ -443,8 +439,7 @@ class Reevaluation:
         replaces = step.decision.conditional and run.decision.action is Action.REPLACE and exists(run.is_)
         if not replaces or run.removal or run.finished or step.noop:
             return None
-        group = self._groups[index]
-        later = [self._step(member) for member, sources in group.items() if index in sources]
+        later = [self._step(member) for member, sources in self._groups[index].items() if index in sources]
         if step.decision.forbidden:
             self._results.fail(run, step.decision.forbidden)
         elif later:

@@ -110,8 +110,6 @@ class Results:
         """Return whether the step of an entry was reported as a success."""
         return self._reported.get(index) == "success"
 
-    # Ending an operation
-
     def _end(self, run: OperationRun, status: Status) -> None:
         """End an operation; if its provider was called, its resource may have changed, whatever the status."""
         run.status = status
@@ -247,8 +245,6 @@ class Results:
         if self._events.shows_steps:
             self._events.log_end(run, status)
 
-    # Counting
-
     def summary(self) -> Summary:
         """Count the steps by how they ended."""
         totals, noop = dict.fromkeys(Summary._fields[:-1], 0), self._plan.options.noop
@@ -374,8 +370,7 @@ class Events:
 
     def log_forgotten(self, run: OperationRun) -> None:
         """Log that the record of a resource is removed, and the reason for which the resource stays, or is gone."""
-        forgets = run.decision.action is Action.FORGET
-        reason = "; ".join(run.decision.reasons) if forgets else "it is gone already"
+        reason = "; ".join(run.decision.reasons) if run.decision.action is Action.FORGET else "it is gone already"
         end, status = (" (noop)", "noop") if run.step.noop else ("", "success")
         text = f"forgotten: {reason}{end}"
         unconfirmed = run.step.record is not None and run.step.record.status == "unconfirmed"

@@ -46,8 +46,6 @@ class Retry:
         #: Failed operations → the time of their next call, in seconds of ``time.monotonic``.
         self._due: dict[OperationRun, float] = {}
 
-    # After a ``set`` that raised
-
     def one_by_one(self, runs: Sequence[OperationRun], error: Exception) -> None:
         """Repeat ``set``, which raised ``error``, for each operation that has no status and is not as declared.
 
@@ -89,8 +87,7 @@ class Retry:
 
     def _set(self, run: OperationRun) -> None:
         """Call ``set`` for one operation; its error is in ``result`` unless the provider reported a status."""
-        changes = {run.name: self._change_from_now(run)}
-        error = self._caller.set([run], changes)
+        error = self._caller.set([run], {run.name: self._change_from_now(run)})
         self._transaction.snapshot.changed()
         if error is not None and run.result.reported is None:
             set_error(run, error)
@@ -102,8 +99,6 @@ class Retry:
             return change
         row, failure = self._verification.observed(run)
         return change if failure else change._replace(is_=deepcopy(dict(row)) if row is not None else None)
-
-    # As ``retry`` declares
 
     def repeat(self, runs: Sequence[OperationRun]) -> None:
         """Repeat the failed changes of operations with ``retry``, which were read after their calls."""
@@ -188,8 +183,7 @@ class Retry:
 
     def _call_freed(self, runs: Sequence[OperationRun]) -> None:
         """Make the first call for operations whose prerequisite has succeeded at last."""
-        changes = {run.name: self._change_from_now(run) for run in runs}
-        error = self._caller.set(runs, changes)
+        error = self._caller.set(runs, {run.name: self._change_from_now(run) for run in runs})
         self._transaction.snapshot.changed()
         if error is not None:
             self.one_by_one(runs, error)

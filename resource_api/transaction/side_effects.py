@@ -56,8 +56,7 @@ def ask(
     context = Context(definition, providers.run, subjects=subjects, answering=True)
     provider = providers.instance(definition.instance)
     with providers.run.provider_call(), process_guard.contained(), context.activate(provider):
-        answers = provider.side_effects(context, changes)
-        return _by_cause(answers, changes)
+        return _by_cause(provider.side_effects(context, changes), changes)
 
 
 def _by_cause(answers: Any, changes: Mapping[Name, Change]) -> dict[Name, list[SideEffect]]:
@@ -75,8 +74,7 @@ def _by_cause(answers: Any, changes: Mapping[Name, Change]) -> dict[Name, list[S
         if name not in changes:
             msg = f"side_effects reports {name!r:.80}, which is not among the changes"
             raise ProviderError(msg)
-        names = (effect.name, *effect.aliases)
-        is_foreign = effect.type or effect.tree or changes.keys().isdisjoint(names)
+        is_foreign = effect.type or effect.tree or changes.keys().isdisjoint((effect.name, *effect.aliases))
         key = (name, effect.type, effect.name, effect.action)
         if is_foreign and key not in reported:
             reported.add(key)
@@ -329,8 +327,7 @@ class SideEffectRule:
 
     def _concerned(self, step: Step, effect: SideEffect) -> Iterator[Entry]:
         """Yield the resources that a side effect happens to."""
-        keys = self.keys(step, effect)
-        yield from (self._entries[key] for key in keys if key in self._entries)
+        yield from (self._entries[key] for key in self.keys(step, effect) if key in self._entries)
         if effect.tree:
             types = self._instances.get(effect.type or step.definition.name, ())
             yield from (entry for entry in self._entries.values() if _is_below(entry, str(effect.name), types))
@@ -354,8 +351,7 @@ class SideEffectRule:
     def _contradicts(self, step: Step, entry: Entry, effect: SideEffect) -> bool:
         """Return whether a resource would not be as it is declared after a side effect, and stay so."""
         planned = self._steps.get(entry.index)
-        declared = (planned or entry).should
-        should = {name: value for name, value in declared.items() if not is_unknown(value)}
+        should = {name: value for name, value in (planned or entry).should.items() if not is_unknown(value)}
         if entry.index == step.entry.index:
             return False
         if effect.removes:
@@ -376,8 +372,7 @@ class SideEffectRule:
 
 def _would_restore(step: Step, state: Values) -> bool:
     """Return whether a later step sets an attribute that a side effect leaves in this ``state``."""
-    differences = step.decision.differences
-    changed = {difference.attribute for difference in differences} or {"ensure"}
+    changed = {difference.attribute for difference in step.decision.differences} or {"ensure"}
     return would_change(step) and ("ensure" in changed or not changed.isdisjoint(state))
 
 

@@ -289,8 +289,7 @@ def _texts(secret: object) -> Iterator[str]:
 
 def _windows(data: bytes, start: int) -> tuple[bytes, ...]:
     """Return the windows of the block at ``start``: one call for all of them."""
-    unpack = _unpackers[min(_BLOCK, (len(data) - start - _WINDOW) // _STEP + 1)]
-    return unpack(data, start)
+    return _unpackers[min(_BLOCK, (len(data) - start - _WINDOW) // _STEP + 1)](data, start)
 
 
 class _Unpackers(dict[int, "Callable[[bytes, int], tuple[bytes, ...]]"]):
