@@ -97,8 +97,8 @@ class DeclarationMaker:
         plain = written._replace(meta=meta, derivation=Derivation())
         try:
             condition = _parse(True if when is None else when, repeated=loop is not None)
-            at_once = not conditions.uses_each(condition)  # then it is judged once, for all elements
-            reason = conditions.judge(condition, self._resolve) if at_once else ""
+            at_once = not condition.uses_each  # then it is judged once, for all elements
+            reason = condition.judge(self._resolve) if at_once else ""
         except ConditionError as error:
             self._error(plain, "when", error, *error.path)
             return
@@ -177,7 +177,7 @@ class DeclarationMaker:
             try:
                 declaration = templates.declaration(element)
                 is_met = condition is conditions.TRUE
-                reason = "" if is_met else conditions.judge(condition, partial(templates.resolve, element))
+                reason = "" if is_met else condition.judge(partial(templates.resolve, element))
             except _TemplateError as error:
                 if error.attribute in wrong:
                     continue
@@ -226,13 +226,13 @@ def unmet_condition(when: object, scope: Scope) -> str:
 
     Raise ``ConditionError`` for one that is wrong; its ``path`` leads to the cause within the condition.
     """
-    return conditions.judge(_parse(when, repeated=False), scope.resolver(_refuse_resource))
+    return _parse(when, repeated=False).judge(scope.resolver(_refuse_resource))
 
 
 def _parse(when: object, *, repeated: bool) -> conditions.Condition:
     """Return the condition ``when``. Raise ``ConditionError``, also for ``each`` unless it stands beside a loop."""
     condition = conditions.parse(when)
-    if conditions.uses_each(condition) and not repeated:
+    if condition.uses_each and not repeated:
         msg = "each is known only beside for_each"
         raise ConditionError(msg)
     return condition
@@ -353,7 +353,10 @@ class _Templates:
                 attributes = attributes.copy()
                 for name, template in self._attributes:
                     value = template(element)
-                    attributes[name] = value if type(value) is str else self._attribute(name, value)
+                    # A number or a Boolean becomes text where only that is taken.
+                    if type(value) is not str and value is not None and name in self._definitions:
+                        value = with_texts(self._definitions[name].datatype, self._written[name], value)
+                    attributes[name] = value
             if self._meta:
                 meta = meta.copy()
                 for name, template in self._meta:
@@ -371,12 +374,6 @@ class _Templates:
             declared.parent,
             Derivation(element, declared.key),
         )
-
-    def _attribute(self, name: str, value: object) -> Any:
-        """Return the value of an attribute, with a number or a Boolean as text where only that is taken."""
-        if value is None or name not in self._definitions:
-            return value
-        return with_texts(self._definitions[name].datatype, self._written[name], value)
 
     def _title_text(self, value: object) -> str:
         """Return a title of an element, in which other scopes are not evaluated yet. Raise ``ValueError``."""

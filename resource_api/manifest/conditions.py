@@ -1,4 +1,4 @@
-"""Conditions of ``when``: parse them to frozen values, and judge them over the names of a manifest (contract §10.6).
+"""Conditions of ``when``: parse them, and judge them over the names of a manifest (contract §10.6).
 
 A condition is true, false, one reference to a Boolean, or a mapping of paths to tests that all must hold. Its names are
 known before anything is read. Pure: the values of paths come in as a function.
@@ -6,6 +6,7 @@ known before anything is read. Pure: the values of paths come in as a function.
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,10 +20,14 @@ from resource_api.model.values.text import show
 from resource_api.model.values.values import SCALAR_TYPES, UNKNOWN, Sensitive, is_secret, is_unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     KeyPath = tuple[str | int, ...]
+    #: Returns the value of a path, ``UNKNOWN`` if only a run yields it.
     Resolve = Callable[[ExpressionPath], Any]
+    #: Returns the reason that a value, called by a name in messages, fails the test, or an empty string. Raises
+    #: ``ConditionError`` for a value of a kind that the test does not take.
+    Test = Callable[[Any, str], str]
 
 #: The scopes of paths: all of them are known before anything is read.
 SCOPES: Final = ("inputs", "values", "facts", "host", "each", "stacks")
@@ -66,134 +71,18 @@ class _MissingValueError(Exception):
     """A test needs a value where there is none."""
 
 
-class Equal(NamedTuple):
-    """The value equals a scalar; numbers and Booleans are different kinds."""
+class Condition(NamedTuple):
+    """A parsed condition."""
 
-    expected: object
-
-    def failure(self, value: object, name: str) -> str:
-        """Return the reason that the value differs, or an empty string."""
-        return "" if _equals(value, self.expected) else f"{name} is {show(value)}, not {show(self.expected)}"
-
-
-class OneOf(NamedTuple):
-    """The value equals one of these scalars."""
-
-    expected: tuple[object, ...]
-
-    def failure(self, value: object, name: str) -> str:
-        """Return the reason that the value is none of these, or an empty string."""
-        if any([_equals(value, item) for item in self.expected]):  # noqa: C419 - each is compared, in any order
-            return ""
-        return f"{name} is {show(value)}, none of {', '.join(map(show, self.expected))}"
+    #: Returns the reason that it does not hold, or an empty string if it holds. Raises ``ConditionError`` for a missing
+    #: or secret value, and for one of a kind that a test does not take.
+    judge: Callable[[Resolve], str]
+    #: Whether it depends on an element of ``for_each``, so that it is judged for each of them.
+    uses_each: bool = False
 
 
-class Matches(NamedTuple):
-    """A regular expression is found in the text."""
-
-    source: str
-
-    def failure(self, value: Any, name: str) -> str:
-        """Return the reason that the text does not match, or an empty string. Raise ``ConditionError`` for no text."""
-        if type(_present(value)) is not str:
-            msg = f"{name} is no text, so that no regular expression can match it"
-            raise ConditionError(msg)
-        is_match = translate(self.source).search(value)
-        return "" if is_match else f"{name} is {show(value)}, without a match of /{self.source}/"
-
-
-class Ordered(NamedTuple):
-    """A number, or a text of dotted numbers, is less or more than another."""
-
-    operator: str
-    bound: object
-
-    def failure(self, value: object, name: str) -> str:
-        """Return the reason that the order is another, or an empty string."""
-        words, accepts = _ORDERINGS[self.operator]
-        if accepts(_compare(_present(value), self.bound, name)):
-            return ""
-        return f"{name} is {show(value)}, not {words} {show(self.bound)}"
-
-
-class Exists(NamedTuple):
-    """The path exists, and is not null; or does not."""
-
-    expected: bool
-
-    def failure(self, value: object, name: str) -> str:
-        """Return the reason of the contrary, or an empty string."""
-        exists = value is not _MISSING and value is not None
-        return "" if exists is self.expected else f"{name} {'exists' if exists else 'does not exist'}"
-
-
-class Negated(NamedTuple):
-    """The test does not hold."""
-
-    test: Test
-
-    def failure(self, value: object, name: str) -> str:
-        """Return the reason that the test holds, or an empty string."""
-        return "" if self.test.failure(value, name) else f"{name} is {show(value)}"
-
-
-class Every(NamedTuple):
-    """All tests hold."""
-
-    tests: tuple[Test, ...]
-
-    def failure(self, value: object, name: str) -> str:
-        """Return the reason of the first test that fails, or an empty string."""
-        return next(filter(None, (test.failure(value, name) for test in self.tests)), "")
-
-
-Test = Equal | OneOf | Matches | Ordered | Exists | Negated | Every
-
-
-class Constant(NamedTuple):
-    """``true`` or ``false``."""
-
-    holds: bool
-
-
-class Flag(NamedTuple):
-    """One reference to a Boolean."""
-
-    path: ExpressionPath
-
-
-class PathTest(NamedTuple):
-    """A test of the value at a path, called ``name`` in messages; ``keys`` lead to it within the condition."""
-
-    path: ExpressionPath
-    name: str
-    test: Test
-    keys: KeyPath
-
-
-class AllOf(NamedTuple):
-    """All conditions hold."""
-
-    conditions: tuple[Condition, ...]
-
-
-class AnyOf(NamedTuple):
-    """At least one condition holds."""
-
-    conditions: tuple[Condition, ...]
-
-
-class NotCondition(NamedTuple):
-    """The condition does not hold."""
-
-    condition: Condition
-
-
-Condition = Constant | Flag | PathTest | AllOf | AnyOf | NotCondition
-
-
-TRUE: Final = Constant(True)  # noqa: FBT003 - the value of a condition
-_FALSE: Final = Constant(False)  # noqa: FBT003 - the value of a condition
+TRUE: Final = Condition(lambda _resolve: "")
+_FALSE: Final = Condition(lambda _resolve: "when is false")
 
 
 def violations(path: KeyPath, value: object) -> Iterator[Violation]:
@@ -222,7 +111,7 @@ def test_failure(test: Test, value: object, name: str) -> str:
     that the test does not take.
     """
     try:
-        return test.failure(value, name)
+        return test(value, name)
     except ConditionError:
         if value is None:
             return f"{name} has no value"
@@ -239,37 +128,6 @@ def parse(value: object) -> Condition:
     return condition
 
 
-def uses_each(condition: Condition) -> bool:
-    """Return whether a condition depends on an element of ``for_each``, so that it is judged for each of them."""
-    if isinstance(condition, (AllOf, AnyOf)):
-        return any(map(uses_each, condition.conditions))
-    if isinstance(condition, NotCondition):
-        return uses_each(condition.condition)
-    return not isinstance(condition, Constant) and condition.path.root == "each"
-
-
-def judge(condition: Condition, resolve: Resolve) -> str:
-    """Return the reason that a condition does not hold, or an empty string if it holds.
-
-    ``resolve`` returns the value of a path, ``UNKNOWN`` if only a run yields it. Raise ``ConditionError`` for a missing
-    or secret value, and for one of a kind that a test does not take.
-    """
-    match condition:
-        case Constant():
-            return "" if condition.holds else "when is false"
-        case Flag():
-            return _judge_flag(condition.path, resolve)
-        case PathTest():
-            return _judge_test(condition, resolve)
-        case AllOf():
-            return next(filter(None, (judge(part, resolve) for part in condition.conditions)), "")
-        case AnyOf():
-            reasons = [judge(part, resolve) for part in condition.conditions]
-            return "; ".join(reasons) if all(reasons) else ""
-        case NotCondition():
-            return "" if judge(condition.condition, resolve) else "the condition under not holds"
-
-
 def _judge_flag(path: ExpressionPath, resolve: Resolve) -> str:
     """Return why a reference alone is not true, or "". Raise ``ConditionError`` where it is no Boolean."""
     try:
@@ -284,20 +142,23 @@ def _judge_flag(path: ExpressionPath, resolve: Resolve) -> str:
     return "" if value else f"{path} is false"
 
 
-def _judge_test(condition: PathTest, resolve: Resolve) -> str:
-    """Return why a test does not hold, or "". A missing fact or output fails it; others raise ``ConditionError``."""
-    path, name = condition.path, condition.name
+def _judge_test(path: ExpressionPath, test: Test, keys: KeyPath, resolve: Resolve) -> str:
+    """Return why a test does not hold, or "". A missing fact or output fails it; others raise ``ConditionError``.
+
+    ``keys`` lead to the test within the condition.
+    """
+    name = str(path)[2:-1]
     try:
         value, message = _value_of(path, resolve)
-        return condition.test.failure(_checked(value, name), name)
+        return test(_checked(value, name), name)
     except ConditionError as error:
-        raise type(error)(str(error), condition.keys, error.hint) from error
+        raise type(error)(str(error), keys, error.hint) from error
     except _MissingValueError:
         if path.root in _OPEN_SCOPES:
             return f"{name} does not exist"
-        raise ConditionError(message, condition.keys, "to test that, write {exists: true}") from None
+        raise ConditionError(message, keys, "to test that, write {exists: true}") from None
     except ValueError as error:
-        raise ConditionError(str(error), condition.keys) from error
+        raise ConditionError(str(error), keys) from error
 
 
 def _value_of(path: ExpressionPath, resolve: Resolve) -> tuple[Any, str]:
@@ -369,6 +230,47 @@ def _compare(value: object, bound: Any, name: str) -> int:
     return 0
 
 
+def _any_of(conditions: Sequence[Condition]) -> Condition:
+    """Return the condition that at least one of these holds."""
+
+    def judge(resolve: Resolve) -> str:
+        reasons = [condition.judge(resolve) for condition in conditions]
+        return "; ".join(reasons) if all(reasons) else ""
+
+    return Condition(judge, any(condition.uses_each for condition in conditions))
+
+
+def _one_of(expected: Sequence[object]) -> Test:
+    """Return the test that a value equals one of these scalars."""
+
+    def failure(value: object, name: str) -> str:
+        if any([_equals(value, item) for item in expected]):  # noqa: C419 - each is compared, in any order
+            return ""
+        return f"{name} is {show(value)}, none of {', '.join(map(show, expected))}"
+
+    return failure
+
+
+def _test_existence(expected: bool, value: object, name: str) -> str:  # noqa: FBT001 - the operand in the condition
+    """Return the reason that a path exists, and is not null, though not ``expected``, or the reverse; or ""."""
+    exists = value is not _MISSING and value is not None
+    return "" if exists is expected else f"{name} {'exists' if exists else 'does not exist'}"
+
+
+def _test_match(source: str, value: Any, name: str) -> str:
+    """Return the reason that a text has no match of a regular expression, or "". Raise ``ConditionError`` for no text."""
+    if type(_present(value)) is not str:
+        msg = f"{name} is no text, so that no regular expression can match it"
+        raise ConditionError(msg)
+    return "" if translate(source).search(value) else f"{name} is {show(value)}, without a match of /{source}/"
+
+
+def _test_order(words: str, accepts: Callable[[int], bool], bound: object, value: object, name: str) -> str:
+    """Return the reason that a number, or a text of dotted numbers, is not in that order to another, or ""."""
+    in_order = accepts(_compare(_present(value), bound, name))
+    return "" if in_order else f"{name} is {show(value)}, not {words} {show(bound)}"
+
+
 def _kind(value: object) -> str:
     """Return the kind of a collection, or a scalar itself, as messages name it."""
     if isinstance(value, (dict, list)):
@@ -393,9 +295,13 @@ class _Parser:
     def condition(self, path: KeyPath, value: object) -> Condition:
         """Return a condition, and collect its violations; an invalid part of it counts as false."""
         if type(value) is bool:
-            return Constant(value)
+            return TRUE if value else _FALSE
         if type(value) is dict and value:
-            return AllOf(tuple(self._member((*path, key), key, item) for key, item in value.items()))
+            parts = [self._member((*path, key), key, item) for key, item in value.items()]
+            return Condition(
+                lambda resolve: next(filter(None, (part.judge(resolve) for part in parts)), ""),
+                any(part.uses_each for part in parts),
+            )
         if type(value) is str and "${" in value:
             return self._flag(path, value)
         kind = "it is empty" if value in ({}, "") else f"this is {'a text' if type(value) is str else _kind(value)}"
@@ -414,7 +320,7 @@ class _Parser:
             self._violation(path, "a condition in text must be one reference alone", _EXAMPLE)
             return _FALSE
         self._check_scope(path, parts[0])
-        return Flag(parts[0])
+        return Condition(partial(_judge_flag, parts[0]), parts[0].root == "each")
 
     def _member(self, path: KeyPath, key: str, value: object) -> Condition:
         """Return the condition of one key: ``not``, ``any``, or the path of a value with its test.
@@ -422,10 +328,12 @@ class _Parser:
         Report an invalid one, which never holds.
         """
         if key == "not":
-            return NotCondition(self.condition(path, value))
+            inner = self.condition(path, value)
+            negated = "the condition under not holds"
+            return Condition(lambda resolve: "" if inner.judge(resolve) else negated, inner.uses_each)
         if key == "any":
             if type(value) is list and value:
-                return AnyOf(tuple(self.condition((*path, number), item) for number, item in enumerate(value)))
+                return _any_of([self.condition((*path, number), item) for number, item in enumerate(value)])
             self._violation(path, "any must be a list of conditions", "write any: [{...}, {...}]")
             return _FALSE
         if "${" in key:
@@ -443,9 +351,10 @@ class _Parser:
             self._violation(path, f"{show(key)} is no path of a condition", hint)
             return _FALSE
         assert isinstance(parsed, Expression)
-        assert isinstance(parsed.parts[0], ExpressionPath)
-        self._check_scope(path, parsed.parts[0])
-        return PathTest(parsed.parts[0], str(parsed.parts[0])[2:-1], self.test(path, value), path)
+        target = parsed.parts[0]
+        assert isinstance(target, ExpressionPath)
+        self._check_scope(path, target)
+        return Condition(partial(_judge_test, target, self.test(path, value), path), target.root == "each")
 
     def _check_scope(self, path: KeyPath, target: ExpressionPath) -> None:
         """Report a path to a resource, and an unknown member of ``each``."""
@@ -462,42 +371,47 @@ class _Parser:
                 self._check_scalar((*path, number), item)
             if not value:
                 self._violation(path, "a list of values is empty, and no value is one of them")
-            return OneOf(tuple(map(_literal, value)))
+            return _one_of(list(map(_literal, value)))
         if type(value) is not dict:
             self._check_scalar(path, value)
-            return Equal(_literal(value))
+            expected = _literal(value)
+            return lambda value, name: (
+                "" if _equals(value, expected) else f"{name} is {show(value)}, not {show(expected)}"
+            )
         if not value:
             self._violation(path, "a test is empty", f"write a value, a list, or one of {', '.join(_OPERATORS)}")
         self.violations += unknown_keys(path, value, _OPERATORS, "test")
         tests = {word: self._operator((*path, word), word, value[word]) for word in _OPERATORS if word in value}
         # ``exists`` comes first: where it fails, a missing value is no mistake for the tests behind it.
-        return Every(tuple(sorted(tests.values(), key=lambda test: not isinstance(test, Exists))))
+        ordered = [tests[word] for word in sorted(tests, key=lambda word: word != "exists")]
+        return lambda value, name: next(filter(None, (test(value, name) for test in ordered)), "")
 
     def _operator(self, path: KeyPath, word: str, value: object) -> Test:
         """Return the test of an operator such as ``not`` or ``lt``; report a wrong operand."""
         if word == "not":
-            return Negated(self.test(path, value))
+            test = self.test(path, value)
+            return lambda value, name: "" if test(value, name) else f"{name} is {show(value)}"
         if word == "exists":
             if type(value) is not bool:
                 self._violation(path, "exists must be true or false", "write it without quotes")
-            return Exists(value is True)
+            return partial(_test_existence, value is True)
         if word == "matches":
             return self._matches(path, value)
         if not (type(value) in _NUMBERS or (type(value) is str and _DOTTED.match(value))):
             self._violation(path, f'{word} must be a number, or a text of dotted numbers such as "22.04"')
-        return Ordered(word, value)
+        return partial(_test_order, *_ORDERINGS[word], value)
 
     def _matches(self, path: KeyPath, value: object) -> Test:
         """Return the test of a regular expression, which is written between slashes."""
         if type(value) is not str or len(value) < 2 or value[0] != "/" or value[-1] != "/":  # noqa: PLR2004 - two slashes
             text = value if type(value) is str else "RE"
             self._violation(path, "matches must be a regular expression between slashes", f"write /{text.strip('/')}/")
-            return Matches("")
+            return lambda _value, _name: ""
         try:
             translate(value[1:-1])
         except PatternError as error:
             self._violation(path, f"this is no regular expression: {error}, at character {error.offset + 2}")
-        return Matches(value[1:-1])
+        return partial(_test_match, value[1:-1])
 
     def _check_scalar(self, path: KeyPath, value: object) -> None:
         """Report a value that is no scalar, or that holds an expression."""

@@ -43,7 +43,7 @@ def resolve(path: ExpressionPath) -> Any:
 
 def reason(when: Any) -> str:
     """Return the reason that a condition does not hold."""
-    return conditions.judge(conditions.parse(when), resolve)
+    return conditions.parse(when).judge(resolve)
 
 
 @pytest.mark.parametrize(
