@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from resource_api.catalog.canonicalize import check_values
 from resource_api.model.change import Difference, compared_value, diff, ensure_of, exists
 from resource_api.model.provider_functions import Planned
+from resource_api.model.report import Drifted
 from resource_api.model.sealed_secrets import conceal_like, digest_secret, holds_secret, mark_secrets, seal_secrets
 from resource_api.model.values.errors import ResourceError, reason
 from resource_api.model.values.start_up import NamedTuple
@@ -243,7 +244,8 @@ def predict(entry: Entry, is_: Resource | None, should: Resource, functions: Pro
         msg = f"plan must return Planned(state, unknown, replace, delete_first), not {type(answer).__name__}"
         raise ComparisonError(msg)
     for field, value in (("unknown", answer.unknown), ("replace", answer.replace), ("changes", answer.changes)):
-        if not _are_names(value):
+        # One text would be a collection of letters.
+        if isinstance(value, str) or not (isinstance(value, Collection) and all(isinstance(n, str) for n in value)):
             msg = f"plan must give {field} as a list of attributes, not {type(value).__name__}"
             raise ComparisonError(msg)
     problems = list(_unknown_names(entry.definition, answer))
@@ -314,11 +316,6 @@ def stable_values(definition: TypeDefinition, is_: Resource) -> Resource:
     return {name: is_[name] for name in definition.stable if is_.get(name) is not None}
 
 
-def _are_names(value: object) -> bool:
-    """Return whether a part of a provider's plan is a collection of names; one text would be one of letters."""
-    return isinstance(value, Collection) and not isinstance(value, str) and all(isinstance(name, str) for name in value)
-
-
 def _unknown_names(definition: TypeDefinition, planned: Planned) -> Iterator[str]:
     """Yield an error for each attribute of a plan that the type does not have."""
     replacing = map(attribute_of, planned.replace)
@@ -372,14 +369,7 @@ def _texts(definition: TypeDefinition, name: str, planned: object, value: object
     return show_attribute(planned), show_attribute(value)
 
 
-class Drift(NamedTuple):
-    """One resource that differs from its record."""
-
-    reference: str
-    changes: Sequence[Difference]
-
-
-def find_drift(prior: Prior, observation: Callable[[Entry], Observation], entries: Iterable[Entry]) -> list[Drift]:
+def find_drift(prior: Prior, observation: Callable[[Entry], Observation], entries: Iterable[Entry]) -> list[Drifted]:
     """Return the drift of those ``entries`` that are recorded.
 
     An imperative resource cannot be read back, and the record of a renamed one is about another name.
@@ -393,7 +383,7 @@ def find_drift(prior: Prior, observation: Callable[[Entry], Observation], entrie
         if row is record.is_ or failure:
             continue
         if changes := drifted_attributes(entry.definition, record, row, prior.state.salt):
-            drift.append(Drift(str(entry.reference), changes))
+            drift.append(Drifted(str(entry.reference), changes))
     return drift
 
 

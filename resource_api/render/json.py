@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from resource_api.model.report import RunReport, StepReport, Summary
     from resource_api.model.step import Step
     from resource_api.model.values.errors import Problem
-    from resource_api.plan.diff import Drift
     from resource_api.plan.planner import ExecutionPlan
 
 FORMAT_VERSION = 1
@@ -77,7 +76,7 @@ def plan(plan: ExecutionPlan) -> PlanJson:
     return document
 
 
-def refresh(resources: Sequence[Drift], outputs: Sequence[Difference]) -> RefreshJson:
+def refresh(resources: Sequence[Drifted], outputs: Sequence[Difference]) -> RefreshJson:
     """Return the document of ``refresh``: the differences of resources and outputs from the record."""
     return {
         "refreshed": [resource.reference for resource in resources],

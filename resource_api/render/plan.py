@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from resource_api.model.declaration import Declaration, Manifest
     from resource_api.model.entry import Entry
     from resource_api.model.record import Record
-    from resource_api.model.report import Summary
+    from resource_api.model.report import Drifted, Summary
     from resource_api.model.step import Step
-    from resource_api.plan.diff import Drift
     from resource_api.plan.planner import ExecutionPlan
 
 
@@ -87,7 +86,7 @@ class PlanDocument(NamedTuple):
 
     steps: Iterable[StepDocument]
     summary: Summary
-    drift: Sequence[Drift] = ()
+    drift: Sequence[Drifted] = ()
     output_changes: Sequence[Difference] = ()
     #: The outputs of other stacks in use, as ``(stack, output)``.
     stack_outputs: Iterable[tuple[str, str]] = ()
@@ -134,7 +133,7 @@ def left_out_lines(left_out: Iterable[tuple[str, str]]) -> Iterator[str]:
 def _blocks(document: PlanDocument, style: Style) -> Iterator[Sequence[str]]:
     """Yield the lines of each step, drift of steps without a change, failure handlers and changed outputs."""
     #: Reference → its drift that no step so far corrects, or None.
-    drifts: dict[str, Drift | None] = {drift.reference: drift for drift in document.drift}
+    drifts: dict[str, Drifted | None] = {drift.reference: drift for drift in document.drift}
     for step in document.steps:
         drift = drifts.get(step.reference)
         remaining = _uncorrected(drift, step) if drift is not None else None
@@ -150,7 +149,7 @@ def _blocks(document: PlanDocument, style: Style) -> Iterator[Sequence[str]]:
         yield list(_outputs(document.output_changes, style))
 
 
-def _uncorrected(drift: Drift, step: StepDocument) -> Drift | None:
+def _uncorrected(drift: Drifted, step: StepDocument) -> Drifted | None:
     """Return the drift that a step of the resource leaves, or None; the same object if the step corrects none."""
     if step.error or step.deferred:
         return drift
@@ -295,7 +294,7 @@ def _outputs(changes: Sequence[Difference], style: Style) -> Iterator[str]:
 
 
 def refresh_lines(
-    resources: Sequence[Drift], outputs: Sequence[Difference], style: Style, *, noop: bool
+    resources: Sequence[Drifted], outputs: Sequence[Difference], style: Style, *, noop: bool
 ) -> Iterator[str]:
     """Yield the lines of a refresh, with the number of resources."""
     yield from refreshed_lines(resources, outputs, style, noop=noop)
@@ -303,7 +302,7 @@ def refresh_lines(
 
 
 def refreshed_lines(
-    resources: Sequence[Drift], outputs: Sequence[Difference], style: Style, *, noop: bool
+    resources: Sequence[Drifted], outputs: Sequence[Difference], style: Style, *, noop: bool
 ) -> Iterator[str]:
     """Yield the lines of differences from the record, under ``noop`` with the attributes of resources."""
     for drift in resources:
@@ -340,7 +339,7 @@ def _attribute(difference: Difference, width: int, style: Style, most: int) -> S
     return [f"{start}: {style.pair(is_, should)}{end}"]
 
 
-def _drift(drift: Drift, style: Style) -> Iterator[str]:
+def _drift(drift: Drifted, style: Style) -> Iterator[str]:
     """Yield the lines of a drifted resource: of changes ``is_`` is the recorded value, ``should`` the present one."""
     parts = [part for change in drift.changes for part in nested_parts(change)]
     changes = parts if len(parts) <= SCREEN else drift.changes

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.action import Action
 from resource_api.model.change import exists
-from resource_api.model.report import Drifted, Event, PlannedChange
+from resource_api.model.report import Event, PlannedChange
 from resource_api.model.sealed_secrets import map_sealed
 from resource_api.model.step import SAME, Step
 from resource_api.model.values.errors import StateError, UsageError, suggestion
@@ -47,7 +47,7 @@ def report_findings(
     """
     if notify is not None:
         for drift in plan.drift:
-            notify(Drifted(drift.reference, drift.changes))
+            notify(drift)
     state = plan.prior.state
     with log.bind(project=state.project, stack=state.stack, phase="plan"):
         _log_changes_without_outcome(plan, log, partial(store.holder, StackName.of(state)))

@@ -21,7 +21,7 @@ from resource_api.model.change import Difference, SideEffect, conceal_difference
 from resource_api.model.codec import decode, encode
 from resource_api.model.declaration import element_origin
 from resource_api.model.options import EXECUTION, INTERNAL, Options, check_execution, to_options
-from resource_api.model.report import Summary
+from resource_api.model.report import Drifted, Summary
 from resource_api.model.sealed_secrets import digest_secret, has_sealed, seal_secrets
 from resource_api.model.step import split_reasons
 from resource_api.model.values import reference
@@ -30,7 +30,6 @@ from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import DefinitionError, ManifestError, Problem, ResourceAPIError, UsageError
 from resource_api.model.values.text import escape_json, shell_word
 from resource_api.model.values.values import UNKNOWN, Sensitive, is_secret, is_unknown, reveal
-from resource_api.plan.diff import Drift
 from resource_api.render import json as documents
 from resource_api.render.plan import PlanDocument, StepDocument, uses_parameters
 from resource_api.runtime.environment import read_saved_plan
@@ -366,7 +365,7 @@ def show(saved: PlanJson, path: str, registry: Registry, *, verbose: bool = Fals
         )
 
 
-def refreshed(refresh_document: Mapping[str, Any]) -> tuple[Sequence[Drift], Sequence[Difference]]:
+def refreshed(refresh_document: Mapping[str, Any]) -> tuple[Sequence[Drifted], Sequence[Difference]]:
     """Return the resources and outputs in a refresh's document. Raise ``LookupError`` or ``TypeError`` for another."""
     outputs = [_output(name, row, ()) for name, row in (refresh_document.get("output_changes") or {}).items()]
     return [_drift(row) for row in refresh_document.get("changes") or ()], outputs
@@ -472,9 +471,9 @@ def _output(name: str, saved: OutputChangeJson, unknown: Collection[str]) -> Dif
     return Difference(str(name), _value(saved["is"]), UNKNOWN if name in unknown else _value(saved["should"]))
 
 
-def _drift(saved: DriftJson) -> Drift:
+def _drift(saved: DriftJson) -> Drifted:
     changes = [Difference(row["attribute"], _value(row["was"]), _value(row["is"])) for row in saved["changes"]]
-    return Drift(str(saved["reference"]), changes)
+    return Drifted(str(saved["reference"]), changes)
 
 
 def _value(saved: object) -> Any:

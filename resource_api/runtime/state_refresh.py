@@ -23,7 +23,6 @@ from resource_api.model.values.values import UNKNOWN, is_unknown, same_value
 from resource_api.plan import diff as drifting
 from resource_api.plan import targets as selecting
 from resource_api.plan import unknowns
-from resource_api.plan.diff import Drift
 from resource_api.plan.unknowns import output_changes
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.prior.recovery import rename, upgrade
@@ -51,7 +50,7 @@ if TYPE_CHECKING:
 class Refreshed(NamedTuple):
     """The differences that a refresh has found to the recorded state: attributes of resources, and outputs."""
 
-    resources: Sequence[Drift]
+    resources: Sequence[Drifted]
     outputs: Sequence[Difference] = ()
 
     @property
@@ -127,7 +126,7 @@ def refresh(
         runtime.on_document(_refresh_document(runtime, name, started, drift, failures, counts=counts))
     if failures:
         raise ResourceError("\n".join(map(escape, failures)))
-    return Refreshed([Drift(str(change.record.reference), change.changes) for change in changed_records], changed)
+    return Refreshed([Drifted(str(change.record.reference), change.changes) for change in changed_records], changed)
 
 
 def _refreshed_outputs(
