@@ -28,7 +28,6 @@ from resource_api.model.values.reference import (
     title_problem,
 )
 from resource_api.model.values.values import (
-    SCALAR_TYPES,
     UNKNOWN,
     Sensitive,
     attribute_of,
@@ -421,10 +420,11 @@ class Expander:
                 value = attribute.fresh_default()
             else:
                 value = with_texts(attribute.datatype, written, self._input(component, name, written))
+            # A pending value is checked with the attributes that use it.
+            pending = any(isinstance(leaf, Expression) or leaf is UNKNOWN for _, leaf in leaves(value))
             if value is None and not (attribute.datatype.optional or name in misspelt):
                 self._error(component, None, f"input '{name}' is missing; it is mandatory", "missing_attribute")
-            elif value is not None and not (_is_pending(value) or attribute.datatype.accepts(reveal(value))):
-                # A pending value is checked with the attributes that use it.
+            elif value is not None and not (pending or attribute.datatype.accepts(reveal(value))):
                 for problem in explain_refusal(name, attribute, value, written):
                     self._diagnostics.add(component, problem)
             inputs[name] = attribute.datatype.conceal(value)
@@ -481,7 +481,10 @@ class Expander:
             meta.setdefault("provider", outer["provider"])
         if tags := [*as_list(outer.get("tag")), *as_list(inner.get("tag"))]:
             meta["tag"] = tags
-        if lifecycle := _with_inherited_lifecycle(outer.get("lifecycle") or {}, inner.get("lifecycle") or {}):
+        options, own = outer.get("lifecycle") or {}, inner.get("lifecycle") or {}
+        if lifecycle := {**{key: options[key] for key in _INHERITED if key in options}, **own}:
+            if triggers := [*as_list(options.get(_TRIGGERS)), *as_list(own.get(_TRIGGERS))]:
+                lifecycle[_TRIGGERS] = triggers
             meta["lifecycle"] = lifecycle
         return declared._replace(meta=meta)
 
@@ -498,18 +501,3 @@ class Expander:
         except DefinitionError:
             # It is reported where the component is declared.
             return False
-
-
-def _with_inherited_lifecycle(outer: Mapping[str, Any], inner: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the ``inner`` lifecycle with the keys that it inherits from a component's; triggers are joined."""
-    lifecycle = {**{key: outer[key] for key in _INHERITED if key in outer}, **inner}
-    if triggers := [*as_list(outer.get(_TRIGGERS)), *as_list(inner.get(_TRIGGERS))]:
-        lifecycle[_TRIGGERS] = triggers
-    return lifecycle
-
-
-def _is_pending(value: object) -> bool:
-    """Whether a value or a part of it is an expression or not yet known."""
-    return type(value) not in SCALAR_TYPES and any(
-        isinstance(leaf, Expression) or leaf is UNKNOWN for _, leaf in leaves(value)
-    )

@@ -258,7 +258,7 @@ def _test_existence(expected: bool, value: object, name: str) -> str:  # noqa: F
 
 
 def _test_match(source: str, value: Any, name: str) -> str:
-    """Return the reason that a text has no match of a regular expression, or "". Raise ``ConditionError`` for no text."""
+    """Return the reason that a text does not match a pattern, or "". Raise ``ConditionError`` for no text."""
     if type(_present(value)) is not str:
         msg = f"{name} is no text, so that no regular expression can match it"
         raise ConditionError(msg)

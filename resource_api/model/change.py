@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.model.values.errors import ProviderError
 from resource_api.model.values.reference import capitalize_type
 from resource_api.model.values.start_up import NamedTuple
-from resource_api.model.values.text import show_attribute
+from resource_api.model.values.text import show_attribute, show_first
 from resource_api.model.values.values import (
     Sensitive,
     copy_resource,
@@ -419,7 +419,6 @@ def describe_side_effects(effects: Sequence[SideEffect]) -> Iterator[str]:
     for effect in effects:
         by_action.setdefault(effect.action, []).append(effect)
     for action, same in by_action.items():
-        listed = same if any(effect.removes for effect in same) else same[:_MOST_SIDE_EFFECTS]
-        more = f" and {len(same) - len(listed)} more" if len(same) > len(listed) else ""
+        most = len(same) if any(effect.removes for effect in same) else _MOST_SIDE_EFFECTS
         verb = f"{action}es" if action.endswith(("ch", "sh", "s", "x")) else f"{action}s"
-        yield f"also {verb} {', '.join(map(str, listed))}{more}"
+        yield f"also {verb} {show_first(same, most)}"

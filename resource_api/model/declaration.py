@@ -316,28 +316,18 @@ class Manifest(NamedTuple):
         return digests[0] if len(digests) == 1 else sha256("\n".join(digests).encode()).hexdigest()
 
     def place(
-        self,
-        part: Declaration | Input | ConfiguredProvider | Moved | Removed | Sequence[str | int],
-        attribute: str | None = None,
-        *inner: str | int,
-        file: str = "",
+        self, part: Declaration | tuple[str | int, ...], attribute: str | None = None, *inner: str | int
     ) -> FilePosition:
-        """Return the position of a part of this manifest, or of a path of keys from the top of a file.
+        """Return the position of a declaration of this manifest, or of a path of keys from the top of a file.
 
-        ``attribute`` and ``inner`` are keys below it; of a place in an attribute, ``rules[0].port``, it is the position
-        of the nearest part. An attribute from its file's ``defaults`` has its position there.
-        A path is searched in ``file``, or in all files, the first one first.
+        ``attribute`` and ``inner`` are keys of the declaration; of a place in an attribute, ``rules[0].port``, it is
+        the position of the nearest part. An attribute from its file's ``defaults`` has its position there.
         """
-        within = (attribute, *inner) if attribute is not None else ()
         if isinstance(part, Declaration):
             return part.place() if attribute is None else self._attribute_place(part, attribute, inner)
-        if isinstance(part, (Input, ConfiguredProvider, Moved, Removed)):
-            return part.origin.place(*within)
-        path = (*part, *within)
-        candidates = [document for document in reversed(self.documents) if not file or document.file == file]
         # The file that has most of the path; of two such ones, the first of the manifest.
-        best = max(candidates, key=lambda document: _depth(document.data, path), default=None)
-        return DocumentPath(best, path).place() if best else FilePosition(file or self.file)
+        best = max(reversed(self.documents), key=lambda document: _depth(document.data, part), default=None)
+        return DocumentPath(best, part).place() if best else FilePosition(self.file)
 
     def _attribute_place(self, declared: Declaration, attribute: str, inner: tuple[str | int, ...]) -> FilePosition:
         """Return the position of an attribute, a place in one or a metaparameter, or of the key ``inner`` below it.

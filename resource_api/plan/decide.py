@@ -142,10 +142,11 @@ def _decide_missing(entry: Entry, should: Resource, functions: ProviderFunctions
     if "ensure" not in should or not exists(should):
         return SAME
     if inputs.predecessor is None:
-        ensure = should["ensure"]
+        ensure, interrupted = should["ensure"], inputs.record is not None and inputs.record.status == "pending"
+        reasons = ("its replacement was interrupted, and the old one is gone",) if interrupted else ()
         # The cache needs a hashable argument; an unknown or secret value is none.
         create = create_decision if type(ensure) is str else create_decision.__wrapped__
-        return _with_prediction(entry, create(ensure, _creation_reasons(inputs.record)), should, functions)
+        return _with_prediction(entry, create(ensure, reasons or repair_reasons(inputs.record)), should, functions)
     decision = replace_predecessor(entry, inputs.predecessor, inputs.replacement)
     if decision.error:
         return decision
@@ -156,13 +157,6 @@ def _decide_missing(entry: Entry, should: Resource, functions: ProviderFunctions
 def create_decision(ensure: str, reasons: Sequence[str] = ()) -> Decision:
     """Return the decision to create a resource; cached, because ten thousand resources share it."""
     return Decision(Action.CREATE, (Difference("ensure", "absent", ensure),), reasons)
-
-
-def _creation_reasons(record: Record | None) -> Sequence[str]:
-    """Return the reasons, beyond its absence, to create a resource: the state in which an earlier run left it."""
-    if record is not None and record.status == "pending":
-        return ("its replacement was interrupted, and the old one is gone",)
-    return repair_reasons(record)
 
 
 def _decide_deletion(entry: Entry, is_: Resource, should: Resource, inputs: DecisionInputs) -> Decision:

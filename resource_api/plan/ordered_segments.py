@@ -152,7 +152,10 @@ def _after_hosts(nodes: Sequence[_Node], edges: list[Edge]) -> list[Edge]:
     hosts = {}
     for number, (step, removal) in enumerate(nodes):
         removers = removals.get(step.entry.meta.lifecycle.deleted_with or "", set()) - {number}
-        if removers and _disappears(step, removal=removal):
+        decision = step.decision
+        # It may disappear with its host: it is forgotten, or found missing when replaced.
+        replaced = removal and step.action is Action.REPLACE and not (decision.error or decision.forbidden)
+        if removers and (replaced or step.action is Action.FORGET):
             hosts[number] = removers
     for number in hosts:
         earlier = [edge.first for edge in edges if edge.then == number]
@@ -180,13 +183,6 @@ def _removals_of_hosts(nodes: Sequence[_Node]) -> dict[str, set[int]]:
         if not removal and step.create_first and step.definition.instance in replaced:
             removals.setdefault(str(step.reference), set()).update(replaced[step.definition.instance])
     return removals
-
-
-def _disappears(step: Step, *, removal: bool) -> bool:
-    """Return whether a resource may disappear with its host: it is forgotten, or found missing when replaced."""
-    if step.action is Action.REPLACE:
-        return removal and not (step.decision.error or step.decision.forbidden)
-    return step.action is Action.FORGET
 
 
 class _Edges:

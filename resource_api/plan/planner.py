@@ -15,7 +15,7 @@ from resource_api.model.action import CREATING, Action
 from resource_api.model.change import Difference, exists
 from resource_api.model.provider_functions import PlannerQueries, ProviderFunctions
 from resource_api.model.record import OrphanKind
-from resource_api.model.report import SUMMARY_FIELDS, Summary
+from resource_api.model.report import SUMMARY_FIELDS, Drifted, Summary
 from resource_api.model.step import SAME, Decision, Operation, PlanContext, Replacement, ReplacementReason, Step
 from resource_api.model.values import expression
 from resource_api.model.values.errors import DefinitionError, ManifestError, Problem
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from resource_api.model.entry import Entry
     from resource_api.model.options import Options
     from resource_api.model.type_definition import FunctionCall
-    from resource_api.plan.diff import Drift, Resource
+    from resource_api.plan.diff import Resource
 
 
 #: The actions of a step that trigger a replacement.
@@ -76,7 +76,7 @@ class ExecutionPlan(NamedTuple):
     outputs: Mapping[str, Any] = {}
     #: How the outputs will differ from those that are recorded; of a plan that fails or is partial those stay.
     output_changes: Sequence[Difference] = ()
-    drift: Sequence[Drift] = ()
+    drift: Sequence[Drifted] = ()
     #: The indexes of entries that are in sync and recorded as they are: a run does and writes nothing for them.
     in_sync: Collection[int] = ()
     #: The number of unchanged resources without a step, because of the conclusion of an earlier run.
@@ -199,7 +199,8 @@ def plan(
     read = (entry for entry in entries if not (entry.index in bulk.in_sync or entry.instance in catalog.missing))
     drift = find_drift(prior, queries.observation, read)
     outputs, problems = unknowns.outputs(catalog, planner.resolve)
-    planned = ExecutionPlan(
+    is_whole = selected is None and not problems and not any(step.decision.error for step in steps)
+    return ExecutionPlan(
         catalog,
         prior,
         options,
@@ -208,15 +209,12 @@ def plan(
         waits=waits,
         complete=selected is None,
         outputs=outputs,
+        output_changes=output_changes(prior.state.outputs, outputs, prior.state.salt) if is_whole else (),
         drift=drift,
         in_sync=bulk.in_sync,
+        problems=problems,
         failure_handlers=handlers,
     )
-    if problems:
-        return planned._replace(problems=problems)
-    if not (outputs or prior.state.outputs) or not (planned.complete and planned.applicable):
-        return planned
-    return planned._replace(output_changes=output_changes(prior.state.outputs, outputs, prior.state.salt))
 
 
 def late_orphans(prior: Prior, options: Options) -> Mapping[int, int]:

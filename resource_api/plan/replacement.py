@@ -213,23 +213,17 @@ def _checked_replacement(
         action = Action.REPLACE if lost else Action.UPDATE
         return Decision(action, differences, error=_refusal(entry, replacing.fixed.values()))
     replacement = inputs.replacement or _implied_replacement(replacing, inputs, lost)
-    decision = _replacement_decision(differences, replacing.all, replacement)
-    if order == "never":
-        error = f"would be replaced ({replacement or ''}), and lifecycle.replace is never"
-        return decision._replace(error=error + untaint_hint(entry, inputs.record))
-    if not entry.definition.ensurable:
-        error = "cannot be replaced: its type cannot delete and create it"
-        return decision._replace(error=error + untaint_hint(entry, inputs.record))
     tainted = replacement is not None and replacement.reason is ReplacementReason.TAINTED
-    if order == "create_first" and inputs.predecessor is None and not tainted:
+    error, hint = "", untaint_hint(entry, inputs.record)
+    if order == "never":
+        error = f"would be replaced ({replacement or ''}), and lifecycle.replace is never{hint}"
+    elif not entry.definition.ensurable:
+        error = f"cannot be replaced: its type cannot delete and create it{hint}"
+    elif order == "create_first" and inputs.predecessor is None and not tainted:
         error = "cannot be replaced create_first: the new one would have the same name as the old one"
-        return decision._replace(error=error)
-    if error := replacement_refusal(entry, inputs.record):
-        return decision._replace(error=error)
-    if lifecycle.retain:
-        error = "is retained, and replacing it under its own name would delete it"
-        return decision._replace(error=error + untaint_hint(entry, inputs.record))
-    return decision
+    elif not (error := replacement_refusal(entry, inputs.record)) and lifecycle.retain:
+        error = f"is retained, and replacing it under its own name would delete it{hint}"
+    return _replacement_decision(differences, replacing.all, replacement)._replace(error=error)
 
 
 def _conditional_replacement(

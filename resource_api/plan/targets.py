@@ -24,6 +24,7 @@ from resource_api.model.values.reference import (
     parse_name,
 )
 from resource_api.model.values.start_up import NamedTuple
+from resource_api.model.values.text import show_first
 from resource_api.plan.replacement import fail
 from resource_api.prior.match import Prior, recorded_dependents
 
@@ -122,14 +123,8 @@ def tag_warnings(catalog: Catalog, options: Options, undeclared: Collection[int]
     for option, advice in _unmatched_tags(catalog, options):
         yield f"{option}: no resource has this tag{advice}"
     if options.skip_tags and undeclared and not _are_all(undeclared, catalog):
-        names = _first_references([catalog.entries[index] for index in undeclared])
+        names = show_first([catalog.entries[index].reference for index in undeclared], _NAMED)
         yield f"--skip-tags leaves alone what is no longer declared, because tags are not recorded: {names}"
-
-
-def _first_references(resources: Sequence[Entry | Record]) -> str:
-    """Return the first references of resources, and the number of the rest."""
-    more = f" and {len(resources) - _NAMED} more" if len(resources) > _NAMED else ""
-    return ", ".join(str(resource.reference) for resource in resources[:_NAMED]) + more
 
 
 def matching(patterns: Iterable[str], catalog: Catalog, option: str, untouched: Sequence[Record] = ()) -> set[int]:
@@ -201,7 +196,8 @@ def _undeclared(records: Sequence[Record], option: str) -> str:
     verb, them = ("is", "it") if len(records) == 1 else ("are", "them")
     effect = " or ".join(sorted({record.prune_effect for record in records}))
     advice = f"without --prune nothing is done to {them}" if option == "--exclude" else f"--prune {effect} {them}"
-    return f"{_first_references(records)} {verb} recorded but no longer declared; {advice}"
+    names = show_first([record.reference for record in records], _NAMED)
+    return f"{names} {verb} recorded but no longer declared; {advice}"
 
 
 def check_stack(patterns: Iterable[str], option: str, state: StackState) -> None:
@@ -283,8 +279,10 @@ class IncompleteRun(NamedTuple):
     def __str__(self) -> str:
         """Return the warning about it."""
         verb, them = ("is", "it") if len(self.missing) == 1 else ("are", "them")
-        left_out = f"what needs {them} is left out too: {_names(self.entries)}"
-        return f"--exclude: {_names(self.missing)} {verb} not there, and {left_out}"
+        missing, entries = (
+            show_first([entry.reference for entry in part], _LEFT_OUT_NAMED) for part in (self.missing, self.entries)
+        )
+        return f"--exclude: {missing} {verb} not there, and what needs {them} is left out too: {entries}"
 
 
 def needed(catalog: Catalog, excluded: Collection[int], selected: Collection[int]) -> set[int]:
@@ -315,13 +313,6 @@ def _is_there(catalog: Catalog, prior: Prior, entry: Entry, queries: PlannerQuer
     unread = entry.instance in catalog.missing or (instance is not None and instance.pending)
     record = prior.records.get(entry.index)
     return exists(row) or (bool(failure or unread) and record is not None and exists(record.is_))
-
-
-def _names(entries: Collection[Entry]) -> str:
-    """Return the references of entries as one text, of many only the first."""
-    names = [str(entry.reference) for entry in entries]
-    more = f" and {len(names) - _LEFT_OUT_NAMED} more" if len(names) > _LEFT_OUT_NAMED else ""
-    return ", ".join(names[:_LEFT_OUT_NAMED]) + more
 
 
 def check_untargeted_dependents(

@@ -18,7 +18,7 @@ from resource_api.model.step import SAME
 from resource_api.model.values.errors import reason
 from resource_api.model.values.values import batches, is_unknown
 from resource_api.transaction import parallel
-from resource_api.transaction.operation_run import OperationRun, RetriedRun
+from resource_api.transaction.operation_run import OperationRun
 from resource_api.transaction.provider_call import CallStopped, Prerequisites, ProviderCaller
 from resource_api.transaction.reevaluate import Reevaluation
 from resource_api.transaction.refreshes import Refreshes
@@ -125,7 +125,7 @@ class Execution:
         for run in runs:
             operation = self.reevaluation.late_removal(run)
             if operation is not None and not self._transaction.halted([run]):
-                removal = type(run)(operation)
+                removal = OperationRun(operation)
                 removal.is_, run.is_ = run.is_, None
                 self._carry_out([removal])
             if operation is not None and (halted := self._transaction.halted([run])):
@@ -133,7 +133,7 @@ class Execution:
 
     def _begin_one(self, operation: Operation) -> OperationRun | None:
         """Return the run of an operation, or None after ending it: it failed in the plan, is skipped or not needed."""
-        run = OperationRun(operation) if operation.step.entry.meta.retry is None else RetriedRun(operation)
+        run = OperationRun(operation)
         if run.step.entry.meta.on_failure and not self._is_needed(run):
             self._results.not_needed(run)
             return None
@@ -449,9 +449,7 @@ class SegmentRun:
     def _call_refresh(self, notified: Sequence[OperationRun]) -> None:
         """Call ``refresh``, repeat it as ``retry`` says, end the operations, and record the successful ones."""
         for run in notified:
-            run.started = run.started or time.monotonic()
-            if isinstance(run, RetriedRun):
-                run.tries = 0
+            run.started, run.tries = run.started or time.monotonic(), 0
         self._events.log_start(notified, Action.REFRESH)
         try:
             error = self._caller.refresh(notified)

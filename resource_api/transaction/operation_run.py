@@ -68,9 +68,6 @@ NO_RESULT: Final = CallResult()
 class OperationRun:
     """One operation of a plan while it is carried out."""
 
-    #: The number of calls of ``set``, or then of ``refresh``, that it was tried in; counted where ``retry`` holds.
-    tries: int = 0
-
     __slots__ = (
         "changed_at",
         "decision",
@@ -86,6 +83,7 @@ class OperationRun:
         "started",
         "status",
         "step",
+        "tries",
     )
 
     def __init__(self, operation: Operation) -> None:
@@ -112,6 +110,8 @@ class OperationRun:
         self.started = 0.0
         #: The time (ISO 8601) of its first call, or empty for a type whose changes are visible at once.
         self.changed_at = ""
+        #: The number of calls of ``set``, or then of ``refresh``, that it was tried in; counted where ``retry`` holds.
+        self.tries = 0
 
     @property
     def key(self) -> RecordKey:
@@ -224,14 +224,3 @@ class OperationRun:
         # The row may share nested values with the provider, which may change them during the call.
         is_ = None if creates or self.is_ is None else (self.is_ if is_flat(self.is_) else copy_resource(self.is_))
         return Change(is_, self.requested())
-
-
-class RetriedRun(OperationRun):
-    """An operation with ``retry``, whose calls are counted (contract §10.8); others have no place for the count."""
-
-    __slots__ = ("tries",)
-
-    def __init__(self, operation: Operation) -> None:
-        """Begin without a call."""
-        super().__init__(operation)
-        self.tries = 0

@@ -22,7 +22,7 @@ from resource_api.model.values.text import show_name
 from resource_api.provider.context import Context
 from resource_api.provider.outcomes import Subject
 from resource_api.system import process_guard
-from resource_api.transaction.operation_run import NO_RESULT, CallResult, RetriedRun
+from resource_api.transaction.operation_run import NO_RESULT, CallResult
 from resource_api.transaction.side_effects import SideEffectCheck
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ class ProviderCaller:
 def _count_tries(runs: Sequence[OperationRun], reached: Collection[Name]) -> None:
     """Add one to ``tries`` of the names that a call reached; of all names if it reached none (contract §10.8)."""
     for run in runs:
-        if isinstance(run, RetriedRun) and (run.name in reached or not reached):
+        if run.step.entry.meta.retry is not None and (run.name in reached or not reached):
             run.tries += 1
 
 

@@ -37,7 +37,6 @@ from resource_api.transaction.operation_run import OperationRun, Status
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from resource_api.model.change import Difference
     from resource_api.model.entry import Entry
     from resource_api.model.record import RecordKey, StackState
     from resource_api.model.type_definition import TypeDefinition
@@ -239,7 +238,7 @@ class Recorder:
         else:
             unchanged = [*self._take_unchanged(results), *results.refreshed_runs]
         sealed = seal_secrets(outputs, state.salt) if outputs is not None else None
-        changes = self._output_changes(outputs)
+        changes = () if outputs is None else output_changes(state.outputs, outputs, state.salt)
         # A state that is encrypted by now holds outputs of which only digests were recorded.
         new_outputs = changes or (state.encrypted and count_digests(sealed) < count_digests(state.outputs))
         commit = Commit(
@@ -260,13 +259,6 @@ class Recorder:
         if self._state is not None and (plan.prior.instances.recorded or plan.catalog.instances):
             self._commit(Commit(drop=unused_instances(self._state.records.values())))
         return len(changes)
-
-    def _output_changes(self, outputs: Mapping[str, object] | None) -> Sequence[Difference]:
-        """Return the differences between the recorded outputs and these; None keeps the recorded ones."""
-        state = self._plan.prior.state
-        if outputs is None or not (outputs or state.outputs):
-            return ()
-        return output_changes(state.outputs, outputs, state.salt)
 
     def _renamed(self, commit: Commit, state: StackState) -> list[Record]:
         """Return the records of undeclared resources whose title is taken, or that use a resource's former name."""

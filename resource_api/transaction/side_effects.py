@@ -124,20 +124,17 @@ class SideEffectCheck:
         return changes.keys()
 
     def _refusal(self, run: OperationRun, effects: Sequence[SideEffect]) -> str:
-        """Return the reason for which an operation with these side effects is refused, or an empty text."""
-        return next(filter(None, (self._refusal_of(run, effect) for effect in effects)), "")
-
-    def _refusal_of(self, run: OperationRun, effect: SideEffect) -> str:
         """Return why a side effect is refused, by a rule or because the saved plan lacks it; else an empty text."""
-        if refusal := self._rule.refusal(run.step, effect):
-            return refusal
         planned = run.step.side_effects if run.step.asks_side_effects else None
-        key = effect.name, effect.action, effect.type
-        same = any((known.name, known.action, known.type) == key for known in planned or ())
-        was_planned = not effect.removes if planned is None else same
-        if not self._bound or was_planned or effect.asked or self._rule.goes_anyway(run.step, effect):
-            return ""
-        return f"would also {effect.action} {effect}, which was not planned; plan again"
+        keys = {(known.name, known.action, known.type) for known in planned or ()}
+        for effect in effects:
+            if refusal := self._rule.refusal(run.step, effect):
+                return refusal
+            same = (effect.name, effect.action, effect.type) in keys
+            was_planned = not effect.removes if planned is None else same
+            if self._bound and not (was_planned or effect.asked or self._rule.goes_anyway(run.step, effect)):
+                return f"would also {effect.action} {effect}, which was not planned; plan again"
+        return ""
 
 
 class Refusal(NamedTuple):

@@ -38,7 +38,9 @@ def coerce(datatype: DataType, text: str, words: str = "") -> Any:
     for branch in datatype.leaves:
         for read in _READERS.get(branch.kind, ()):
             value = read(text)
-            if value is not _NOTHING and branch.accepts(value) and not (is_text and _is_other_spelling(value, text)):
+            # Where the text is accepted, a number in another spelling than it is printed in, such as ``0644``, is one.
+            is_spelt_otherwise = is_text and type(value) in {int, float} and str(value) != text
+            if value is not _NOTHING and branch.accepts(value) and not is_spelt_otherwise:
                 return value
     if is_text:
         return text
@@ -56,11 +58,6 @@ def _refusal(datatype: DataType, text: str, words: str) -> str:
     if hint := messages.word_suggestion(datatype, text):
         return f"{requirement}; {hint}"
     return f"{requirement}, not {messages.quote_value(text)}{advice and '; '}{advice}"
-
-
-def _is_other_spelling(value: object, text: str) -> bool:
-    """Return whether ``text`` is a number in another spelling than it is printed in, such as ``0644`` and ``1.10``."""
-    return type(value) in {int, float} and str(value) != text
 
 
 def _integer(text: str) -> Any:

@@ -205,13 +205,6 @@ def _advice(datatype: DataType, value: object, *, referred: bool) -> str:
     return f"; {_REFERRED}" if referred else QUOTES
 
 
-def _size_problem(datatype: DataType, value: Any) -> str:
-    """Return the message that an array or a hash has too few or too many elements."""
-    limits, element = _limits(datatype), "element" if type(value) is list else "key"
-    plural = "" if limits in {"1", "at least 1", "at most 1"} else "s"
-    return f"must have {limits} {element}{plural}, not {len(value)}"
-
-
 def _key_problems(datatype: DataType, value: Mapping[str, object]) -> Iterator[str]:
     """Yield a message for each key of a Struct that is missing, and for each that it does not have."""
     declared = dict(datatype.fields)
@@ -273,7 +266,9 @@ def _part_problems(
 ) -> Iterator[Refusal]:
     """Yield the problems of a list or mapping of the right kind: its size, its keys, its parts."""
     if not datatype.has_size(value):
-        yield path, _size_problem(datatype, value)
+        limits, element = _limits(datatype), "element" if type(value) is list else "key"
+        plural = "" if limits in {"1", "at least 1", "at most 1"} else "s"
+        yield path, f"must have {limits} {element}{plural}, not {len(value)}"
     if datatype.kind == "Struct":
         members = datatype.members
         yield from ((path, message) for message in _key_problems(datatype, value))

@@ -204,18 +204,15 @@ def _other_spelling(inside: str) -> str:
     if "${" in inside:
         return ""
     bare = inside.strip()
-    path = f"${{{_FIRST_KEY.sub(_dotted, bare.lstrip('$'))}}}"
+    # A scope and its first keys with dots: ``facts['os']['family']`` → ``facts.os.family``.
+    dotted = _FIRST_KEY.sub(lambda match: match[1] + _PLAIN_KEY.sub(r".\1", match[2]), bare.lstrip("$"))
+    path = f"${{{dotted}}}"
     try:
         complete = path != f"${{{inside}}}" and _path(path, 2)[1] == len(path)
     except ValueError:
         return ""
     note = " without spaces" if path == f"${{{bare}}}" else ""
     return path + note if complete else ""
-
-
-def _dotted(match: Match[str]) -> str:
-    """Return a scope and its first keys with dots: ``facts['os']['family']`` → ``facts.os.family``."""
-    return match[1] + _PLAIN_KEY.sub(r".\1", match[2])
 
 
 def _keys(text: str) -> tuple[str, ...]:

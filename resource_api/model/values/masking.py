@@ -464,10 +464,6 @@ _BACKSLASHES: Final = (
 )
 
 
-def _percent(escape: str) -> str:
-    return _bytes(bytes.fromhex(escape.replace("%", "")))
-
-
 def _bytes(data: bytes) -> str:
     """Return bytes as UTF-8, and otherwise each as a character: ``ascii`` writes these alike."""
     try:
@@ -476,14 +472,10 @@ def _bytes(data: bytes) -> str:
         return data.decode("latin-1")
 
 
-def _entity(entity: str) -> str:
-    return str(_html().unescape(entity))
-
-
 #: Escapes with a backslash (Python, JSON, YAML, shells), of URLs, of HTML and XML, and quotes within quotes.
 ESCAPES: Final = (
     Escape(_BACKSLASHES, _backslash),
-    Escape(r"%[0-7][0-9a-fA-F]|(?:%[89a-fA-F][0-9a-fA-F])+", _percent),
-    Escape(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z0-9]{2,31});", _entity),
+    Escape(r"%[0-7][0-9a-fA-F]|(?:%[89a-fA-F][0-9a-fA-F])+", lambda e: _bytes(bytes.fromhex(e.replace("%", "")))),
+    Escape(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z0-9]{2,31});", lambda entity: str(_html().unescape(entity))),
     Escape(r"""'"'"'|'\\''|''|\"\"""", lambda match: match[0]),
 )

@@ -12,6 +12,7 @@ from resource_api.model.values.start_up import regex
 
 if TYPE_CHECKING:
     import re
+    from collections.abc import Sequence
 
 #: C0, DEL, C1, line and paragraph separators, bidirectional controls, invisible characters, lone surrogates.
 _UNSAFE: Final = regex(
@@ -88,6 +89,11 @@ def quote_command(text: str) -> str:
 def show_name(name: object) -> str:
     """Return the canonical name of a resource as text; two or more namevars are separated by commas."""
     return ", ".join(map(str, name)) if isinstance(name, tuple) else str(name)
+
+
+def show_first(items: Sequence[object], most: int) -> str:
+    """Return the first items of a list, and the number of the rest: ``a, b and 3 more``."""
+    return ", ".join(map(str, items[:most])) + (f" and {len(items) - most} more" if len(items) > most else "")
 
 
 def show_size(limit: int) -> str:
