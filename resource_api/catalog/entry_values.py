@@ -38,62 +38,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class ValueKinds:
-    """Infers the data types of attributes, of functions' results, of named values and of outputs."""
-
-    def __init__(self, scope: Scope, find: Callable[[ExpressionPath], Entry | None]) -> None:
-        """Look names up in ``scope``, and resources with ``find``."""
-        self._scope = scope
-        self._find = find
-
-    def misfits(self, name: str, attribute: Attribute, value: object) -> Iterator[str]:
-        """Yield a message for each reference in a value, or text with references, that can never fit an attribute."""
-        for key_path, expected, actual, written in referred_values.misfits(
-            attribute.datatype.leaves, value, self.kinds_of
-        ):
-            wants, is_ = messages.alternatives(expected, attribute.must_be), messages.alternatives(actual)
-            yield f"{name}{place_text(key_path)} must be {wants}, and {written} is {is_}"
-
-    def kinds_of(self, path: ExpressionPath) -> Kinds:
-        """Return the data types that a path's value can have, as the definitions tell without a value; none if unknown.
-
-        A path leads to a named value, which is a function's result or an expression, to an output of a component, or to
-        an attribute of a resource.
-        """
-        if expression.has_choices(path):
-            return ()
-        if path.root == "values":
-            name, call = path.keys[0], self._scope.calls.get(path.keys[0])
-            if call is not None:
-                return _within(call.function.datatype.leaves, path.keys[1:])
-            if name in self._scope.calls:  # an invalid value, which has been reported
-                return ()
-            return self._as_written(self._scope.named(name), path.keys[1:])
-        written = path.root if isinstance(path.root, Reference) else None
-        root = self._scope.resolve_name(written) if written is not None else None
-        if root is None:
-            return ()
-        if (component := self._scope.components.get(root)) is not None:
-            return self._as_written(component.outputs.get(path.keys[0]), path.keys[1:])
-        target = self._find(path._replace(root=root))
-        attribute = target.definition.attributes.get(path.keys[0]) if target is not None else None
-        return _within(attribute.datatype.leaves, path.keys[1:]) if attribute is not None else ()
-
-    def _as_written(self, written: object, keys: tuple[str, ...]) -> Kinds:
-        """Return the data types at ``keys`` in a named value or an output; none if unknown."""
-        while keys and type(written) in {dict, list}:
-            written, keys = _item(written, keys[0]), keys[1:]
-        parsed = parse(written) if type(written) is str and "${" in written else written
-        if type(parsed) is Sensitive:
-            return self._as_written(parsed.reveal(), keys)
-        if not isinstance(parsed, Expression):
-            return ()
-        first = parsed.parts[0]
-        if len(parsed.parts) == 1 and isinstance(first, ExpressionPath):
-            return self.kinds_of(first._replace(keys=(*first.keys, *keys)))
-        return () if keys else referred_values.kinds_as_written(parsed, self.kinds_of)
-
-
 def _item(written: Any, key: str) -> Any:
     """Return the part under a key of a mapping or an index of a list, or None if there is none."""
     if type(written) is dict:
@@ -401,9 +345,52 @@ class Evaluator:
             values[name] = result
         entry.pending = pending or EMPTY
 
-    def misfits(self, name: str, attribute: Attribute, value: object) -> list[str]:
-        """Return a message for each reference in a pending value that can never fit the data type."""
-        return list(ValueKinds(self.scope, self._find).misfits(name, attribute, value))
+    def misfits(self, name: str, attribute: Attribute, value: object) -> Iterator[str]:
+        """Yield a message for each reference in a value, or text with references, that can never fit an attribute."""
+        for key_path, expected, actual, written in referred_values.misfits(
+            attribute.datatype.leaves, value, self._kinds_of
+        ):
+            wants, is_ = messages.alternatives(expected, attribute.must_be), messages.alternatives(actual)
+            yield f"{name}{place_text(key_path)} must be {wants}, and {written} is {is_}"
+
+    def _kinds_of(self, path: ExpressionPath) -> Kinds:
+        """Return the data types that a path's value can have, as the definitions tell without a value; none if unknown.
+
+        A path leads to a named value, which is a function's result or an expression, to an output of a component, or to
+        an attribute of a resource.
+        """
+        if expression.has_choices(path):
+            return ()
+        if path.root == "values":
+            name, call = path.keys[0], self.scope.calls.get(path.keys[0])
+            if call is not None:
+                return _within(call.function.datatype.leaves, path.keys[1:])
+            if name in self.scope.calls:  # an invalid value, which has been reported
+                return ()
+            return self._as_written(self.scope.named(name), path.keys[1:])
+        written = path.root if isinstance(path.root, Reference) else None
+        root = self.scope.resolve_name(written) if written is not None else None
+        if root is None:
+            return ()
+        if (component := self.scope.components.get(root)) is not None:
+            return self._as_written(component.outputs.get(path.keys[0]), path.keys[1:])
+        target = self._find(path._replace(root=root))
+        attribute = target.definition.attributes.get(path.keys[0]) if target is not None else None
+        return _within(attribute.datatype.leaves, path.keys[1:]) if attribute is not None else ()
+
+    def _as_written(self, written: object, keys: tuple[str, ...]) -> Kinds:
+        """Return the data types at ``keys`` in a named value or an output; none if unknown."""
+        while keys and type(written) in {dict, list}:
+            written, keys = _item(written, keys[0]), keys[1:]
+        parsed = parse(written) if type(written) is str and "${" in written else written
+        if type(parsed) is Sensitive:
+            return self._as_written(parsed.reveal(), keys)
+        if not isinstance(parsed, Expression):
+            return ()
+        first = parsed.parts[0]
+        if len(parsed.parts) == 1 and isinstance(first, ExpressionPath):
+            return self._kinds_of(first._replace(keys=(*first.keys, *keys)))
+        return () if keys else referred_values.kinds_as_written(parsed, self._kinds_of)
 
     def _of_resource(self, path: ExpressionPath) -> Any:
         """Return the declared value that a path leads to; unknown if only the state has it.
@@ -433,9 +420,11 @@ class Evaluator:
         filled = [self._fill_defaults(entry) for entry in entries]
         canonical, problems = canonicalize.canonicalize(provider, filled, lambda index: self._declared(entries[index]))
         for index, (entry, before, should) in enumerate(zip(entries, filled, canonical, strict=True)):
-            entry.should = should
-            if should is not before:
-                _keep_written(entry, before)
+            entry.should, names = should, entry.written
+            # The values as written, with defaults, are recorded too: they are kept where canonicalizing changed one.
+            has_names = should is not before and type(names) is tuple
+            if has_names and not all(map(is_, map(should.get, names), map(before.get, names))):
+                entry.written = {name: before.get(name) for name in names}
             entry_problems = problems.get(index, ()) if problems else ()
             for problem in self._distinct(entry, entry_problems) if entry_problems else ():
                 self._diagnostics.add_of_attribute(entry, problem)
@@ -485,16 +474,6 @@ def _written_values(entry: Entry) -> Resource:
     """Return the very mapping of an entry's values: as written, and changed in place until it is canonicalized."""
     assert type(entry.written) is dict
     return entry.written
-
-
-def _keep_written(entry: Entry, before: Resource) -> None:
-    """Keep the values as written, which are recorded too, instead of their names if canonicalizing changed one.
-
-    ``before`` has them with defaults.
-    """
-    names, should = entry.written, entry.should
-    if type(names) is tuple and not all(map(is_, map(should.get, names), map(before.get, names))):
-        entry.written = {name: before.get(name) for name in names}
 
 
 def is_completed(path: ExpressionPath, definition: TypeDefinition, should: Mapping[str, object]) -> bool:

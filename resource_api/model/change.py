@@ -155,18 +155,14 @@ class Difference(NamedTuple):
 
 
 def difference_kind(difference: Difference) -> str:
-    """Return how the value differs: ``add``, ``update`` or ``delete``."""
-    return _kind(*(_present(difference.attribute, value) for value in (difference.is_, difference.should)))
+    """Return how the value differs: ``add``, ``update`` or ``delete``; ``ensure: absent`` is no value."""
+    none = (None, "absent") if difference.attribute == "ensure" else (None,)
+    return _kind(difference.is_ not in none, difference.should not in none)
 
 
 def _kind(before: object, after: object) -> str:
     """Return the kind of a difference from whether there is a value ``before`` and ``after``."""
     return "update" if before and after else "add" if after else "delete"
-
-
-def _present(attribute: str, value: object) -> bool:
-    """Return whether an attribute has a value; ``ensure: absent`` is none."""
-    return value is not None and not (attribute == "ensure" and value == "absent")
 
 
 def nested_differences(

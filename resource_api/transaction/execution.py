@@ -454,23 +454,18 @@ class SegmentRun:
         try:
             error = self._caller.refresh(notified)
         except CallStopped as stopped:
-            self._set_refresh_errors(notified, RuntimeError(str(stopped)))
             for run in notified:
+                set_error(run, RuntimeError(str(stopped)))
                 self._end_refreshed(run)
             raise
         self._transaction.snapshot.changed()
-        self._set_refresh_errors(notified, error)
+        for run in notified:
+            set_error(run, error)
         try:
             if any(run.is_to_repeat for run in notified):
                 self._retry.repeat_refresh(notified)
         finally:
             self._transaction.recorder.write_refreshes([run for run in notified if self._end_refreshed(run)])
-
-    def _set_refresh_errors(self, runs: Sequence[OperationRun], error: Exception | None) -> None:
-        """Set the exception of ``refresh``, if any, as the error of each operation without a reported status."""
-        for run in runs:
-            if error is not None and run.result.reported is None:
-                set_error(run, error)
 
     def _end_refreshed(self, run: OperationRun) -> bool:
         """End one refresh; return whether it succeeded."""

@@ -241,7 +241,7 @@ class Results:
             unconfirmed=status == "failed" and run.result.unconfirmed,
         )
         self.reports.append(report)
-        self._events.step_ended(report, run.tries)
+        self._events.send(StepEnd(report, run.tries))
         if self._events.shows_steps:
             self._events.log_end(run, status)
 
@@ -290,11 +290,6 @@ class Events:
         if self._listener is not None and step.entry.index not in self._started:
             self._started.add(step.entry.index)
             self._listener(StepStart(step))
-
-    def step_ended(self, report: StepReport, tries: int = 0) -> None:
-        """Send the report of a step; ``tries``: the number of its calls, counted where ``retry`` is declared."""
-        if self._listener is not None:
-            self._listener(StepEnd(report, tries))
 
     def log_start(self, runs: Sequence[OperationRun], action: Action | None = None) -> None:
         """Log with ``-v`` that operations begin; ``action`` defaults to the decided one of each."""
@@ -408,13 +403,10 @@ def _with_reported(run: OperationRun, changes: Sequence[Difference]) -> Sequence
     """Return changes with the messages that the provider reported for them, and the changes that only it reported."""
     if not run.result.attributes:
         return tuple(changes)
-    reported = {difference.attribute: _concealed(run, difference) for difference in run.result.attributes}
+    reported = {}
+    for difference in run.result.attributes:
+        declared = run.should.get(difference.attribute)  # shows which of its values are secret
+        is_, should = conceal_like(difference.is_, declared), conceal_like(difference.should, declared)
+        reported[difference.attribute] = conceal_difference(run.definition, difference._replace(is_=is_, should=should))
     merged = [change._replace(message=reported.pop(change.attribute, change).message) for change in changes]
     return (*merged, *reported.values())
-
-
-def _concealed(run: OperationRun, reported: Difference) -> Difference:
-    """Return a difference that the provider reported, with the values hidden that are secret as declared."""
-    declared = run.should.get(reported.attribute)
-    is_, should = conceal_like(reported.is_, declared), conceal_like(reported.should, declared)
-    return conceal_difference(run.definition, reported._replace(is_=is_, should=should))

@@ -89,8 +89,7 @@ class Retry:
         """Call ``set`` for one operation; its error is in ``result`` unless the provider reported a status."""
         error = self._caller.set([run], {run.name: self._change_from_now(run)})
         self._transaction.snapshot.changed()
-        if error is not None and run.result.reported is None:
-            set_error(run, error)
+        set_error(run, error)
 
     def _change_from_now(self, run: OperationRun) -> Change:
         """Return the change of an operation from the last row read, or from the planned one if reading failed."""
@@ -201,18 +200,21 @@ class Retry:
         try:
             error = self._caller.refresh([run])
         except CallStopped as stopped:
-            set_error(run, RuntimeError(str(stopped)))
+            run.result = run.result._replace(error=reason(RuntimeError(str(stopped))))
             raise
         self._transaction.snapshot.changed()
-        if error is not None and run.result.reported is None:
-            set_error(run, error)
+        set_error(run, error)
         if run.is_to_repeat:
             self._schedule(run, f"refresh failed: {run.result.error or 'failed'}")
 
 
-def set_error(run: OperationRun, error: Exception) -> None:
-    """Set the exception of its call as the error of an operation, which verification may still refute."""
-    run.result = run.result._replace(error=reason(error))
+def set_error(run: OperationRun, error: Exception | None) -> None:
+    """Set the exception of its call, if any, as the error of an operation without a reported status.
+
+    Verification may still refute it.
+    """
+    if error is not None and run.result.reported is None:
+        run.result = run.result._replace(error=reason(error))
 
 
 class _Wait:

@@ -214,7 +214,9 @@ def _effects(
             if middle:
                 waiting += [batch[:middle], batch[middle:]]
             else:
-                _log_unknown(batch, error, providers)
+                definition, level = batch[0].definition, "info" if isinstance(error, ResourceAPIError) else "warning"
+                text = f"cannot tell yet what else its changes do: {reason(error)}"
+                providers.run.log.write(level, definition.name, text, definition.name)
             if isinstance(error, ResourceError):
                 refusals.append(Refusal([run.step for run in batch], runs[0].step, reason(error)))
     return effects, _smallest(refusals)
@@ -226,13 +228,6 @@ def _smallest(refusals: Sequence[Refusal]) -> Sequence[Refusal]:
     return [
         refusal for refusal, whole in zip(refusals, indices, strict=True) if not any(part < whole for part in indices)
     ]
-
-
-def _log_unknown(runs: Sequence[OperationRun], error: Exception, providers: ProviderPool) -> None:
-    """Log that the side effects of a call are not known: an error of ours as info, any other as a warning."""
-    definition, level = runs[0].definition, "info" if isinstance(error, ResourceAPIError) else "warning"
-    text = f"cannot tell yet what else its changes do: {reason(error)}"
-    providers.run.log.write(level, definition.name, text, definition.name)
 
 
 def _with_effects(step: Step, effects: Sequence[SideEffect] | None, rule: SideEffectRule) -> Step:

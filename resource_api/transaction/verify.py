@@ -66,9 +66,13 @@ class Verification:
 
     def compare(self, runs: Iterable[OperationRun]) -> None:
         """Replace ``rows`` by those of the operations whose requested state is there; imperative ones have none."""
-        instance = self._definition.instance
-        unreadable = self._imperative or self._snapshot.failure(instance)
-        self.rows = {} if unreadable else _verified(runs, self._snapshot.rows(instance), self._functions)
+        instance, self.rows = self._definition.instance, {}
+        if not (self._imperative or self._snapshot.failure(instance)):
+            # All at once: any other is compared by ``_missing``, which also names the differences.
+            pairs = list(_comparable(runs, self._snapshot.rows(instance)))
+            equal = equal_indexes([(run.step.entry, row) for run, row in pairs], self._functions)
+            verified = (pairs[index] for index in equal)
+            self.rows = {run.number: _shared(row, run.should) for run, row in verified}
 
     def observed(self, run: OperationRun) -> Observation:
         """Return the last observation of the resource of an operation."""
@@ -153,18 +157,6 @@ class Verification:
     def is_done(self, run: OperationRun) -> bool:
         """Return whether the requested state is there and can be read back."""
         return not (self._imperative or run.sets_write_only or self.missing(run))
-
-
-def _verified(
-    runs: Iterable[OperationRun], rows: Mapping[Name, CheckedRow], functions: ProviderFunctions
-) -> dict[int, Mapping[str, Any]]:
-    """Return, by number, the ``rows`` (by name) that certainly have the requested state, compared all at once.
-
-    Any other is compared by ``_missing``, which also names the differences.
-    """
-    pairs = list(_comparable(runs, rows))
-    positions = equal_indexes([(run.step.entry, row) for run, row in pairs], functions)
-    return {run.number: _shared(row, run.should) for run, row in (pairs[position] for position in positions)}
 
 
 def _shared(row: Resource, should: Mapping[str, object]) -> Mapping[str, Any]:
