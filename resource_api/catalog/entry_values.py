@@ -367,7 +367,7 @@ class Evaluator:
                 return _within(call.function.datatype.leaves, path.keys[1:])
             if name in self.scope.calls:  # an invalid value, which has been reported
                 return ()
-            return self._as_written(self.scope.named(name), path.keys[1:])
+            return self._as_written(self._diagnostics.manifest.values.get(name), path.keys[1:])
         written = path.root if isinstance(path.root, Reference) else None
         root = self.scope.resolve_name(written) if written is not None else None
         if root is None:

@@ -208,10 +208,6 @@ class Scope:
                     visited.add(definition_path)
                     waiting.append(definition)
 
-    def named(self, name: str) -> Any:
-        """Return a named value as written, or None."""
-        return self._manifest.values.get(name)
-
     def ephemeral_input(self, value: object) -> str:
         """Return the name of an ephemeral input that a value is made from, or an empty string.
 

@@ -275,26 +275,23 @@ class EdgeBuilder:
             return ()
         if (component := self._table.components.get(name)) is not None:
             return component.members
-        target = self._table.find(name)
-        if target is None and word in RELATIONSHIPS and (many := self._matching(declared, word, name)) is not None:
+        if (target := self._table.find(name)) is not None:
+            self._resolved[text] = [target]
+            return self._resolved[text]
+        if word in RELATIONSHIPS and (many := self._matching(declared, word, name)) is not None:
             return many
-        if target is None and (left_out := self._table.left_out.find(name)) is not None:
+        if (left_out := self._table.left_out.find(name)) is not None:
             self.notes.append(f"{declared.reference}: {word}: {name} is left out: {left_out.reason}")
-            return ()
-        if target is None and (skipped := self._diagnostics.manifest.skipped_includes):
+        elif skipped := self._diagnostics.manifest.skipped_includes:
             files = " or ".join(include.file for include in skipped)
             self.notes.append(f"{declared.reference}: {word}: {name} is not declared; {files} is left out")
-            return ()
-        if target is None:
-            if not self._table.is_broken(name.type):
-                names = () if self._diagnostics.many else self._table.references()
-                hint = _list_hint(text) or suggestion(str(name), map(str, names)) or suggestion(name.type, (), "type")
-                if {"*", "?"}.intersection(name.title):
-                    hint = "no title of a declared resource matches" if name.type in self._types else hint or _NO_TYPE
-                self._error(declared, word, f"{word}: unknown resource '{name}'", "unknown_resource", hint)
-            return ()
-        self._resolved[text] = [target]
-        return self._resolved[text]
+        elif not self._table.is_broken(name.type):
+            names = () if self._diagnostics.many else self._table.references()
+            hint = _list_hint(text) or suggestion(str(name), map(str, names)) or suggestion(name.type, (), "type")
+            if {"*", "?"}.intersection(name.title):
+                hint = "no title of a declared resource matches" if name.type in self._types else hint or _NO_TYPE
+            self._error(declared, word, f"{word}: unknown resource '{name}'", "unknown_resource", hint)
+        return ()
 
     def _matching(self, declared: Entry | ComponentInstance, word: str, name: Reference) -> Sequence[Entry] | None:
         """Return the resources that a reference with wildcards names, or None if it names one title or is a mistake.

@@ -126,7 +126,7 @@ def _syntax_error(error: json.JSONDecodeError) -> tuple[int, str]:
 
 def _other_problems(text: str, file: str) -> Iterator[Problem]:
     """Yield the problems, other than syntax, of a text that is valid JSON up to its end."""
-    lines = _Lines(text)
+    position = _positions(text)
     # The open collections: an object's keys so far with their offsets, or None for an array.
     opened: list[dict[str, int] | None] = []
     for token in _TOKEN.finditer(text):
@@ -136,7 +136,7 @@ def _other_problems(text: str, file: str) -> Iterator[Problem]:
         if written in ("{", "["):
             if len(opened) == document.MAX_DEPTH:
                 message = f"nested deeper than {document.MAX_DEPTH}"
-                yield document.problem(file, lines.position(offset), "limit", message)
+                yield document.problem(file, position(offset), "limit", message)
                 return
             opened.append({} if written == "{" else None)
         elif written in ("}", "]"):
@@ -145,11 +145,11 @@ def _other_problems(text: str, file: str) -> Iterator[Problem]:
             keys = opened[-1] if opened and _COLON.match(text, token.end()) else None
             value = json.loads(written)
             if message := document.character_problem(value, key=keys is not None):
-                yield document.problem(file, lines.position(offset), "encoding", message)
+                yield document.problem(file, position(offset), "encoding", message)
             if keys is not None and keys.setdefault(value, offset) != offset:
-                yield document.duplicate_key(file, lines.position(offset), lines.position(keys[value]), value)
+                yield document.duplicate_key(file, position(offset), position(keys[value]), value)
         elif message := _scalar_problem(written):
-            yield document.problem(file, lines.position(offset), "value", message)
+            yield document.problem(file, position(offset), "value", message)
 
 
 def _scalar_problem(written: str) -> str:
@@ -164,23 +164,22 @@ def _scalar_problem(written: str) -> str:
     return ""
 
 
-class _Lines:
-    """Line and column, from 1, of offsets in a text."""
+def _positions(text: str) -> Callable[[int], Position]:
+    """Return the function that computes line and column, from 1, of an offset in a text."""
+    starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]  # the offset of each line's first character
 
-    def __init__(self, text: str) -> None:
-        #: The offset of each line's first character.
-        self._starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
+    def position(offset: int) -> Position:
+        line = bisect_right(starts, offset)
+        return line, offset - starts[line - 1] + 1
 
-    def position(self, offset: int) -> Position:
-        line = bisect_right(self._starts, offset)
-        return line, offset - self._starts[line - 1] + 1
+    return position
 
 
 def _index(text: str) -> Node:
     """Return all positions in an accepted text."""
     with gc_paused():
         tokens = _TOKEN.finditer(text)
-        return _node(next(tokens), tokens, _Lines(text).position)
+        return _node(next(tokens), tokens, _positions(text))
 
 
 def _node(token: Match[str], tokens: Iterator[Match[str]], position: Callable[[int], Position]) -> Node:

@@ -224,14 +224,9 @@ class _Wait:
 
     def __init__(self, run: OperationRun, transaction: TransactionContext) -> None:
         self.started = time.monotonic()
-        self.subject = run.step.entry.reference_text
+        self.subject, self.verb = run.step.entry.reference_text, f"waiting{run.number_of_try}"
         self._run = run
         self._events = transaction.events
-
-    @property
-    def verb(self) -> str:
-        """The activity, with the number of the try."""
-        return f"waiting{self._run.number_of_try}"
 
     def log(self, seconds: int) -> None:
         """Log a notice that it still goes on."""

@@ -128,10 +128,6 @@ class Mask:
             and (self._pattern[1] is None or self._pattern[1].search(text) is None)
         ):
             return text  # nearly every line: its windows alone show that it contains no secret
-        return self._masked(text)
-
-    def _masked(self, text: str) -> str:
-        """Return a text with its secrets masked, whatever its windows show."""
         if not (spans := self._spans(text)):
             return text
         pieces, position = list[str](), 0
