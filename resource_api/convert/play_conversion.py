@@ -270,6 +270,8 @@ class PlayConversion:
             if for_each is not None:
                 if "for_each" in attributes:
                     no_counterpart("a list within a loop")
+                if "${each." not in declaration.title:
+                    refuse(f"every element of the loop makes the same {declaration.reference}")
                 attributes["for_each"] = written(for_each.collection)
             if condition is not True:
                 attributes["when"] = condition

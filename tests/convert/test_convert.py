@@ -287,6 +287,10 @@ def test_a_condition_becomes_when(text: str, expected: Any, tmp_path: Path) -> N
 
 
 REFUSED: Final = [
+    (
+        "copy: {dest: '/etc/{{ x }}', content: '{{ item }}'}\n  loop: '{{ list }}'\n  when: z",
+        "every element of the loop makes the same File[/etc/${inputs.x}]",
+    ),
     ("command: a\n  delegate_to: x", "'delegate_to' has no counterpart: a manifest describes one machine"),
     ("command: a\n  when: '3 * 4'", "arithmetic has no counterpart"),
     ("command: a\n  when: 'x ==='", "'x ===' is no expression"),
