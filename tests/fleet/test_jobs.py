@@ -247,6 +247,15 @@ def test_a_damaged_journal_is_not_guessed(machine: Machine, content: str, reason
     assert machine.refusal(machine.job(run="2")) == (74, f"{journal}: {reason}")
 
 
+def test_the_journal_stands_beside_the_state(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where ``~`` in the state's URL is the home of the host's user."""
+    monkeypatch.setenv("HOME", str(machine.directory))
+    assert machine.documents(machine.job(state="sqlite:~/own/state.db"))[-1]["code"] == 0
+    assert (machine.directory / "own" / "jobs" / "web--default.json").is_file()
+    assert not (machine.directory / "~").exists()
+    assert not Path("~").exists()
+
+
 def test_a_journal_that_others_can_open_is_refused(machine: Machine) -> None:
     """Its directory must be this user's alone."""
     machine.documents(machine.job(run="1"))

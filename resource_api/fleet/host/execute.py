@@ -47,7 +47,7 @@ from resource_api.runtime import agent_status, commands, import_resources, resou
 from resource_api.runtime.runtime import Runtime, state_settings
 from resource_api.runtime.signals import Interrupts, exit_despite_threads
 from resource_api.state.open_store import command_options, default_path
-from resource_api.state.store import MEMORY, StackName
+from resource_api.state.store import StackName
 from resource_api.system.facts import Facts
 from resource_api.system.filesystem import asset_contents
 from resource_api.system.filesystem.code_trust import CodeTrust
@@ -221,14 +221,17 @@ class HostRun:
 
     def journal(self) -> Journal | None:
         """Return the journal of the stack; None for a job that changes nothing, and without durable state."""
+        from resource_api.state.sqlite.store import SqliteStore  # many jobs need no state
+
         options = self.options
-        if self.job.command not in jobs.CHANGING or options.get("noop") or options.get("state") in MEMORY:
+        if self.job.command not in jobs.CHANGING or options.get("noop"):
+            return None
+        if not isinstance(store := self.runtime.store, SqliteStore):
             return None
         saved = options.get("saved_plan")
         project = saved["project"] if saved else options.get("project") or project_name(self.manifest)
         name = StackName(project, (saved or options).get("stack") or "default").checked()
-        url = options.get("state")
-        return Journal(os.path.abspath(url.partition(":")[2]) if url else default_path(os.environ), name)
+        return Journal(store.path, name)
 
     def _printed(self, text: str) -> None:
         """Log a line that code in this process printed, for the type whose provider is running."""

@@ -125,8 +125,7 @@ def _change_state(state: StackState, change: _Change) -> StackState:
 
 def _change_record(name: StackName, record: Record, change: _Change) -> Record:
     """Return a record with each sealed secret replaced; its place begins with the URN and key of the record."""
-    resource = Reference(record.type, record.title)
-    prefix = (str(make_urn(name.stack, name.project, record.parent, resource)), *record.key)
+    prefix = (str(make_urn(name.stack, name.project, record.parent, Reference(record.type, record.title))), *record.key)
     values = {field: value for field in _VALUES if (value := getattr(record, field)) and not _is_plain(value)}
     return record._replace(**map_sealed(values, lambda sealed, path: change(sealed, (*prefix, *path))))
 

@@ -164,16 +164,12 @@ class WriteSession:
                 self._versions[name] = former
             raise
 
-    def stop_expecting(self, name: StackName) -> None:
-        """Remove a stack from the marker, before its rows are deleted or replaced."""
-        if self._versions.pop(name, None) is not None:
-            self.write_marker()
-
-    def stop_expecting_other(self, name: StackName, lineage: str) -> None:
-        """Remove a stack of another lineage from the marker, before a state of ``lineage`` replaces its rows."""
+    def stop_expecting(self, name: StackName, lineage: str = "") -> None:
+        """Remove a stack, unless it has ``lineage``, from the marker, before its rows are deleted or replaced."""
         former, _ = self._versions.get(name, (lineage, 0))
         if former != lineage:
-            self.stop_expecting(name)
+            del self._versions[name]
+            self.write_marker()
 
     def remove(self, name: StackName) -> None:
         """Remove a stack from the marker, then delete its rows and its runs in one transaction."""

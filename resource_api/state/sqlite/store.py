@@ -146,7 +146,7 @@ class SqliteStore(RowStore[WriteSession]):
         """Replace the whole state of a stack."""
         with self._writing() as session:
             # First: a kill between the two must not look like a lost stack.
-            session.stop_expecting_other(name, state.lineage)
+            session.stop_expecting(name, state.lineage)
             super().overwrite(name, state)
 
     def rekey(self, name: StackName, key: Key | None, *, drop_generations: bool = False) -> StackState:
