@@ -24,6 +24,7 @@ from resource_api.model.values.errors import (
     ProviderError,
     ResourceAPIError,
     StateDamaged,
+    StateNotEncrypted,
     UnknownType,
     UsageError,
     diagnostic_code,
@@ -243,7 +244,8 @@ class Session:
             problems = ManifestError(map(self.inputs.locate, error.problems)).problems
             code = self._fail(problems, error.exit_code)
         except ResourceAPIError as error:
-            message = error.with_options(self._store_options()) if isinstance(error, StateDamaged) else str(error)
+            has_command = isinstance(error, (StateDamaged, StateNotEncrypted))
+            message = error.with_options(self._store_options()) if has_command else str(error)
             problem = Problem(error.attribute, message, code=diagnostic_code(error))
             if isinstance(error, ProviderError):
                 file, line, column = error.position

@@ -25,6 +25,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from resource_api.model.values.start_up import NamedTuple
+from resource_api.model.values.text import counted
 from resource_api.rehearse import side_effects
 from resource_api.rehearse.result import Finding, RehearsalError, Verdict, finding
 from resource_api.state.sqlite.store import SqliteStore
@@ -362,7 +363,7 @@ def survives_cuts(
             complete = problem._replace(text=cause, place=problem.place or place_of(problem.reference))
             findings.setdefault((problem.reference, problem.text), complete)
     problems = list(findings.values())
-    text = f"{cut} cuts in a run of {whole['changes']} changes of files"
+    text = f"{counted(cut, 'cut')} in a run of {counted(whole['changes'], 'change')} of files"
     return Verdict("survives cuts", not problems, text, problems)
 
 

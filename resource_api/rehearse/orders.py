@@ -14,6 +14,7 @@ from resource_api.catalog import graph
 from resource_api.catalog.graph import Edge
 from resource_api.model.values import reference
 from resource_api.model.values.start_up import NamedTuple
+from resource_api.model.values.text import counted
 from resource_api.rehearse import side_effects
 from resource_api.rehearse.result import Finding, Verdict, needs
 from resource_api.system.overlay.overlay import in_any_order
@@ -277,7 +278,7 @@ def free_in_order(run: FirstRun, count: int, attempt: Callable[[tuple[str, ...]]
 
     search = Search(relationships, _comparable_result(run.document, shared), tried, missing)
     findings = search.run(count)
-    text = f"{search.tried} other order{'s' * (search.tried != 1)}"
+    text = f"{counted(search.tried, 'other order')}"
     if relationships.untried:
         text += f", {relationships.untried} pairs of resources in the order of the file each time"
     return Verdict("free in order", not findings, text, findings)

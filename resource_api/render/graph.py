@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from resource_api.catalog.graph import Edge
 from resource_api.model.values.reference import enclosing_components
-from resource_api.model.values.text import escape
+from resource_api.model.values.text import counted, escape
 from resource_api.render import json as documents
 from resource_api.render.html.elements import Page, PageRow, Section, e, links, row_ids, rows_section, write
 from resource_api.render.plan import left_out_lines
@@ -196,7 +196,7 @@ def _page(catalog: Catalog, edges: Sequence[Edge]) -> str:
         for number, name in enumerate(names)
     ]
     notifying = sum(edge.refresh for edge in edges)
-    outcome = f"{len(names)} resources, {len(edges)} relationships, {notifying} of them notify"
+    outcome = f"{counted(len(names), 'resource')}, {counted(len(edges), 'relationship')}, {notifying} of them notify"
     left_out = "".join(f"<li><code>{e(part.name)}</code>: {e(part.why)}</li>" for part in catalog.left_out.all)
     left_out = f"<ul>{left_out}</ul>" if left_out else ""
     drawing = Section("Order and relationships", _drawing(names, edges, ids) if len(names) <= _MOST else "")

@@ -12,7 +12,7 @@ from resource_api.model.action import Action
 from resource_api.model.change import Difference, is_text_change
 from resource_api.model.report import SUMMARY_FIELDS
 from resource_api.model.values.start_up import NamedTuple
-from resource_api.model.values.text import escape, rough_duration, show_attribute
+from resource_api.model.values.text import counted, escape, rough_duration, show_attribute
 from resource_api.render import text
 from resource_api.render.changes import Style, count_lines, text_diff
 
@@ -281,9 +281,11 @@ def overview_row(host: HostOverview) -> dict[str, object]:
 
 def overview_lines(overview: OverviewJson) -> Iterator[str]:
     """Yield the lines of the overview of one machine."""
-    numbers = f"{overview['failed_runs']} failed, {overview['changes']} changes, {overview['drifted']} drifted"
+    numbers = (
+        f"{overview['failed_runs']} failed, {counted(overview['changes'], 'change')}, {overview['drifted']} drifted"
+    )
     since = text.time_of(overview["since"])
-    yield f"{STATUSES[overview['status']]}: {overview['runs']} runs since {since} UTC, {numbers}"
+    yield f"{STATUSES[overview['status']]}: {runs_text(overview['runs'])} since {since} UTC, {numbers}"
     if (last := overview["last"]) is not None:
         yield f"Last run: {run_summary(last)}, {ago(overview, last['ended'])}"
     if (change := overview["last_change"]) is not None:
@@ -308,7 +310,7 @@ def overview_lines(overview: OverviewJson) -> Iterator[str]:
 def run_summary(run: FinishedRunJson) -> str:
     """Return ``apply of web, 3 changes, exit code 1``."""
     code = f", exit code {run['exit_code']}" if run["exit_code"] else ""
-    changes = f", {run['changes']} change{'' if run['changes'] == 1 else 's'}" if run["changes"] else ""
+    changes = f", {counted(run['changes'], 'change')}" if run["changes"] else ""
     stack = f", stack {escape(run['stack'])}" if run["stack"] != "default" else ""
     return f"{escape(run['command'])} of {escape(run['project'])}{stack}{changes}{code}"
 

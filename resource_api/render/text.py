@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.report import DONE, count_words
-from resource_api.model.values.text import escape, escape_json, escape_lines, show
+from resource_api.model.values.text import counted, escape, escape_json, escape_lines, show
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -50,7 +50,7 @@ def destroy_question(summary: Summary, projects: str, stack: str, suffix: str = 
     """
     counts = (("delete", summary.deleted), ("forget", summary.forgotten), ("decide at its turn", summary.updated))
     (word, number), *rest = [(word, count) for word, count in counts if count] or [("delete", 0)]
-    first = f"{word} {number} resource{'' if number == 1 else 's'}"
+    first = f"{word} {counted(number, 'resource')}"
     question = " and ".join([first, *(f"{word} {count}" for word, count in rest)])
     return f"{question.capitalize()} of project {escape(projects)}, stack {escape(stack)}{suffix}?"
 
@@ -103,7 +103,7 @@ def output(value: object, *, terminal: bool) -> str:
 def valid(document: Mapping[str, object]) -> str:
     """Return ``valid: 3 resources.`` for the document of ``validate``."""
     count = document.get("resources")
-    return f"valid: {count} resource{'' if count == 1 else 's'}."
+    return f"valid: {counted(count, 'resource')}."
 
 
 #: Status of an import → its words.

@@ -333,9 +333,10 @@ def _checked(answer: object, steps: Mapping[Name, Step]) -> tuple[Step, Problem]
     if name not in steps:
         msg = f"it reports {name!r:.80}, which is not among the changes"
         raise ProviderError(msg)
-    if answer[1].needs is not None:
-        reference.parse(answer[1].needs)
-    return steps[name], answer[1]
+    problem = answer[1].checked()
+    if problem.needs is not None:
+        reference.parse(problem.needs)
+    return steps[name], problem
 
 
 def _at_declaration(problem: Problem, entry: Entry, manifest: Manifest) -> Problem:

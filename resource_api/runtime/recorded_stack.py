@@ -286,7 +286,7 @@ class Runs:
         """Return the newest kept run, or the one ``before`` runs earlier. Raise ``UsageError``."""
         runs = [run for run in self.all if run["kept"]] or self.all
         if len(runs) <= before:
-            msg = f"{len(runs) or 'no'} runs are recorded{self._whose}"
+            msg = f"{'1 run is' if len(runs) == 1 else f'{len(runs)} runs are'} recorded{self._whose}"
             raise UsageError(msg)
         return runs[-1 - before]
 

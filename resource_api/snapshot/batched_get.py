@@ -377,8 +377,11 @@ class Snapshot:
             return Due(answer)
         if isinstance(answer, tuple) and len(answer) in _DUE_PARTS and isinstance(answer[0], bool):
             is_due, explanation, *rest = answer
-            changes = rest[0] if rest else ()
-            return Due(is_due, str(explanation), differences=[Difference(*change) for change in changes])
+            try:
+                differences = [Difference(str(name), *values) for name, *values in (rest[0] if rest else ())]
+            except (TypeError, ValueError):
+                return Due(failure=f"due must give changes as a list of (attribute, is_, should), not {rest[0]!r:.80}")
+            return Due(is_due, str(explanation), differences=differences)
         return Due(
             failure=f"due must return True, False, (True, why) or (True, why, changes), not {type(answer).__name__}"
         )

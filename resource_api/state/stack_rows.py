@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from resource_api.model import codec
 from resource_api.model.record import NO_LIFECYCLE, Commit, Intent, Record, RecordedLifecycle, RecordKey, StackState
 from resource_api.model.values.error_translation import errors_as
-from resource_api.model.values.errors import StateDamaged, StateError, UsageError
+from resource_api.model.values.errors import StateDamaged, StateError, StateNotEncrypted
 from resource_api.model.values.start_up import NamedTuple, blake2b
-from resource_api.model.values.text import quote_command, shell_word
+from resource_api.model.values.text import counted
 from resource_api.model.values.values import SCALAR_TYPES, batches
 from resource_api.state.store import StackName, apply_commit
 
@@ -408,13 +408,7 @@ class DataKeys:
     def for_use(self, header: Header) -> DataKey | None:
         """Return the data key of a stack to be used, or None; raise ``UsageError`` for a missing or superfluous key."""
         if header.sealing is None and self.key is not None:
-            project, stack = header.name
-            command = f"resource-api state rekey --key {shell_word(self.key.url)} --project {project} --stack {stack}"
-            msg = (
-                f"the state of {header.name} is not encrypted, and a key is named; {quote_command(command)} encrypts"
-                " it, without --key it is used as it is"
-            )
-            raise UsageError(msg)
+            raise StateNotEncrypted(*header.name, self.key.url)
         return self.for_rekey(header)
 
     def for_check(self, header: Header) -> DataKey | None:
@@ -521,11 +515,11 @@ def describe_stacks(
     """
     yield f"{location}: every row is intact"
     for name, state in sorted(states.items()):
-        owed = f", {len(state.owed)} refreshes owed" if state.owed else ""
+        owed = f", {len(state.owed)} refresh{'' if len(state.owed) == 1 else 'es'} owed" if state.owed else ""
         running = holder(name) if state.intents else ""
         how = f"under way: {running}" if running else "in doubt"
-        changes = f", {len(state.intents)} changes {how}" if state.intents else ""
-        yield f"{name}: serial {state.serial}, {len(state.records)} resources{owed}{changes}"
+        changes = f", {counted(len(state.intents), 'change')} {how}" if state.intents else ""
+        yield f"{name}: serial {state.serial}, {counted(len(state.records), 'resource')}{owed}{changes}"
 
 
 def _missing_rows(database: RowReader, name: StackName) -> StateError:

@@ -14,6 +14,7 @@ from resource_api.model.record import Commit, Intent, Record, RecordKey, StackSt
 from resource_api.model.values.errors import UsageError
 from resource_api.model.values.reference import STACK_NAME
 from resource_api.model.values.start_up import NamedTuple
+from resource_api.model.values.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -317,7 +318,7 @@ class MemoryStore:
 
     def check(self) -> Sequence[str]:
         """Return the number of stacks; memory needs no verification."""
-        return [f"kept in memory: {len(self.stacks())} stacks"]
+        return [f"kept in memory: {counted(len(self.stacks()), 'stack')}"]
 
     def recover(self, timeout: float) -> Sequence[str]:  # noqa: ARG002 - no other process has this store
         """Do nothing."""

@@ -24,7 +24,7 @@ from resource_api.plugins.registry import Registry
 from resource_api.runtime.runtime import Runtime
 from resource_api.testing.examples import minimal_resource, values
 from resource_api.testing.get_laws import FoundationLaws
-from resource_api.testing.harness import PROGRAMMING_ERRORS, Harness, differences, failures
+from resource_api.testing.harness import PROGRAMMING_ERRORS, Harness, differences, failures, without
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -378,6 +378,26 @@ class SetLaws(FoundationLaws):
                 f"no change of '{attribute}' would ever be made: insync answers True for each of {len(answers)} values"
             )
 
+    def test_insync_needs_only_the_attribute(self, harness: Harness) -> None:
+        """``insync`` compares an attribute that is declared alone, and one that the resource does not have yet."""
+        harness.require("readable", "custom_insync")
+        present, definition = harness.examples.present, harness.definition
+        harness.converge(present)
+        [entry] = harness.entries(present)
+        row = harness.existing([entry.name])[entry.name]
+        spare = entry.should.keys() - minimal_resource(definition, present).keys() - dict(definition.defaults).keys()
+        compared = [name for name in definition.compared if name in entry.should]
+        for attribute in compared:
+            alone = without(entry.should, spare - {attribute})
+            if _is_valid(harness, without(present, spare - {attribute})):
+                _assert_compares(harness, entry, attribute, row, alone)
+        if definition.ensurable and spare and _is_valid(harness, without(present, spare)):
+            harness.converge(harness.absent(present))
+            if not failures(harness.apply(without(present, spare))):
+                row = harness.existing([entry.name])[entry.name]
+                for attribute in compared:
+                    _assert_compares(harness, entry, attribute, row, entry.should)
+
     def test_a_change_leaves_other_resources_alone(self, harness: Harness) -> None:
         """An update or a deletion of one resource changes no other resource."""
         harness.require("readable", "others")
@@ -567,6 +587,28 @@ def insync_answers(harness: Harness, entry: Entry, attribute: str, row: Resource
 
     ask()
     return answers
+
+
+def _is_valid(harness: Harness, resource: Resource) -> bool:
+    """Return whether a manifest may declare the resource."""
+    try:
+        harness.runtime.validate(harness.manifest(resource))
+    except ManifestError:
+        return False
+    return True
+
+
+def _assert_compares(harness: Harness, entry: Entry, attribute: str, row: Resource, should: Resource) -> None:
+    """Assert that ``insync`` does not fail for want of an attribute in ``row`` or ``should``."""
+    try:
+        harness.provider().insync(harness.context(reading=True), entry.name, attribute, dict(row), dict(should))
+    except ResourceError:
+        return
+    except PROGRAMMING_ERRORS as error:
+        pytest.fail(
+            f"a plan would fail: insync of '{attribute}' raises {error!r}; 'is_' contains what exists, {sorted(row)},"
+            f" and 'should' what is declared, {sorted(should)}"
+        )
 
 
 def _delete(harness: Harness, absent: Resource) -> None:

@@ -66,7 +66,7 @@ def _by_cause(answers: Any, changes: Mapping[Name, Change]) -> dict[Name, list[S
     """
     effects: dict[Name, list[SideEffect]] = {name: [] for name in changes}
     reported: set[tuple[Name, str, Name, str]] = set()
-    for pair in answers or ():
+    for pair in (answers or ()) if hasattr(answers or (), "__iter__") else [answers]:
         if not (isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[1], SideEffect)):  # noqa: PLR2004 - a pair
             msg = f"side_effects must return pairs of a name and a SideEffect, not {pair!r:.80}"
             raise ProviderError(msg)

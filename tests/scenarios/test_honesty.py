@@ -74,6 +74,32 @@ def test_a_problem_of_unknown_severity_is_an_error(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
+    "fields", ["5, 'odd'", "['size'], 'odd'", "'size', 3", "'size', 'odd', needs=3", "'size', 'odd', brought_by='file'"]
+)
+def test_a_problem_that_is_not_made_of_texts_is_an_error_of_its_provider(bench: Bench, fields: str) -> None:
+    """In ``validate`` of the manifest, in ``preflight`` of the check."""
+    body = f"    return [Problem({fields})]\ndef preflight(self, context, changes):\n"
+    body += f"    return [(name, Problem({fields})) for name in changes]\ndef set(self, context, changes):\n    pass"
+    message = "a problem is made of texts, as in Problem('size', 'is too large'), not ("
+    bench.probe(f"def validate(self, context, should):\n{body}", features=("validate", "preflight"))
+    refused = bench.validate("resources:\n  Probe[a]: {size: 1}\n")
+    assert (refused.code, refused.err.count(f"validate failed: {message}")) == (65, 1)
+    bench.probe(f"def _unused(self):\n{body}", features=("preflight",))
+    warned = bench.plan("resources:\n  Probe[a]: {size: 1}\n")
+    assert (warned.code, warned.err.count(f"preflight of its provider failed: {message}")) == (0, 1)
+
+
+@pytest.mark.parametrize("changes", ["'x'", "5", "[('size', 1)]", "[5]"])
+def test_changes_of_due_have_an_attribute_and_two_values(bench: Bench, changes: str) -> None:
+    """Others fail the resource with its place."""
+    due = f"def due(self, context, name, should):\n    return (True, 'why', {changes})\n"
+    bench.probe(f"{due}def set(self, context, changes):\n    pass", features=("imperative",))
+    result = bench.apply("resources:\n  Probe[a]: {size: 1}\n")
+    assert result.code == 1
+    assert "Error: Probe[a]: due must give changes as a list of (attribute, is_, should), not " in result.err
+
+
+@pytest.mark.parametrize(
     ("call", "words"),
     [
         ("context.error('odd')", "a context has no 'error'; did you mean 'err'?"),

@@ -280,9 +280,9 @@ def test_what_a_run_does_now_is_in_no_doubt(bench: Bench) -> None:
         for result in (bench.run("plan", manifest), bench.run("apply", manifest, "--noop")):
             assert re.search(rf"^Notice: Widget\[a\]: its create is under way: {who}$", result.err, re.MULTILINE)
             assert "doubt" not in result.err
-        assert re.search(rf"1 resources, 1 changes under way: {who}$", bench.run("state", "check").out, re.MULTILINE)
+        assert re.search(rf"1 resource, 1 change under way: {who}$", bench.run("state", "check").out, re.MULTILINE)
     assert "in doubt" in bench.run("plan", manifest).err
-    assert "1 changes in doubt" in bench.run("state", "check").out
+    assert "1 change in doubt" in bench.run("state", "check").out
 
 
 def test_a_stack_that_a_first_run_is_about_to_record_is_locked(bench: Bench) -> None:

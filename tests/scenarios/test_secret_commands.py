@@ -403,6 +403,7 @@ class TestChangingKeys:
         assert "name the key with --key" in house.fails(64, "state", "rekey")
         proposed = re.search(r"'resource-api (state rekey .*)' encrypts it", refused)
         assert proposed
+        assert proposed[1].startswith("state rekey --state sqlite:")
         assert "encrypted with file:key, serial 3" in house.ok(*shlex.split(proposed[1]))
         assert "only a digest" in house.fails(1, "output", "password", "--reveal", key="key")
         assert " updated" not in house.ok("apply", "site.yaml", key="key")

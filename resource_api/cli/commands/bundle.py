@@ -16,7 +16,7 @@ from resource_api.cli.commands import os_errors_as
 from resource_api.cli.session import subcommand
 from resource_api.model.values.errors import ResourceError, UsageError
 from resource_api.model.values.reference import STACK_NAME
-from resource_api.model.values.text import escape
+from resource_api.model.values.text import counted, escape
 from resource_api.system.filesystem import files, reading
 
 if TYPE_CHECKING:
@@ -158,4 +158,4 @@ def _document(path: str, bundle: Bundle) -> dict[str, Any]:
 def _line(path: str, bundle: Bundle) -> str:
     """Return ``site.bundle: site, generation 3, 12 files``."""
     count = len(bundle.files)
-    return f"{escape(path)}: {bundle.name}, generation {bundle.generation}, {count} file{'s' if count != 1 else ''}"
+    return f"{escape(path)}: {bundle.name}, generation {bundle.generation}, {counted(count, 'file')}"

@@ -9,6 +9,7 @@ import click
 from resource_api.cli import options
 from resource_api.cli.session import command
 from resource_api.model.values.errors import UsageError
+from resource_api.model.values.text import counted
 from resource_api.runtime.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ def _summary(converted: Conversion) -> Iterator[str]:
     """Yield a line for each task that was not converted, and one with the counts."""
     yield from map(str, converted.remarks)
     yield (
-        f"{converted.tasks} tasks: {converted.resources} resources, {converted.modules} of them by ansible_module;"
+        f"{counted(converted.tasks, 'task')}: {counted(converted.resources, 'resource')},"
+        f" {converted.modules} of them by ansible_module;"
         f" not converted: {len(converted.remarks)}"
     )

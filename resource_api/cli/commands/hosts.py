@@ -18,7 +18,7 @@ from resource_api.fleet.runtime_archives import PythonRuntimes
 from resource_api.fleet.transport import HostUnreachable
 from resource_api.model.values.errors import ResourceError, UsageError
 from resource_api.model.values.start_up import NamedTuple
-from resource_api.model.values.text import escape
+from resource_api.model.values.text import counted, escape
 from resource_api.render import table
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def trust(session: Session, patterns: Sequence[str], *, yes: bool, fingerprints:
         keys = [key._replace(status="recorded") if key.status == "unknown" else key for key in keys]
     session.console.show(
         lambda: [key.document() for key in keys],
-        lambda: [f"Recorded {len(unknown)} key{'s' if len(unknown) != 1 else ''}."] if recorded else [],
+        lambda: [f"Recorded {counted(len(unknown), 'key')}."] if recorded else [],
     )
     return int(any(key.status not in {"known", "recorded"} for key in keys))
 

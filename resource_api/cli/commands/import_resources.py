@@ -15,6 +15,7 @@ from resource_api.manifest.read import absolute
 from resource_api.manifest.sections import assemble
 from resource_api.model.values.errors import UsageError
 from resource_api.model.values.reference import STACK_NAME
+from resource_api.model.values.text import counted
 from resource_api.render import json as documents
 from resource_api.render import text, yaml_manifest
 from resource_api.runtime import resource_selection
@@ -176,7 +177,7 @@ def _apply_imports(session: Session, manifest: Manifest, confirm: Callable[[str]
         if not session.json:
             session.output.print(session.console.plan_lines(planned))
         count, file = planned.summary.imported, manifest.file
-        if confirm and planned.summary.changed and not confirm(f"Import {count} resources of {file}?"):
+        if confirm and planned.summary.changed and not confirm(f"Import {counted(count, 'resource')} of {file}?"):
             raise DeclinedError
 
     try:

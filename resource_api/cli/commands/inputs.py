@@ -15,7 +15,7 @@ from resource_api.cli.session import subcommand
 from resource_api.manifest.input_files import located_values, reader_of, without_text
 from resource_api.model.values.document import AGE
 from resource_api.model.values.errors import ManifestError, ResourceAPIError, ResourceError, UsageError
-from resource_api.model.values.text import escape
+from resource_api.model.values.text import counted, escape
 from resource_api.model.values.text import show as show_value
 from resource_api.runtime.commands import list_inputs
 from resource_api.system import age
@@ -101,7 +101,7 @@ def edit(session: Session, file: str, **_settings: object) -> None:
     armoured = (encrypted or b"").startswith(age.ARMOUR)
     _replace(path, encrypted, age.encrypt(edited.encode(errors="surrogateescape"), recipients, armoured=armoured))
     _warn_of_lost_key(session, path, file)
-    count = f"{len(recipients)} recipient{'' if len(recipients) == 1 else 's'}"
+    count = counted(len(recipients), "recipient")
     session.console.show(lambda: {"file": file, "written": True}, lambda: f"{escape(file)}: encrypted for {count}.")
 
 

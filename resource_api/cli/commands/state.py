@@ -15,7 +15,7 @@ from resource_api.manifest.python_positions import literal_section
 from resource_api.manifest.read import read
 from resource_api.manifest.sections import project_name
 from resource_api.model.values.errors import UsageError
-from resource_api.model.values.text import escape
+from resource_api.model.values.text import counted, escape
 from resource_api.render import fleet, text
 from resource_api.render import plan as plan_text
 from resource_api.render.table import table
@@ -135,7 +135,7 @@ def import_(session: Session, file: str, *, force: bool, project: str | None, st
         new = new._replace(project=name.project, stack=name.stack)
         new = state_export.check_replacement(recorded.state, new, file, force=force)
         recorded.store.overwrite(name, new)
-    count = f"{len(new.records)} resources, serial {new.serial}"
+    count = f"{counted(len(new.records), 'resource')}, serial {new.serial}"
     session.console.show(
         lambda: {"project": name.project, "stack": name.stack, "serial": new.serial},
         lambda: f"imported into project {name.project}, stack {name.stack}: {count}",
@@ -166,7 +166,7 @@ def copy(session: Session, source: str, target: str, *, project: str | None, sta
         lambda: [
             f"project {stack.project}, stack {stack.stack}:"
             f" {'copied' if stack.status == 'copied' else 'there already'},"
-            f" {stack.resources} resources, serial {stack.serial}"
+            f" {counted(stack.resources, 'resource')}, serial {stack.serial}"
             for stack in copied
         ],
     )
@@ -309,11 +309,12 @@ def rm_stack(session: Session, name: str, project: str | None, *, force: bool, *
             raise UsageError(msg)
         if count and not force:
             advice = "destroy deletes them, --force forgets them and leaves them as they are"
-            msg = f"{stack_name} has {count} resources; {advice}"
+            msg = f"{stack_name} has {counted(count, 'resource')}; {advice}"
             raise UsageError(msg)
         store.remove(stack_name)
     session.console.show(
-        lambda: {**stack_name._asdict(), "forgotten": count}, lambda: f"{stack_name}: forgotten, with {count} resources"
+        lambda: {**stack_name._asdict(), "forgotten": count},
+        lambda: f"{stack_name}: forgotten, with {counted(count, 'resource')}",
     )
 
 

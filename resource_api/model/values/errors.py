@@ -28,6 +28,7 @@ from errno import ENOMEM
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from resource_api.model.values.start_up import NamedTuple
+from resource_api.model.values.text import quote_command, shell_word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -61,7 +62,12 @@ class Problem(NamedTuple):
     brought_by: tuple[str, ...] = ()
 
     def checked(self) -> Problem:
-        """Return this problem, which code of a user made. Raise ``ProviderError`` for an unknown severity."""
+        """Return this problem, which code of a user made. Raise ``ProviderError`` for a field that it cannot have."""
+        named = self.brought_by if isinstance(self.brought_by, (tuple, list)) else [None]
+        if not all(isinstance(text, str) for text in (self.attribute or "", self.message, self.needs or "", *named)):
+            fields = tuple(field for field in (self.attribute, self.message, self.needs, self.brought_by) if field)
+            msg = f"a problem is made of texts, as in Problem('size', 'is too large'), not {fields!r:.80}"
+            raise ProviderError(msg)
         if self.severity not in SEVERITIES:
             msg = f"a problem is an 'error' or a 'warning', not {self.severity!s:.80}: {self.message}"
             raise ProviderError(msg)
@@ -208,6 +214,23 @@ class UsageError(ResourceAPIError):
         """Keep the message; ``attribute`` is the name in the argument ``NAME=VALUE`` that is wrong."""
         super().__init__(message)
         self.attribute = attribute
+
+
+class StateNotEncrypted(UsageError):  # noqa: N818 - the name is a sentence
+    """A key is named for a stack without encryption; the text has the command that encrypts it."""
+
+    def __init__(self, project: str, stack: str, key: str) -> None:
+        """Keep the stack; ``key`` is the URL of the key."""
+        self.project, self.stack = project, stack
+        super().__init__(self.with_options(f" --key {shell_word(key)}"))
+
+    def with_options(self, options: str) -> str:
+        """Return the message with the command and its ``options``, which select the store and the key."""
+        command = f"resource-api state rekey{options} --project {self.project} --stack {self.stack}"
+        return (
+            f"the state of project {self.project}, stack {self.stack} is not encrypted, and a key is named;"
+            f" {quote_command(command)} encrypts it, without --key it is used as it is"
+        )
 
 
 class UnknownName(UsageError):  # noqa: N818 - the name is a sentence

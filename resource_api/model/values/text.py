@@ -96,6 +96,11 @@ def show_first(items: Sequence[object], most: int) -> str:
     return ", ".join(map(str, items[:most])) + (f" and {len(items) - most} more" if len(items) > most else "")
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number of things: ``1 resource``, ``2 resources``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def show_size(limit: int) -> str:
     """Return the largest number of bytes that something may have, rounded down: ``64 KiB``."""
     return f"{limit >> 20} MiB" if limit >= 1 << 20 else f"{limit >> 10} KiB" if limit >= 1 << 10 else f"{limit} bytes"

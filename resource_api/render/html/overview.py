@@ -10,7 +10,7 @@ from heapq import nlargest
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from resource_api.model.action import Action
-from resource_api.model.values.text import rough_duration
+from resource_api.model.values.text import counted, rough_duration
 from resource_api.render.fleet import hosts_of
 from resource_api.render.html.elements import (
     Page,
@@ -169,7 +169,7 @@ class _View:
         rows = []
         for (command, *changes), members in by_change:
             _, overview, change = members[0]
-            first = changes[0] if changes else f"  {change['changes']} changes"
+            first = changes[0] if changes else f"  {counted(change['changes'], 'change')}"
             more = f" and {len(changes) - 1} more" if len(changes) > 1 else ""
             body = "".join(f"<p><code>{e(item)}</code></p>" for item in changes)
             note = f"{command} {ago(overview, change['ended'])}"
@@ -283,7 +283,7 @@ def _details(overview: OverviewJson) -> str:
         for item in overview["failing"][:_NAMED]
     ]
     failed = f", {overview['failed_runs']:,} failed" if overview["failed_runs"] else ""
-    parts.append(_fact("runs", f"{overview['runs']:,}{failed}, {overview['changes']:,} changes"))
+    parts.append(_fact("runs", f"{overview['runs']:,}{failed}, {counted(overview['changes'], 'change')}"))
     if (last := overview["last"]) is not None:
         parts.append(
             _fact("last run", f"{time_of(last['ended'])} UTC: {run_summary(last)}, {duration(last['seconds'])}")

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 from resource_api.model import codec
 from resource_api.model.values.errors import StateDamaged, StateError
 from resource_api.model.values.start_up import NamedTuple, blake2b
+from resource_api.model.values.text import counted
 from resource_api.state.lock import Lock
 from resource_api.state.row_store import RowStore
 from resource_api.state.sqlite import database as databases
@@ -216,7 +217,7 @@ class SqliteStore(RowStore[WriteSession]):
             return []
         with closing(databases.Database(self.path, write=True)) as database, database.transaction():
             count = run_archive.remove_unreadable(database)
-        return [f"removed from the history: {count} runs that cannot be read"] if count else []
+        return [f"removed from the history: {counted(count, 'run')} that cannot be read"] if count else []
 
     def _close_session(self) -> None:
         """Close the session; conclusions saved in it become valid if its writes succeeded."""

@@ -454,7 +454,7 @@ class TestGenerations:
             with pytest.raises(StateError, match="recover' removes such runs from the history"):
                 read()
         before = store.load(WEB)
-        assert store.recover(0) == ["removed from the history: 1 runs that cannot be read"]
+        assert store.recover(0) == ["removed from the history: 1 run that cannot be read"]
         assert (store.load(WEB), [run["run"] for run in store.history(WEB)]) == (before, ["1", "3"])
         assert "nothing to recover" in store.recover(0)[0]
         assert store.check()

@@ -464,6 +464,20 @@ class Agreeing(Memory):
         return True
 
 
+class Insisting(Memory):
+    """``insync`` expects an attribute that need not be declared."""
+
+    def insync(self, _context: Context, _name: str, attribute: str, is_: Resource, should: Resource) -> bool | None:
+        return None if attribute != "size" else bool(is_.get("size") == should["size"] and should["labels"])
+
+
+class Presuming(Memory):
+    """``insync`` expects that the present resource has the attribute."""
+
+    def insync(self, _context: Context, _name: str, attribute: str, is_: Resource, should: Resource) -> bool | None:
+        return None if attribute != "labels" else len(is_["labels"]) == len(should["labels"])
+
+
 class Declared(Memory):
     """``insync`` compares what is declared, and nothing else."""
 
@@ -628,6 +642,8 @@ FAULTS = [
     Fault("test_get_is_quick", Slow, "every plan would wait 0.3.* more than the 0.2 s"),
     Fault("test_canonicalize_asks_nothing", Asking, "on another machine.* canonicalize uses open /etc/passwd"),
     Fault("test_insync_sees_a_difference", Agreeing, "no change of '.*' would ever be made"),
+    Fault("test_insync_needs_only_the_attribute", Insisting, r"insync of 'size' raises KeyError\('labels'\)"),
+    Fault("test_insync_needs_only_the_attribute", Presuming, r"insync of 'labels' raises KeyError\('labels'\)"),
     Fault("test_refresh_succeeds", Refusing, "notified would fail after its change was made.*not now"),
     Fault("test_neighbours_change_nothing_for_others", Lending, "what is done for another user has changed"),
     Fault("test_neighbours_change_nothing_for_others", Contagious, "with (link|long line) in .* of another user"),
