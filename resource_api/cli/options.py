@@ -133,6 +133,14 @@ class Path(click.ParamType[str]):
         return self._click_path().shell_complete(ctx, param, incomplete)
 
 
+def output_file(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+    """Return the file of ``-o``. Raise ``BadParameter`` for ``-``, which is standard output elsewhere."""
+    if value == "-":
+        msg = "'-' is no file; write the name of one (./- for this one)"
+        raise click.BadParameter(msg)
+    return value
+
+
 class Number(click.FloatRange):
     """A number within limits; click calls the type of a wrong one a "float range", and accepts "nan"."""
 

@@ -50,6 +50,7 @@ def widgets(bench: Bench) -> Bench:
         ([","], "name a type, several as TYPE,TYPE, or all with --all"),
         (["widget", "--json", "--format", "csv"], "--json and --format csv exclude each other"),
         (["widget", "--on", "web1", "--edit"], "--edit is for this machine alone"),
+        (["widget", "--on", "web1", "--format", "yaml"], "with --on write --format table, csv or json"),
         (["widget", "--on", "web1", "--manifest", "site.yaml"], "--manifest is for this machine alone"),
         (["widget", "--edit", "--format", "csv"], "--edit shows YAML"),
         (["widget", "--edit"], "--edit needs a terminal, or an editor in $VISUAL or $EDITOR"),

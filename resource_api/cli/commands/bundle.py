@@ -51,7 +51,13 @@ def _command(name: str, example: str) -> Callable[[Callable[..., None]], click.C
 @_command("make", "resource-api bundle make site -o site.bundle")
 @click.argument("directory", metavar="DIR", type=options.Path(exists=True, file_okay=False))
 @click.option(
-    "-o", "--out", required=True, metavar="FILE", type=options.Path(dir_okay=False), help="The bundle to write."
+    "-o",
+    "--out",
+    required=True,
+    metavar="FILE",
+    type=options.Path(dir_okay=False),
+    callback=options.output_file,
+    help="The bundle to write.",
 )
 @click.option(
     "--generation",

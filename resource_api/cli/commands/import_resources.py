@@ -45,7 +45,14 @@ if TYPE_CHECKING:
 )
 @click.option("--name", metavar="NAME", help="The name of the only REFERENCE, as it is declared.")
 @click.option("--all", "type_names", metavar="TYPE,...", help="Import all resources of a type, with a new manifest.")
-@click.option("-o", "--out", type=options.Path(), metavar="FILE", help="With --all: the manifest to write.")
+@click.option(
+    "-o",
+    "--out",
+    type=options.Path(),
+    callback=options.output_file,
+    metavar="FILE",
+    help="With --all: the manifest to write.",
+)
 @click.option("--yes", is_flag=True, help="With --all: do not ask.")
 @click.option(
     "--from-terraform",

@@ -63,13 +63,13 @@ _INTERVAL: Final = 0.5
 _PAUSE: Final = 0.05
 
 
-def _check_out(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+def _check_out(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
     """Return the file of ``-o``. Raise ``BadParameter`` for Terraform's ``-out=FILE``, which is ``-o ut=FILE`` here."""
     if value and (value == "ut" or value.startswith("ut=")):
         file = value[3:] or "FILE"
         msg = f"write -o {file} or --out {file}"
         raise click.BadParameter(msg)
-    return value
+    return options.output_file(context, option, value)
 
 
 _out = click.option(

@@ -132,6 +132,9 @@ def _check_options(session: Session) -> None:
         if session.settings[option] and session.settings["on"]:
             msg = f"--{option} is for this machine alone; leave out --on"
             raise UsageError(msg)
+    if form == "yaml" and session.settings["on"]:
+        msg = "--format yaml shows a manifest of one machine; with --on write --format table, csv or json"
+        raise UsageError(msg)
 
 
 def _show(session: Session, listed: Listed, selected: SelectedProvider | None, *, listing: bool) -> int:
