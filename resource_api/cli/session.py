@@ -244,8 +244,9 @@ class Session:
             problems = ManifestError(map(self.inputs.locate, error.problems)).problems
             code = self._fail(problems, error.exit_code)
         except ResourceAPIError as error:
-            has_command = isinstance(error, (StateDamaged, StateNotEncrypted))
-            message = error.with_options(self._store_options()) if has_command else str(error)
+            message = str(error)
+            if isinstance(error, (StateDamaged, StateNotEncrypted)):
+                message = error.with_options(self._store_options())
             problem = Problem(error.attribute, message, code=diagnostic_code(error))
             if isinstance(error, ProviderError):
                 file, line, column = error.position

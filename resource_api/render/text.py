@@ -103,7 +103,7 @@ def output(value: object, *, terminal: bool) -> str:
 def valid(document: Mapping[str, object]) -> str:
     """Return ``valid: 3 resources.`` for the document of ``validate``."""
     count = document.get("resources")
-    return f"valid: {counted(count, 'resource')}."
+    return f"valid: {count} resource{'' if count == 1 else 's'}."
 
 
 #: Status of an import → its words.
