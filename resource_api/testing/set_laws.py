@@ -385,15 +385,15 @@ class SetLaws(FoundationLaws):
         harness.converge(present)
         [entry] = harness.entries(present)
         row = harness.existing([entry.name])[entry.name]
-        spare = entry.should.keys() - minimal_resource(definition, present).keys() - dict(definition.defaults).keys()
+        optional = entry.should.keys() - minimal_resource(definition, present).keys() - dict(definition.defaults).keys()
         compared = [name for name in definition.compared if name in entry.should]
         for attribute in compared:
-            alone = without(entry.should, spare - {attribute})
-            if _is_valid(harness, without(present, spare - {attribute})):
+            alone = without(entry.should, optional - {attribute})
+            if _is_valid(harness, without(present, optional - {attribute})):
                 _assert_compares(harness, entry, attribute, row, alone)
-        if definition.ensurable and spare and _is_valid(harness, without(present, spare)):
+        if definition.ensurable and optional and _is_valid(harness, without(present, optional)):
             harness.converge(harness.absent(present))
-            if not failures(harness.apply(without(present, spare))):
+            if not failures(harness.apply(without(present, optional))):
                 row = harness.existing([entry.name])[entry.name]
                 for attribute in compared:
                     _assert_compares(harness, entry, attribute, row, entry.should)
