@@ -181,8 +181,8 @@ class Launch:
             if match[1] == b"need" and self._archive is not None:
                 self._outgoing.append(self._archive)
             self._archive = None
-            self._buffer.clear()
-        elif _FRAME.search(self._buffer):
+            del self._buffer[: match.end()]  # the first frame may follow at once
+        if _NAME in self._buffer and _FRAME.search(self._buffer):
             self._began = self.answered = True
             self._buffer.clear()
         # A prompt or a line may be incomplete.

@@ -201,7 +201,10 @@ def _undeclared(records: Sequence[Record], option: str) -> str:
 
 
 def check_stack(patterns: Iterable[str], option: str, state: StackState) -> None:
-    """Raise ``UsageError`` for a pattern of an option that is the URN of another project or stack."""
+    """Raise ``UsageError`` for a pattern of an option that is the URN of another project or stack.
+
+    Without these it would mean a resource here.
+    """
     for pattern in patterns:
         try:
             reference.check_stack(pattern, state.project, state.stack)

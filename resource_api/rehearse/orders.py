@@ -237,7 +237,7 @@ def _differing(first: Tried, second: Tried) -> list[str]:
 
 
 def _distance(order: Order) -> int:
-    """Return the number of swaps of neighbours from the order of the file to ``order``."""
+    """Return the number of swaps of neighbours from the file's order to ``order``, among which a cause is sought."""
     remaining, distance = list(range(len(order))), 0
     for index in order:
         position = remaining.index(index)

@@ -180,7 +180,7 @@ def _policy_step(step: Step) -> PolicyStep:
     )
 
 
-#: The actions for which a machine must be ready.
+#: The actions with a check of the machine: create, replace, update and run.
 _CHECKED: Final = CREATING | {Action.UPDATE, Action.RUN}
 
 
@@ -229,7 +229,10 @@ def _acting(plan: ExecutionPlan) -> dict[int, Step]:
 
 
 def _is_checked(step: Step) -> bool:
-    """Return whether a step has a ``preflight`` check: its type offers it, and its action is decided already."""
+    """Return whether a step has a ``preflight`` check: its type offers it for the action, which is decided already.
+
+    Removals are checked with a feature of their own.
+    """
     features = step.definition.features
     actions = _CHECKED | {Action.DELETE} if "preflight_of_removals" in features else _CHECKED
     return "preflight" in features and step.action in actions and not step.deferred

@@ -60,8 +60,8 @@ def manifest_of(conversion: Conversion) -> dict[str, Any]:
 def mandatory(conversion: Conversion) -> dict[str, Any]:
     """Return a value for each input without a default."""
     inputs = manifest_of(conversion).get("inputs", {})
-    letters = dict.fromkeys("abcdefghijklmnopqrstuvwxyz", "x")
-    values: dict[str, Any] = {"Hash[String, Any]": letters, "Variant[Array, Hash]": ["text"]}
+    members = dict.fromkeys([*"abcdefghijklmnopqrstuvwxyz", "rc"], "x")
+    values: dict[str, Any] = {"Hash[String, Any]": members, "Variant[Array, Hash]": ["text"]}
     return {name: values.get(entry["type"], "text") for name, entry in inputs.items() if "default" not in entry}
 
 

@@ -121,6 +121,17 @@ def test_the_command_line_is_quoted_for_every_login_shell() -> None:
     assert result.stdout == "".join(f"{word}|" for word in words[1:])
 
 
+def test_a_first_frame_may_come_with_the_answer_to_a_runtime() -> None:
+    """What follows it is the job's, also where it looks like a prompt."""
+    launch = Launch("doas", Sensitive("secret"), lambda _platform: ("digest", b"archive"))
+    launch.receive(b"RApi-runtime x86_64 glibc 2.36\n")
+    launch.terminal = True
+    launch.take()
+    launch.receive(b"RApi-have\nRApi {}\n")
+    launch.receive(b"doas (root@host) password: ")
+    assert launch.take() == []
+
+
 def test_without_become_the_user_runs_the_program(home: Path, server: Server) -> None:
     """Its arguments and its input arrive as they are, whatever its login prints before."""
     printed = "echo 'RApi is not here'; printf '\\033]0;title\\007'; echo '[resource-api] Password:' >&2"

@@ -144,7 +144,7 @@ class HostRun:
 
     @cached_property
     def inputs(self) -> dict[str, Any]:
-        """The inputs of the manifest by name."""
+        """The inputs of the manifest by name, each text with the class of its source again."""
         return jobs.decoded_inputs(self.job)
 
     @cached_property

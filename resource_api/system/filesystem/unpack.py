@@ -100,7 +100,10 @@ class UnpackRecord(NamedTuple):
 
     @classmethod
     def _decode(cls, document: Any) -> Self:
-        """Return the record of a document. Raise ``ValueError``, ``KeyError`` or ``TypeError`` for another form."""
+        """Return the record of a document.
+
+        Raise ``ValueError``, ``LookupError``, ``TypeError`` or ``OverflowError`` for another form.
+        """
         if document["format"] != _FORMAT:
             raise ValueError(document["format"])
         members = {
