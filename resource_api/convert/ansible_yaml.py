@@ -37,7 +37,11 @@ class Mapping(dict[str, Any]):
 
 
 class Vault:
-    """A value that `ansible-vault` has encrypted; its text is not kept."""
+    """A value that `ansible-vault` has encrypted; its text is not kept. Or another secret, by its ``origin``."""
+
+    def __init__(self, origin: str = "encrypted by ansible-vault") -> None:
+        """Keep the origin, for comments."""
+        self.origin = origin
 
     def __repr__(self) -> str:
         """Return its tag."""

@@ -54,6 +54,8 @@ _FUNCTIONS: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
 _COMPARISONS: Final = {"lt": "lt", "lteq": "le", "gt": "gt", "gteq": "ge"}
 _OPERATORS: Final = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge"}
 _CHANGED: Final = "changed"
+#: Texts that the filter `bool` takes for true.
+_TRUE_WORDS: Final = ("yes", "Yes", "true", "True", "on", "1")
 #: Kind of expression that has no counterpart → its name in messages.
 _KINDS: Final[dict[type[nodes.Node], str]] = {
     nodes.CondExpr: "a conditional expression",
@@ -71,6 +73,10 @@ class ValueReference(NamedTuple):
     """A reference of a manifest: the path within ``${...}``."""
 
     path: str
+
+    def __str__(self) -> str:
+        """Return ``${PATH}``, as a manifest writes it within a text."""
+        return f"${{{self.path}}}"
 
     def member(self, key: str | int) -> ValueReference:
         """Return the reference to a member."""
@@ -100,7 +106,7 @@ def no_counterpart(subject: str) -> NoReturn:
 def written(value: object) -> Any:
     """Return a value as a manifest writes it, with its references as text and without omitted members."""
     if isinstance(value, ValueReference):
-        return f"${{{value.path}}}"
+        return str(value)
     if isinstance(value, dict):
         return {key: written(part) for key, part in value.items() if part is not OMIT}
     return [written(part) for part in value if part is not OMIT] if isinstance(value, list) else value
@@ -190,6 +196,12 @@ class Resolver(Protocol):
     def in_group(self, group: str) -> ValueReference:
         """Return the reference to whether this host is in a group of the inventory."""
 
+    def class_of(self, value: object) -> type:
+        """Return the class of a value, or ``NoneType`` if it is not known."""
+
+    def test_obstacle(self, path: str) -> str:
+        """Return the reason that a condition cannot test a reference, or ""."""
+
     def literal_value(self, value: object) -> Any:
         """Return a value itself; of a reference the part of an input's default that it leads to, or None."""
 
@@ -244,7 +256,7 @@ class Expressions:
         except Unconvertible as error:
             return self._template(text, parse_template(text), str(error))
         # Ansible writes these into a text as Python does: True, ['a'].
-        if in_text and isinstance(self._scope.literal_value(value), (bool, list, dict)):
+        if in_text and self._scope.class_of(value) in {bool, list, dict}:
             return self._template(text, parse_template(text), "a list, mapping or Boolean within a text")
         return value
 
@@ -312,7 +324,7 @@ class Expressions:
     def _sum(self, node: nodes.Add) -> Any:
         """Convert ``+`` of lists to a call, and of texts to one text. Raise ``Unconvertible`` for numbers."""
         left, right = self.value_of(node.left), self.value_of(node.right)
-        if isinstance(left, list) or isinstance(right, list):
+        if list in {self._scope.class_of(left), self._scope.class_of(right)}:
             return self._scope.call("std.concat", {"lists": [left, right]}, "list")
         if isinstance(left, str) or isinstance(right, str):
             return _within_text(left) + _within_text(right)
@@ -397,9 +409,19 @@ class Expressions:
         if isinstance(node, nodes.Const) and isinstance(node.value, bool):
             return node.value
         value = self.value_of(node)
-        if isinstance(value, bool):
-            return value
-        return {self._path(value): True}
+        return value if isinstance(value, bool) else self._truth(value, is_word=_is_filter(node, "bool"))
+
+    def _truth(self, value: object, *, is_word: bool) -> Condition:
+        """Return the condition that a value is true, or no empty text or collection, or not 0.
+
+        ``is_word``: whether a text must be a word for true.
+        """
+        kind = self._scope.class_of(value)
+        if kind in {list, dict}:
+            return {self._path(self._scope.call("std.length", {"of": value}, "length")): {"gt": 0}}
+        if kind is str:
+            return {self._path(value): [*_TRUE_WORDS] if is_word else {"not": ""}}
+        return {self._path(value): {"not": 0} if kind in {int, float} else True}
 
     def _comparisons(self, node: nodes.Compare) -> Iterator[Condition]:
         """Yield the conditions of a chain: of ``a < b < c`` those of ``a < b`` and ``b < c``."""
@@ -441,8 +463,7 @@ class Expressions:
             path = self._path(subject)
             return {path: [_comparable(path, value) for value in collection]}
         self._path(collection)  # raises for a constant and for the result of a task
-        call = self._scope.call("std.contains", {"in": collection, "item": subject}, "contains")
-        return {call.path: True}
+        return {self._path(self._scope.call("std.contains", {"in": collection, "item": subject}, "contains")): True}
 
     def _test(self, node: nodes.Test) -> Condition:
         """Convert ``VALUE is TEST`` to a condition. Raise ``Unconvertible`` for a test without a counterpart."""
@@ -450,7 +471,7 @@ class Expressions:
         chain = _chain(node.node)
         if name in {"defined", "undefined"} and chain is not None:
             is_defined = self._scope.is_defined(*chain)
-            condition = is_defined if isinstance(is_defined, bool) else {is_defined.path: {"exists": True}}
+            condition = is_defined if isinstance(is_defined, bool) else {self._path(is_defined): {"exists": True}}
             return condition if name == "defined" else negated(condition)
         if any(str(option.key) not in {"strict", "version_type"} for option in node.kwargs):
             no_counterpart(f"the test 'is {name}' with these arguments")
@@ -479,7 +500,13 @@ class Expressions:
             no_counterpart("a condition about a constant")
         if not value.path.startswith(("inputs.", "values.", "facts.", "host.", "each.")):
             refuse("a condition about the result of a task has no counterpart: it is evaluated before anything is read")
+        if reason := self._scope.test_obstacle(value.path):
+            no_counterpart(reason)
         return value.path
+
+
+def _is_filter(node: nodes.Node, name: str) -> bool:
+    return isinstance(node, nodes.Filter) and node.name.removeprefix("ansible.builtin.") == name
 
 
 def _comparable(path: str, value: object) -> Any:
@@ -490,10 +517,8 @@ def _comparable(path: str, value: object) -> Any:
 
 def _within_text(value: object) -> str:
     """Return a value as a part of a text. Raise ``Unconvertible`` for one that has no text."""
-    if isinstance(value, ValueReference):
-        return f"${{{value.path}}}"
-    if isinstance(value, str):
-        return value
+    if isinstance(value, (str, ValueReference)):
+        return str(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         no_counterpart("a list, mapping or Boolean within a text")
     return str(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,6 +31,8 @@ _CONDITIONAL: Final = ("when", "for_each", "on_failure")
 _LISTS: Final = ("notify", "tag")
 _TRUE: Final = ("yes", "true", "on", "y", "1", "t")
 _FALSE: Final = ("no", "false", "off", "n", "0", "f")
+#: A title that begins and ends with a quote, which a manifest takes for a mistake.
+_QUOTED: Final = re.compile(r"\A(['\"])(.*)\1\Z", re.DOTALL)
 #: The longest text of a file that is read, in bytes.
 _LONGEST: Final = 1 << 20
 
@@ -164,6 +167,9 @@ class ModuleTask:
         value = self.take(*names)
         if isinstance(value, ValueReference):
             self.scope.split_members(value)
+            literal = self.scope.literal_value(value)
+            if isinstance(literal, str) and "," not in literal:
+                return [value]
         if value is None or isinstance(value, (list, ValueReference)):
             return value
         return [part.strip() for part in str(value).split(",") if part.strip()]
@@ -246,17 +252,23 @@ class ModuleTask:
         """Declare a resource; attributes that are None are left out. Raise ``Unconvertible`` for its title."""
         declared = {name: value for name, value in attributes.items() if value is not None}
         title = str(written(title))
-        if self.scope.names.is_rendered(title):
-            refuse("its name depends on a rendered template, and names are known before")
+        if reason := self._title_obstacle(title):
+            refuse(f"its name {reason}")
         declaration = ConvertedResource(type_name, title, written(declared), self.task)
         self.declarations.append(declaration)
         return declaration
+
+    def _title_obstacle(self, title: str) -> str:
+        """Return the reason that a manifest cannot have a title, or ""."""
+        if reason := self.scope.names.obstacle(title):
+            return f"{reason}, and names are known before"
+        return "depends on a secret, and names are shown" if self.scope.names.has_secret(title) else ""
 
     def named(self, type_name: str, name: str, attributes: dict[str, object]) -> ConvertedResource:
         """Declare a resource whose title is no part of its identity: the task's name, or else ``name``."""
         title = self.task.name or name
         title = str(written(self.expressions.value(title))) if "{{" in title else title
-        title = type_name if self.scope.names.is_rendered(title) else title
+        title = type_name if self._title_obstacle(title) else _QUOTED.sub(r"\2", title)
         if self.in_loop and "${each." not in title:  # each element is a resource with a title of its own
             title = f"{title} ${{each.index}}"
         title = self.scope.names.title(type_name, " ".join(title.split()), (self.task.number, self._element))

@@ -33,7 +33,8 @@ _STATES: Final = {
     "absent": "absent",
     "removed": "absent",
 }
-_VERSIONED: Final = re.compile(r"([A-Za-z0-9.+_-]+)(==?)([A-Za-z0-9.+:~!_-]+)\Z")
+#: A name with a version, both perhaps with references.
+_VERSIONED: Final = re.compile(r"((?:\$\{[^}]*\}|[A-Za-z0-9.+_-])+)(==?)((?:\$\{[^}]*\}|[A-Za-z0-9.+:~!_-])+)\Z")
 #: A line of ``authorized_keys``.
 _KEY: Final = re.compile(
     r"(?:(?P<options>\S.*?)\s+)?(?P<type>(?:ssh|ecdsa|sk)-\S+)\s+(?P<key>\S+)(?:\s+(?P<comment>.*))?\Z"
@@ -59,15 +60,16 @@ def copy(task: ModuleTask) -> None:
             attributes["source"] = {"asset": {"file": task.plain_file(name, "files")}}
         else:
             no_counterpart("a file whose name is an expression")
-        destination = _into(destination, name)
+        destination = _into(task, destination, name)
     _declare_file(task, destination, attributes)
 
 
-def _into(destination: object, name: object) -> Any:
+def _into(task: ModuleTask, destination: object, name: object) -> Any:
     """Return the path of a file that is copied to ``destination``, below it if it ends with a slash."""
     if not isinstance(destination, str) or not destination.endswith("/"):
         return destination
-    return destination + os.path.basename(str(name))
+    base = os.path.basename(str(name))
+    return f"{destination}{task.scope.call('std.basename', {'path': name}, 'basename') if '${' in base else base}"
 
 
 def _declare_file(task: ModuleTask, path: object, attributes: dict[str, object]) -> None:
@@ -99,7 +101,7 @@ def template(task: ModuleTask) -> None:
             call[option] = value
     stem = re.sub(r"\W+", "_", os.path.basename(file).removesuffix(".j2")).strip("_")
     content = task.scope.call("template", call, stem)
-    destination = _into(task.need("dest"), os.path.basename(name).removesuffix(".j2"))
+    destination = _into(task, task.need("dest"), os.path.basename(name).removesuffix(".j2"))
     _declare_file(task, destination, {"ensure": "file", "content": content})
 
 
@@ -231,7 +233,7 @@ def get_url(task: ModuleTask) -> None:
         no_counterpart("a download without a SHA-256")
     task.ignore("force", "timeout", "tmp_dest", "backup")
     asset = {"asset": {"url": url, "sha256": match[1].lower()}}
-    path = _into(task.need("dest"), url)
+    path = _into(task, task.need("dest"), url)
     task.declare("file", path, {"ensure": "file", "source": asset, **task.permissions()})
 
 
@@ -280,12 +282,14 @@ def _declare_names(
     if isinstance(names, ValueReference):
         if task.in_loop:
             no_counterpart("a list within a loop")
+        task.scope.names.check_collection(names)
+        task.scope.names.repeat_over(names)
         task.declare(type_name, ValueReference("each.key"), {**attributes, "for_each": names})
         return
     for name in names:
         version = _VERSIONED.match(name) if isinstance(name, str) else None
         more = {"ensure": version[3]} if version else {}
-        if isinstance(name, str) and "${" not in name and not version and "=" in name:
+        if isinstance(name, str) and not version and "=" in name:
             no_counterpart(f"the version in '{name}'")
         task.declare(type_name, version[1] if version else name, attributes | more)
 
@@ -542,6 +546,8 @@ def command_attributes(task: ModuleTask) -> dict[str, Any]:
     if (removes := task.take("removes")) is not None:
         attributes["onlyif"] = [["test", "-e", _absolute(removes, directory)]]  # a guard is a list of words
     task.ignore("warn", "stdin_add_newline", "strip_empty_ends", "expand_argument_vars")
+    if task.scope.names.has_secret({**attributes, "input": None}):
+        no_counterpart("a secret in a command")
     return {name: value for name, value in attributes.items() if value is not None}
 
 
@@ -578,6 +584,8 @@ def command(task: ModuleTask) -> None:
     attributes = command_attributes(task)
     words = attributes["command"]
     name = shlex.join(map(str, words)) if isinstance(words, list) else written_text(words)
+    if isinstance(words, list) and ("${" in name or name.startswith("'")):  # a title has no quotes around it
+        name = " ".join(map(str, words))
     task.named("exec", name, attributes)
 
 

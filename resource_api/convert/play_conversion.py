@@ -166,6 +166,7 @@ class PlayConversion:
     def _for_each(self, task: Task, loop: Loop, *, is_handler: bool) -> Converted:
         """Convert a loop to a declaration with `for_each`, and type the input that it repeats over."""
         collection = self._collection(loop, Expressions(TaskScope(self._names, task.variables)))
+        self._names.check_collection(collection)
         self._names.repeat_over(collection)
         kind = "with_dict" if _is_items(loop.collection) else loop.kind
         names = LoopNames(loop._replace(kind=kind), collection)
@@ -174,7 +175,12 @@ class PlayConversion:
         )
 
     def _unrolled(self, task: Task, loop: Loop, elements: Sequence[object]) -> Converted:
-        """Convert a loop over literal elements to one resource for each."""
+        """Convert a loop over literal elements to one resource for each. Raise ``Unconvertible``."""
+        expressions = Expressions(TaskScope(self._names, task.variables))
+        if loop.kind == "with_items" and any(
+            self._names.class_of(expressions.value(part)) is list for part in elements
+        ):
+            refuse("a list that is an expression within 'with_items'")
         scopes = [  # without a counter, its name is ""
             TaskScope(self._names, ({loop.variable: element, loop.counter: index}, *task.variables))
             for index, element in enumerate(elements)
@@ -193,7 +199,9 @@ class PlayConversion:
             return expressions.value(_ITEMS_FILTER.sub("}}", loop.collection))
         collection = expressions.value(loop.collection)
         if loop.kind == "with_items" and not isinstance(collection, ValueReference):
-            return _flattened(collection if isinstance(collection, list) else [collection])
+            parts = _flattened(collection if isinstance(collection, list) else [collection])
+            has_lists = any(self._names.class_of(part) is list for part in parts)
+            return self._names.call("std.flatten", {"list": parts}, "flatten") if has_lists else parts
         if not isinstance(collection, (list, ValueReference, dict if loop.kind == "with_dict" else list)):
             refuse("the collection of a loop is no list")
         return collection
@@ -391,6 +399,8 @@ def _add_keywords(module: ModuleTask) -> Iterator[str]:
     execs = [row for row in declarations if row.type == "exec"]
     if (environment := keywords.get("environment")) and isinstance(environment, dict):
         variables = {name: str(written(module.expressions.value(value))) for name, value in environment.items()}
+        if execs and module.scope.names.has_secret(variables):
+            no_counterpart("a secret in the environment of a command")
         for row in execs:
             row.attributes["environment"] = variables
     if environment and not (execs and isinstance(environment, dict)):

@@ -185,8 +185,10 @@ class _Reader:
         self._add_variables(play.get("vars"), path)
         for entry in as_list(play.get("vars_prompt")):
             if isinstance(entry, Mapping) and isinstance(entry.get("name"), str):
-                # Like an encrypted value, one that Ansible prompts for becomes a mandatory sensitive input.
-                self._variables[entry["name"]] = Variable(Vault(), Location(path, *entry.position))
+                # A value that Ansible prompts for without showing it becomes a mandatory sensitive input.
+                value = Vault("asked by vars_prompt") if entry.get("private", True) is True else entry.get("default")
+                if value is not None:
+                    self._variables[entry["name"]] = Variable(value, Location(path, *entry.position))
         for name in as_list(play.get("vars_files")):
             self._read_variables_file(name, directory, location)
         context = self._inherit(_Context(path, (os.path.join(directory, "files"), directory), {}), play)

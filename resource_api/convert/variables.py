@@ -64,6 +64,16 @@ _MAGIC: Final = frozenset(_MAGIC_TEXT.split())
 _SECRET_NAME: Final = regex(r"(?i).*(password|passwd|passphrase|secret|token|api_?key|private_?key)")
 _WORD: Final = regex(r"[^A-Za-z0-9_]+")
 _MISSING: Final = object()
+#: A resource in a reference.
+_RESULT_USE: Final = regex(r"(?<!\$)\$\{[A-Z]\w*\[")
+#: Function of `std` → the class of its result.
+_RESULTS: Final[dict[str, type]] = {
+    **dict.fromkeys(("concat", "flatten", "range", "sort", "split", "unique"), list),
+    **dict.fromkeys(("length", "to_integer"), int),
+    **dict.fromkeys(("join", "lower", "replace", "to_text", "trim", "upper", "basename", "dirname"), str),
+    "contains": bool,
+    "merge": dict,
+}
 #: The name of an input or value in a reference or condition.
 _NAME_USE: Final = regex(r"\b(?:inputs|values)(?:\.([A-Za-z0-9_-]+)|\[\\?'([^']+)\\?'\])")
 #: Class of a default → the data type of its input.
@@ -166,7 +176,7 @@ class Names:
         """Declare a variable: as an input if its value is literal or secret, else as a named value."""
         value, comment = variable.value, str(variable.location)
         if has_vault(value):
-            comment = f"{comment}: encrypted by ansible-vault"
+            comment = f"{comment}: {value.origin if isinstance(value, Vault) else Vault().origin}"
             kind = "String" if isinstance(value, Vault) else _ANY
             return self._input(name, ConvertedInput(_MISSING, sensitive=True, comment=comment, type=kind))
         if not is_template(value):
@@ -210,7 +220,7 @@ class Names:
             return
         name, member = match.groups()
         if declared.sensitive and not declared.guessed:
-            refuse(f"'{name}' is encrypted, and what a loop repeats over would be shown in titles")
+            refuse(f"'{name}' is a secret, and what a loop repeats over would be shown in titles")
         kind = declared.type if member or declared.type == _MEMBERS else _COLLECTION
         self.inputs[name] = declared._replace(type=kind, sensitive=False)
 
@@ -243,10 +253,41 @@ class Names:
                     waiting.append(self.values.get(name))
         return names
 
-    def is_rendered(self, text: str) -> bool:
-        """Return whether a text depends on a rendered template, which no title may: titles are known before."""
-        values = (self.values.get(name) for name in self.uses(text))
-        return any(isinstance(value, dict) and value.get("invoke") == "template" for value in values)
+    def has_secret(self, value: object) -> bool:
+        """Return whether a value depends on a sensitive input."""
+        return any(name in self.inputs and self.inputs[name].sensitive for name in self.uses(value))
+
+    def obstacle(self, value: object) -> str:
+        """Return the reason that a value is not known before anything is read, or "".
+
+        Titles, conditions and collections of loops must be known then.
+        """
+        values = [self.values.get(name) for name in self.uses(value)]
+        if any(isinstance(part, dict) and part.get("invoke") == "template" for part in values):
+            return "depends on a rendered template"
+        return "depends on the result of a task" if _RESULT_USE.search(repr([written(value), *values])) else ""
+
+    def check_collection(self, collection: Any) -> None:
+        """Raise ``Unconvertible`` for a collection that a loop cannot repeat over: it must be known, and is shown."""
+        if reason := self.obstacle(collection):
+            no_counterpart(f"a loop over a collection that {reason}")
+        parts = collection.values() if isinstance(collection, dict) else collection
+        parts = () if isinstance(parts, ValueReference) else parts
+        if any(not isinstance(part, (dict, list)) and self.has_secret(part) for part in parts):
+            no_counterpart("a loop over secrets")
+
+    def class_of(self, value: object) -> type:
+        """Return the class of a value: a literal one, an input's default, a function's result; else ``NoneType``."""
+        if isinstance(value, ValueReference):
+            named = self.values.get(value.path.removeprefix("values."))
+            if isinstance(named, dict) and "invoke" in named:
+                if named["invoke"] != "std.lookup":
+                    return _RESULTS.get(named["invoke"].removeprefix("std."), type(None))
+                value = named["with"].get("default")
+                value = None if isinstance(value, str) and "${" in value else value
+            else:
+                value = named if isinstance(named, list) else self.literal_value(value)
+        return next((kind for kind in (bool, int, float, str, list, dict) if isinstance(value, kind)), type(None))
 
     def title(self, type_name: str, title: str, task: tuple[int, int]) -> str:
         """Return a title that no other task has, with a number if need be, and keep it for this task.
@@ -384,6 +425,16 @@ class TaskScope:
     def in_group(self, group: str) -> ValueReference:
         """Return the reference to whether this host is in a group of the inventory."""
         return self.names.in_group(group)
+
+    def class_of(self, value: object) -> type:
+        """Return the class of a value, or ``NoneType`` if it is not known."""
+        return self.names.class_of(value)
+
+    def test_obstacle(self, path: str) -> str:
+        """Return the reason that a condition cannot test a reference, or ""."""
+        if reason := self.names.obstacle(ValueReference(path)):
+            return f"a condition that {reason}"
+        return "a condition about a secret" if self.names.has_secret(path) else ""
 
     def is_defined(self, name: str, keys: tuple[str | int, ...]) -> bool | ValueReference:
         """Return whether a name has a value; of members and unknown variables, the reference that a condition tests."""

@@ -234,6 +234,45 @@ CASES: Final = [
         {"Exec[n]": {"command": "a", "user": "app", "environment": {"A": "1"}}},
     ),
     ("- package: {name: jq}\n  tags: [a, 'b,c']", {"Package[jq]": {"ensure": "present", "tag": ["a", "b", "c"]}}),
+    # A reference within a text is written as in a manifest, wherever an argument has one.
+    (
+        "- copy: {src: '{{ s }}', dest: /b/, remote_src: yes}",
+        {"File[/b/${values.basename}]": {"ensure": "file", "source": "${inputs.s}"}},
+    ),
+    ("- wait_for: {port: '{{ p }}'}", {"Wait_for[wait for ${inputs.p}]": {"port": "${inputs.p}", "timeout": 300}}),
+    (
+        "- apt: {name: jq, default_release: '{{ r }}'}",
+        {"Package[jq]": {"ensure": "present", "install_options": ["--target-release=${inputs.r}"]}},
+    ),
+    (
+        "- pip: {name: 'x=={{ v }}', virtualenv: /v, virtualenv_python: '{{ py }}', extra_args: '{{ ea }}'}",
+        {
+            "Python_venv[/v]": {"python": "/usr/bin/${inputs.py}"},
+            "Python_package[x /v]": {
+                "ensure": "${inputs.v}",
+                "virtualenv": "/v",
+                "install_options": ["${inputs.ea}"],
+                "name": "x",
+            },
+        },
+    ),
+    (
+        "- blockinfile: {path: '{{ p }}', block: b}",
+        {
+            "Block_in_file[block in ${inputs.p}]": {
+                "ensure": "present",
+                "path": "${inputs.p}",
+                "marker": "# {mark} ANSIBLE MANAGED BLOCK",
+                "block": "b",
+                "name": "${inputs.p}",
+            }
+        },
+    ),
+    ("- command: {argv: ['{{ a }}', b]}", {"Exec[${inputs.a} b]": {"command": ["${inputs.a}", "b"]}}),
+    ("- command: {argv: ['a b', 'c d']}", {"Exec[a b c d]": {"command": ["a b", "c d"]}}),
+    ("- {name: \"'n'\", command: a}", {"Exec[n]": {"command": "a"}}),
+    ("- apt: {name: '{{ p }}={{ v }}'}", {"Package[${inputs.p}]": {"ensure": "${inputs.v}"}}),
+    ("- apt: {name: ['jq={{ v }}']}", {"Package[jq]": {"ensure": "${inputs.v}"}}),
     (
         "- debug: {msg: a}\n- debug: {msg: b}",
         {"Notify[message]": {"message": "a"}, "Notify[message (2)]": {"message": "b"}},
@@ -273,6 +312,15 @@ CONDITIONS: Final = [
     ("'web' in group_names", {"values.contains": True}),
     ("word in names", {"values.contains": True}),
     ("names | length > 1", {"values.length": {"gt": 1}}),
+    ("word", {"inputs.word": {"not": ""}}),
+    ("not word", {"not": {"inputs.word": {"not": ""}}}),
+    ("word | bool", {"inputs.word": ["yes", "Yes", "true", "True", "on", "1"]}),
+    ("count", {"inputs.count": {"not": 0}}),
+    ("names", {"values.length": {"gt": 0}}),
+    ("names + names", {"values.length": {"gt": 0}}),
+    ("names | length", {"values.length": {"not": 0}}),
+    ("{} | combine({'a': 1})", {"values.length": {"gt": 0}}),
+    ("more | default('')", {"inputs.more": {"not": ""}}),
 ]
 
 
@@ -627,7 +675,86 @@ def test_a_loop_over_an_encrypted_list_is_not_converted(tmp_path: Path) -> None:
     playbook = tmp_path / "p.yml"
     playbook.write_text(task("- file: {path: '/srv/{{ item }}', state: directory}\n  loop: '{{ dirs }}'", head))
     reasons = [remark.reason for remark in converted(playbook).remarks]
-    assert reasons == ["'dirs' is encrypted, and what a loop repeats over would be shown in titles"]
+    assert reasons == ["'dirs' is a secret, and what a loop repeats over would be shown in titles"]
+
+
+#: Tasks that a manifest can only have in part, whatever the inputs are, and the manifest's resources.
+HIDDEN: Final = [
+    (
+        "name: n\n  command: a {{ my_token }}",
+        {"Ansible_module[n]": {"module": "command", "args": {"cmd": "a ${inputs.my_token}"}}},
+    ),
+    ("name: n {{ my_token }}\n  debug: {msg: a}", {"Notify[notify]": {"message": "a"}}),
+    (
+        "name: n\n  copy: {dest: '/srv/{{ my_token }}', content: a}",
+        {"Ansible_module[n]": {"module": "copy", "args": {"dest": "/srv/${inputs.my_token}", "content": "a"}}},
+    ),
+    ("command: a\n  environment: {A: '{{ my_token }}'}", {}),
+    ("command: a\n  when: my_token != ''", {}),
+    ("command: a\n  when: my_token | length > 0", {}),
+    ("command: a\n  when: my_token in names", {}),
+    ("command: a\n  when: rendered", {}),
+    ("command: '{{ item }}'\n  loop: '{{ rendered }}'", {}),
+    (
+        "command: '{{ item }}'\n  loop: ['{{ my_token }}']",
+        {"Ansible_module[command]": {"module": "command", "args": {"cmd": "${inputs.my_token}"}}},
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), HIDDEN)
+def test_what_a_manifest_cannot_have_is_avoided_where_inputs_are_mandatory(
+    text: str, expected: dict[str, Any], tmp_path: Path
+) -> None:
+    """Although `validate` cannot see it before they are given: secrets in titles, commands and conditions."""
+    playbook, site = tmp_path / "p.yml", tmp_path / "s.yaml"
+    playbook.write_text(task(f"- {text}", "  vars: {names: [a], rendered: \"{{ other ~ '-' if other else 'x' }}\"}\n"))
+    conversion = converted(playbook)
+    assert manifest_of(conversion)["resources"] == expected
+    site.write_text(conversion.manifest)
+    Runtime(REGISTRY, state="memory:").validate(str(site), mandatory(conversion))
+
+
+def test_lists_are_joined_and_flattened(tmp_path: Path) -> None:
+    """Where variables hold them; `with_items` repeats over the items of each; a name may be a text or a list."""
+    text = """
+- package: {name: "{{ one + ['z'] + two }}"}
+- file: {path: "{{ item }}", state: directory}
+  with_items: ["{{ dirs | unique }}", /srv/b]
+- package: {name: "{{ word }}", state: latest}
+- package: {name: "{{ unknown }}", state: absent}
+- copy: {dest: /etc/a, content: "{{ one | sort }} is {{ map }}"}
+"""
+    playbook, site = tmp_path / "p.yml", tmp_path / "s.yaml"
+    playbook.write_text(task(text, "  vars: {one: [x], two: [y], dirs: [/srv/a], word: w, map: {k: 1}}\n"))
+    conversion = converted(playbook)
+    assert conversion.remarks == []
+    site.write_text(conversion.manifest)
+    catalog = Runtime(REGISTRY, state="memory:").validate(str(site), {"unknown": ["u"]})
+    packages = [f"Package[{name}]" for name in "xzy"]
+    assert [str(entry.reference) for entry in catalog.entries] == [
+        *packages,
+        "File[/srv/a]",
+        "File[/srv/b]",
+        "Package[w]",
+        "Package[u (2)]",
+        "File[/etc/a]",
+    ]
+    assert "${" not in str(manifest_of(conversion)["resources"]["File[/etc/a]"]["content"]).replace("${values.text", "")
+
+
+def test_a_prompt_is_a_secret_unless_it_is_shown(tmp_path: Path) -> None:
+    """It then has its default, or none."""
+    head = "  vars_prompt: [{name: a}, {name: b, private: no, default: x}, {name: c, private: no}]\n"
+    playbook = tmp_path / "p.yml"
+    playbook.write_text(task("- copy: {dest: /etc/a, content: '{{ a }} {{ b }} {{ c }}'}", head))
+    conversion = converted(playbook)
+    assert manifest_of(conversion)["inputs"] == {
+        "a": {"type": "String", "sensitive": True},
+        "b": {"type": "String", "default": "x"},
+        "c": {"type": "NotUndef[Any]"},
+    }
+    assert "asked by vars_prompt" in conversion.manifest
 
 
 def test_a_value_that_the_type_refuses_makes_an_ansible_module(tmp_path: Path) -> None:

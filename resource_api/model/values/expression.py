@@ -334,6 +334,8 @@ def _join(expression: Expression, resolve: Callable[[ExpressionPath], Any]) -> A
     if len(parts) == 1:
         return parts[0]
     if any(part is UNKNOWN for part in parts):
+        for part, source in zip(parts, expression.parts, strict=True):
+            text_of("" if part is UNKNOWN else part, source)  # what can never be part of a text is an error at once
         return UNKNOWN
     text = "".join(map(text_of, parts, expression.parts))
     return Sensitive(text) if any(isinstance(part, Sensitive) for part in parts) else text

@@ -81,11 +81,12 @@ def test_a_looked_up_value_is_never_parsed() -> None:
     assert evaluate("${facts.x}", lambda _path: "${inputs.a}") == "${inputs.a}"
 
 
+@pytest.mark.parametrize("rest", ["", "${File[/a].mode}"])
 @pytest.mark.parametrize("name", ["list", "none"])
-def test_only_scalars_can_be_part_of_a_text(name: str) -> None:
-    """The message names the reference."""
+def test_only_scalars_can_be_part_of_a_text(name: str, rest: str) -> None:
+    """The message names the reference, also where another part of the text is not known yet."""
     with pytest.raises(ValueError, match="cannot be part of a text"):
-        evaluate(f"x${{inputs.{name}}}", resolve)
+        evaluate(f"x${{inputs.{name}}}{rest}", resolve)
 
 
 @pytest.mark.parametrize(
