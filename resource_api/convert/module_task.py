@@ -181,6 +181,8 @@ class ModuleTask:
             no_counterpart("'mode: preserve'")
         if isinstance(mode, int) and not isinstance(mode, bool):
             mode = f"{mode:04o}"
+        elif isinstance(mode, ValueReference):
+            self.scope.octal_digits(mode)
         return {} if mode is None else {"mode": mode}
 
     def permissions(self) -> dict[str, Any]:

@@ -511,9 +511,14 @@ def alternatives(task: ModuleTask) -> None:
 
 
 def debug(task: ModuleTask) -> None:
-    """Convert `debug` with a message to a `notify`."""
+    """Convert `debug` to a `notify`, whose message may be a variable with its value."""
     task.ignore("verbosity")
-    task.named("notify", "message", {"message": task.take("msg", default="Hello world!")})
+    message = task.take("msg", default="Hello world!")
+    if (name := task.take("var")) is not None:
+        value = task.expressions.value(f"{{{{ {name} }}}}")
+        is_text = task.scope.class_of(value) is str
+        message = f"{name}: {value if is_text else task.scope.call('std.to_json', {'value': value}, 'json')}"
+    task.named("notify", "message", {"message": message})
 
 
 def wait_for(task: ModuleTask) -> None:

@@ -133,7 +133,7 @@ class PlayConversion:
 
     def _convert(self, task: Task, *, is_handler: bool) -> Converted:
         """Convert a task by its kind. Raise ``Unconvertible`` with the reason."""
-        if reason := task.problem or self._decisions.left_out.get(task.number, "") or _refusal(task):
+        if reason := task.problem or self._decisions.left_out.get(task.number, "") or _refusal(task, self._play):
             raise Unconvertible(reason)
         if task.short in _NEEDLESS:
             return Converted(task, comments=(_NEEDLESS[task.short],))
@@ -329,12 +329,13 @@ class PlayConversion:
             refuse(f"there is no handler '{name}'")
 
 
-def _refusal(task: Task) -> str:
+def _refusal(task: Task, play: Play) -> str:
     """Return the reason that a task cannot be converted, from its keywords, or ""."""
     keywords = task.keywords
     if task.short in _WITHOUT:
         return f"{task.short} has no counterpart"
-    if "delegate_to" in keywords and str(keywords["delegate_to"]) not in _LOCAL:
+    is_local = play.hosts in _LOCAL or play.keywords.get("connection") == "local"
+    if "delegate_to" in keywords and not (is_local and str(keywords["delegate_to"]) in _LOCAL):
         return "'delegate_to' has no counterpart: a manifest describes one machine"
     if keywords.get("run_once"):
         return "'run_once' has no counterpart: a manifest describes one machine"
@@ -361,8 +362,8 @@ def _declare_module(module: ModuleTask) -> None:
     if task.short == "script":  # whose program is a file beside the playbook
         program, blank, words = str(raw).partition(" ")
         arguments["cmd"] = f"{_absolute(module, program)}{blank}{words}"
-    if task.short == "template":
-        refuse("a template by ansible_module has no variables")
+    if task.short == "template" or (task.short == "debug" and "var" in arguments):
+        refuse(f"{task.short} by ansible_module has no variables")
     module.named("ansible_module", task.short, {"module": task.module, "args": arguments or None})
 
 

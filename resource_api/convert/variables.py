@@ -130,6 +130,13 @@ def numbered(name: str, form: str = " ({})") -> Iterator[str]:
     yield from (name + form.format(number) for number in count(2))
 
 
+def elements_of(collection: object) -> list[Any]:
+    """Return the elements of a list or mapping; none of any other value."""
+    if isinstance(collection, dict):
+        return list(collection.values())
+    return collection if isinstance(collection, list) else []
+
+
 class Names:
     """The inputs and values of one manifest; names that two plays give different values get a number."""
 
@@ -209,6 +216,17 @@ class Names:
             self._named["unknown", name] = reference
         return reference
 
+    def octal_digits(self, reference: ValueReference) -> None:
+        """Write a number that is the default of an input for a mode as a text of octal digits, as it was meant.
+
+        Raise ``Unconvertible`` for a number elsewhere.
+        """
+        name = reference.path.removeprefix("inputs.")
+        if name in self.inputs and type(number := self.inputs[name].default) is int:
+            self.inputs[name] = self.inputs[name]._replace(default=f"{number:04o}")
+        if self.class_of(reference) is int:
+            no_counterpart(f"a mode that is the number in '{reference.path}'")
+
     def repeat_over(self, collection: object) -> None:
         """Give an input that a loop repeats over the data type of collections, unless that is a member of the input.
 
@@ -267,13 +285,11 @@ class Names:
             return "depends on a rendered template"
         return "depends on the result of a task" if _RESULT_USE.search(repr([written(value), *values])) else ""
 
-    def check_collection(self, collection: Any) -> None:
+    def check_collection(self, collection: object) -> None:
         """Raise ``Unconvertible`` for a collection that a loop cannot repeat over: it must be known, and is shown."""
         if reason := self.obstacle(collection):
             no_counterpart(f"a loop over a collection that {reason}")
-        parts = collection.values() if isinstance(collection, dict) else collection
-        parts = () if isinstance(parts, ValueReference) else parts
-        if any(not isinstance(part, (dict, list)) and self.has_secret(part) for part in parts):
+        if any(not isinstance(part, (dict, list)) and self.has_secret(part) for part in elements_of(collection)):
             no_counterpart("a loop over secrets")
 
     def class_of(self, value: object) -> type:
@@ -370,16 +386,20 @@ class LoopNames:
                 element.setdefault(name, default)
         return self.value(keys)
 
+    def octal_digits(self, path: str) -> None:
+        """Write the numbers of a member, by the path of its reference, as texts of octal digits."""
+        name = path.removeprefix("each.value.")
+        for element in elements_of(self.collection):
+            if isinstance(element, dict) and type(number := element.get(name)) is int:
+                element[name] = f"{number:04o}"
+
     def split(self, path: str) -> None:
         """Split the texts of a member, by the path of its reference, at their commas: the elements get lists.
 
         For an attribute that needs a list, where Ansible's argument may be such a text.
         """
-        elements = list(self.collection.values()) if isinstance(self.collection, dict) else self.collection
         name = path.removeprefix("each.value.")
-        if not isinstance(elements, list):
-            return
-        for element in elements:
+        for element in elements_of(self.collection):
             if isinstance(element, dict) and isinstance(text := element.get(name), str):
                 element[name] = [part.strip() for part in text.split(",") if part.strip()]
 
@@ -415,6 +435,17 @@ class TaskScope:
         """Split the texts at their commas that a reference to a member of a loop's elements stands for."""
         if self._loop is not None and reference.path.startswith("each.value."):
             self._loop.split(reference.path)
+
+    def octal_digits(self, reference: ValueReference) -> None:
+        """Write the numbers that a reference to a mode stands for as octal digits. Raise ``Unconvertible``."""
+        if self._loop is None or not reference.path.startswith("each."):
+            self.names.octal_digits(reference)
+            return
+        self._loop.octal_digits(reference.path)
+        name = reference.path.removeprefix("each.value.")
+        for element in elements_of(self.literal_value(self._loop.collection)):
+            if isinstance(element, dict) and type(element.get(name)) is int:
+                no_counterpart("a mode that is a number in the elements of a variable")
 
     def call(self, function: str, arguments: Mapping[str, object], name: str) -> ValueReference:
         """Return the reference to the result of a function, which is a named value. Raise ``Unconvertible``."""

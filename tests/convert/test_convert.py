@@ -743,6 +743,43 @@ def test_lists_are_joined_and_flattened(tmp_path: Path) -> None:
     assert "${" not in str(manifest_of(conversion)["resources"]["File[/etc/a]"]["content"]).replace("${values.text", "")
 
 
+def test_a_mode_that_is_a_number_keeps_its_meaning(tmp_path: Path) -> None:
+    """YAML reads 0644 as 420, which a text of octal digits is not."""
+    text = """
+- copy: {dest: /etc/a, content: a, mode: "{{ plain }}"}
+- file: {path: "{{ item.path }}", mode: "{{ item.mode }}", state: directory}
+  loop: [{path: /srv/a, mode: 0700}, {path: /srv/b, mode: "0750"}]
+- {name: inner, copy: {dest: /etc/b, content: b, mode: "{{ inner.mode }}"}}
+- name: rows
+  file: {path: "{{ item.path }}", mode: "{{ item.mode }}", state: directory}
+  loop: "{{ rows }}"
+"""
+    rows = resources(tmp_path, text, "  vars: {plain: 0644, inner: {mode: 0600}, rows: [{path: /srv/c, mode: 0711}]}\n")
+    playbook = tmp_path / "p.yml"
+    assert manifest_of(converted(playbook))["inputs"]["plain"] == {"type": "String", "default": "0644"}
+    assert rows["File[/etc/a]"]["mode"] == "${inputs.plain}"
+    assert [row["mode"] for row in rows["File[${each.value.path}]"]["for_each"]] == ["0700", "0750"]
+    assert {"Ansible_module[inner]", "Ansible_module[rows ${each.index}]"} <= rows.keys()
+
+
+def test_a_variable_that_is_shown_is_a_message(tmp_path: Path) -> None:
+    """With its value; an `ansible_module` has no variables."""
+    text = "- debug: {var: word}\n- debug: {var: map.k}\n- debug: {var: item}\n  loop: [a]\n"
+    rows = resources(tmp_path, text, "  vars: {word: w, map: {k: 1}}\n")
+    messages = [row["message"] for row in rows.values()]
+    assert messages == ["word: ${inputs.word}", "map.k: ${values.json}", "item: a"]
+
+
+@pytest.mark.parametrize(("hosts", "is_converted"), [("all", False), ("localhost", True)])
+def test_a_task_for_the_controlling_machine_is_not_one_for_the_host(
+    hosts: str, *, is_converted: bool, tmp_path: Path
+) -> None:
+    """Unless the play is for that machine."""
+    playbook = tmp_path / "p.yml"
+    playbook.write_text(task("- command: a\n  delegate_to: localhost").replace("all", hosts))
+    assert (converted(playbook).remarks == []) is is_converted
+
+
 def test_a_prompt_is_a_secret_unless_it_is_shown(tmp_path: Path) -> None:
     """It then has its default, or none."""
     head = "  vars_prompt: [{name: a}, {name: b, private: no, default: x}, {name: c, private: no}]\n"
