@@ -340,12 +340,12 @@ class Expressions:
             names = ("stop",) if len(node.args) == 1 else ("start", "stop", "step")
             limits = dict(zip(names, map(self.value_of, node.args), strict=False))
             return self._scope.call("std.range", {"start": 0, **limits}, "numbers")
-        name = function.name if isinstance(function, nodes.Name) else "a method"
+        name = getattr(function, "attr" if isinstance(function, nodes.Getattr) else "name", "in an expression")
         if name == "lookup" and self._read_file is not None:
             match list(map(self.value_of, node.args)):
                 case ["file" | "ansible.builtin.file", str(file)] if "${" not in file:
                     return literal(self._read_file(file).rstrip())
-        no_counterpart(f"the function '{name}'")
+        no_counterpart(f"the {'method' if isinstance(function, nodes.Getattr) else 'function'} '{name}'")
 
     def _filter(self, node: nodes.Filter) -> Any:
         """Convert ``VALUE | FILTER`` to a value or a call. Raise ``Unconvertible`` for an unknown filter."""

@@ -327,6 +327,8 @@ def pip(task: ModuleTask) -> None:
     python = task.take("virtualenv_python")
     task.ignore("virtualenv_command", "virtualenv_site_packages")
     options = str(task.take("extra_args", default="")).split() or None
+    if task.scope.names.has_secret([names, options]):
+        no_counterpart("a secret in an argument of pip")
     if not task.in_loop:  # which would declare it for each element
         if python is not None and not str(python).startswith("/"):
             python = f"/usr/bin/{python}"
@@ -449,6 +451,8 @@ def cron(task: ModuleTask) -> None:
 def git(task: ModuleTask) -> None:
     """Convert `git` to a `git_checkout`."""
     attributes: dict[str, object] = {"source": task.need("repo", "name"), "revision": task.take("version")}
+    if task.scope.names.has_secret(attributes):
+        no_counterpart("a secret in an argument of git")
     if attributes["revision"] == "HEAD":
         attributes["revision"] = None
     attributes |= {"user": task.user, "depth": task.take("depth"), "force": task.flag("force") or None}

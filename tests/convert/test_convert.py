@@ -690,6 +690,24 @@ HIDDEN: Final = [
         {"Ansible_module[n]": {"module": "copy", "args": {"dest": "/srv/${inputs.my_token}", "content": "a"}}},
     ),
     ("command: a\n  environment: {A: '{{ my_token }}'}", {}),
+    (
+        "git: {repo: 'https://{{ my_token }}@x.org/a', dest: /srv/a}",
+        {
+            "Ansible_module[git]": {
+                "module": "git",
+                "args": {"repo": "https://${inputs.my_token}@x.org/a", "dest": "/srv/a"},
+            }
+        },
+    ),
+    (
+        "pip: {name: a, virtualenv: /v, extra_args: '-i {{ my_token }}'}",
+        {
+            "Ansible_module[pip]": {
+                "module": "pip",
+                "args": {"name": "a", "virtualenv": "/v", "extra_args": "-i ${inputs.my_token}"},
+            }
+        },
+    ),
     ("command: a\n  when: my_token != ''", {}),
     ("command: a\n  when: my_token | length > 0", {}),
     ("command: a\n  when: my_token in names", {}),

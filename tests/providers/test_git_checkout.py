@@ -418,6 +418,14 @@ def test_dangerous_values_are_refused(wrong: dict[str, Any], message: str) -> No
         Runtime(REGISTRY).validate({"resources": {"Git_checkout[/srv/ra-test]": wrong}})
 
 
+def test_a_source_that_is_a_secret_is_refused() -> None:
+    """It would be an argument of git, which other users can see."""
+    inputs = {"url": {"default": "https://example.org/x?token=abcdefgh", "sensitive": True}}
+    resources = {"Git_checkout[/srv/ra-test]": {"source": "${inputs.url}"}}
+    with pytest.raises(ManifestError, match="'source' is a secret, which other users could see; declare 'password'"):
+        Runtime(REGISTRY).validate({"inputs": inputs, "resources": resources})
+
+
 def test_what_cannot_be_had_is_said(tmp_path: Path, source: Path) -> None:
     """A revision that the source does not have, a source that is none, a directory with something else."""
     at = f"Git_checkout[{tmp_path}/app]"

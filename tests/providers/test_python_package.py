@@ -199,6 +199,15 @@ def test_what_excludes_each_other_is_refused(venv: Path, wrong: dict[str, Any]) 
         apply(venv, ra_one=wrong)
 
 
+@pytest.mark.parametrize("declared", [{"source": "${inputs.url}"}, {"install_options": ["--index-url=${inputs.url}"]}])
+def test_a_secret_that_would_be_an_argument_of_pip_is_refused(venv: Path, declared: dict[str, Any]) -> None:
+    """Other users can see the arguments of programs."""
+    inputs = {"url": {"default": "https://me:abcdefgh@example.org/x", "sensitive": True}}
+    resources = {"Python_package[x]": {"name": "x", "virtualenv": str(venv), **declared}}
+    with pytest.raises(ManifestError, match=f"'{next(iter(declared))}' is a secret, which other users could see"):
+        Runtime(Registry.from_path()).validate({"inputs": inputs, "resources": resources})
+
+
 class TestPythonPackage(ProviderCompliance):
     """A package in an environment."""
 
