@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.manifest.input_values import FileInput, LocatedValue
 from resource_api.manifest.read import READERS, read_file
 from resource_api.model.values.document import AGE, MAX_BYTES, manifest_error
+from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import ManifestError, Problem, UsageError
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import Sensitive
@@ -223,12 +224,8 @@ class InputFiles:
 
         Raise ``UsageError`` for an unreadable file, and as ``parse`` and ``check_programs`` do.
         """
-        try:
-            with open(path, "rb") as file:
-                raw = file.read(MAX_BYTES + 1)
-        except OSError as error:
-            msg = f"cannot read {path}: {error.strerror or error}"
-            raise UsageError(msg) from error
+        with errors_as(UsageError, OSError, f"cannot read {path}: "), open(path, "rb") as file:
+            raw = file.read(MAX_BYTES + 1)
         values = located_values(self.parse(raw, path))
         self.check_programs(path, values.values())
         return values

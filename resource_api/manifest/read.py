@@ -196,7 +196,8 @@ def nearest_file(path: str, written: str) -> str:
         return ""
     if not name:
         return f"name one of its files: {', '.join(names[:_SHOWN])}" if names else "it holds no manifest"
-    return "" if name in names else suggestion(written, [written.removesuffix(name) + name for name in names])
+    above = written.removesuffix(name)
+    return "" if name in names else suggestion(written, [above + candidate for candidate in names])
 
 
 def _open(path: str) -> int:

@@ -16,6 +16,7 @@ from resource_api.catalog.resource_table import matcher, selecting_names
 from resource_api.model.action import Action
 from resource_api.model.change import exists
 from resource_api.model.values import reference
+from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import UsageError, hint
 from resource_api.model.values.reference import (
     capitalize_type,
@@ -206,11 +207,8 @@ def check_stack(patterns: Iterable[str], option: str, state: StackState) -> None
     Without these it would mean a resource here.
     """
     for pattern in patterns:
-        try:
+        with errors_as(UsageError, begin=f"{option}: "):
             reference.check_stack(pattern, state.project, state.stack)
-        except ValueError as error:
-            msg = f"{option}: {error}"
-            raise UsageError(msg) from error
 
 
 def check_stacks(options: Options, state: StackState) -> None:
@@ -227,11 +225,8 @@ def _reference(pattern: str, option: str) -> str:
     """Return a pattern for references with an upper-case first letter, or a URN's reference. Raise ``UsageError``."""
     if not pattern.startswith("urn:"):
         return capitalize_type(pattern)
-    try:
+    with errors_as(UsageError, begin=f"{option}: "):
         return str(parse_name(pattern))
-    except ValueError as error:
-        msg = f"{option}: {error}"
-        raise UsageError(msg) from error
 
 
 def _with_related(

@@ -13,6 +13,7 @@ from resource_api.catalog import canonicalize, provider_config
 from resource_api.model.record import Commit, Record, RecordKey, StackState
 from resource_api.model.sealed_secrets import count_digests, has_sealed, open_sealed, seal_secrets
 from resource_api.model.values import expression
+from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import DefinitionError, ManifestError, Problem, reason
 from resource_api.model.values.reference import PROVIDER_TYPE, split_instance
 from resource_api.model.values.reference import instance_name as instance_of
@@ -184,10 +185,8 @@ class _Matcher:
 
         Raises ``ConfigurationError`` if it does not add all of them, or if resources are out of reach with them.
         """
-        try:
+        with errors_as(ConfigurationError, DefinitionError):
             functions = self._functions(record.name)
-        except DefinitionError as error:
-            raise ConfigurationError(str(error)) from error
         checked, problems = provider_config.validate_config(functions, config)
         if problems or not checked.keys() >= set(hidden):
             messages = [problem.message for problem in problems] or ["check_config does not add them"]
@@ -309,12 +308,9 @@ def deferred_configuration(
     prefix = f"the configuration of its provider '{instance.name}'"
     values: dict[str, object] = {}
     for name, value in instance.pending.items():
-        try:
+        with errors_as(ConfigurationError, begin=f"{prefix}: "):
             result = expression.evaluate(value, resolve)
             values[name] = canonicalize.with_texts(functions.definition.config.attributes[name].datatype, value, result)
-        except ValueError as error:
-            msg = f"{prefix}: {error}"
-            raise ConfigurationError(msg) from error
         if is_unknown(values[name]):
             msg = f"{prefix} is only known after apply: {name}"
             raise ConfigurationError(msg, later=True)

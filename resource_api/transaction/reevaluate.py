@@ -21,6 +21,7 @@ from resource_api.model.action import CREATING, Action
 from resource_api.model.change import exists
 from resource_api.model.report import SUMMARY_FIELDS
 from resource_api.model.step import SAME, Decision, ReplacementReason
+from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import CannotList, DefinitionError
 from resource_api.model.values.expression import EvaluationError
 from resource_api.model.values.reference import Reference, with_path
@@ -288,10 +289,8 @@ class Reevaluation:
             return UNKNOWN
         if configured.failure:
             raise EvaluationError(configured.failure)
-        try:
+        with errors_as(EvaluationError):
             return invoke(call, arguments, self._providers.call_function)
-        except ValueError as error:
-            raise EvaluationError(str(error)) from error
 
     def _unreadable(self, run: OperationRun, failure: str) -> None:
         """Fail an operation whose resource cannot be read; a deferred noop one is shown as planned instead."""
