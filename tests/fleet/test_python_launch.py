@@ -125,7 +125,6 @@ def test_a_first_frame_may_come_with_the_answer_to_a_runtime() -> None:
     """What follows it is the job's, also where it looks like a prompt."""
     launch = Launch("doas", Sensitive("secret"), lambda _platform: ("digest", b"archive"))
     launch.receive(b"RApi-runtime x86_64 glibc 2.36\n")
-    launch.terminal = True
     launch.take()
     launch.receive(b"RApi-have\nRApi {}\n")
     launch.receive(b"doas (root@host) password: ")

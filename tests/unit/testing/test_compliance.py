@@ -843,7 +843,7 @@ def test_the_example_of_the_guide_obeys_every_law(pytester: pytest.Pytester) -> 
     """No law fails, their number is that of the guide, nothing is left behind."""
     guide(pytester)
     result = run(pytester, "--basetemp=left")
-    result.assert_outcomes(passed=25, skipped=18)
+    result.assert_outcomes(passed=25, skipped=19)
     assert "`pytest` runs 25 laws for this type" in GUIDE.read_text(encoding="utf-8")
     assert list(pytester.path.glob("left/**/ra-test*")) == []
 
@@ -856,7 +856,7 @@ def test_the_fault_of_the_guide_is_detected(pytester: pytest.Pytester) -> None:
     assert line in code
     provider.write_text(code.replace(line, ""))
     result = run(pytester)
-    result.assert_outcomes(failed=2, passed=23, skipped=18)
+    result.assert_outcomes(failed=2, passed=23, skipped=19)
     result.stdout.fnmatch_lines(
         ["*canonicalize failed: KeyError: 'text'*", "*FAILED *_only_the_name*", "*FAILED *_is_idempotent*"]
     )
@@ -896,7 +896,7 @@ def test_a_module_path_may_be_one_directory(pytester: pytest.Pytester, path: str
     """A text is no list of characters."""
     test = guide(pytester) / "test_greeting.py"
     test.write_text(test.read_text().replace("(Path(__file__).parent,)", path))
-    run(pytester, "-k", "examples").assert_outcomes(passed=2, deselected=41)
+    run(pytester, "-k", "examples").assert_outcomes(passed=2, deselected=42)
 
 
 @pytest.mark.process
