@@ -275,10 +275,9 @@ def types_and_components(context: click.Context, incomplete: str) -> Items:
     registry = _registry(context)
     type_name, dot, _ = incomplete.partition(".")
     if dot and type_name in registry.names():
-        functions = registry.type(type_name).functions
         return [
             CompletionItem(f"{type_name}.{name}", help=first_sentence(function.docs))
-            for name, function in functions.items()
+            for name, function in registry.type(type_name).functions.items()
             if f"{type_name}.{name}".startswith(incomplete)
         ]
     if dot:
@@ -320,12 +319,11 @@ def configuration(context: click.Context, incomplete: str) -> Items:
 
 def inputs(context: click.Context, incomplete: str) -> Items:
     """Return the inputs of the manifest, as ``NAME=``, or ``NAME=@`` for a secret, which comes from a file."""
-    declared = _section(_first_argument(context, "manifest"), "inputs")
     offered = {
         name: (_input_type(declaration), str(declaration.get("docs") or ""))
         if isinstance(declaration, dict)
         else (str(declaration), "")
-        for name, declaration in declared.items()
+        for name, declaration in _section(_first_argument(context, "manifest"), "inputs").items()
         if isinstance(name, str)
     }
     return _assignments(offered, incomplete)

@@ -148,7 +148,8 @@ class Display:
             self._session.output.print(self._group_lines(groups))
         if batch.of > 1 and batch.remaining:
             following = 0 if batch.last else batch.remaining  # after too many failures no host follows
-            self._session.output.print(text.batch(batch.number, batch.of, self._shown_counts(batch.counts), following))
+            counts = text.shown_counts(self._work.command, batch.counts)
+            self._session.output.print(text.batch(batch.number, batch.of, counts, following))
 
     def next_batch(self, batch: BatchReport) -> str:
         """Return the reason not to begin the next batch, from the user or the user's command, or an empty text."""
@@ -229,14 +230,10 @@ class Display:
             self._session.log.write("warning", "", f"stopped: {stop}")
         self._session.output.print(self._output_lines())
         command = " ".join(filter(None, (self._work.command, str(self._work.options.get("subcommand") or ""))))
-        line = text.summary(command, self._shown_counts(counts), seconds, noop=noop)
+        line = text.summary(command, text.shown_counts(self._work.command, counts), seconds, noop=noop)
         failed = any(counts[status] for status in counts if status not in SUCCEEDED)
         rerun = f" Run {self._run}; --rerun {self._run} does the rest." if can_rerun and failed else ""
         self._session.output.print(line + rerun)
-
-    def _shown_counts(self, counts: Mapping[str, int]) -> Mapping[str, int]:
-        """Return the counts of hosts by status; of ``run`` success is known, not whether a program changed anything."""
-        return text.of_programs(counts) if self._work.command == "run" else counts
 
     def document(self, reports: Sequence[HostReport], started: float, stop: str, code: int) -> FleetJson:
         """Return the document of the run for reporters, without secrets; ``stop``: the reason that it ended early."""
@@ -344,8 +341,7 @@ def _answer_lines(session: Session, work: Work, result: object) -> Iterable[str]
         plan = saved_plan.validated({**NO_HOST, **result}, "plan")
         return plan_text.document_lines(saved_plan.show(plan, "plan", session.registry), style)
     if work.command == "refresh" and isinstance(result, dict):
-        noop = bool(session.settings.get("noop"))
-        return plan_text.refreshed_lines(*saved_plan.refreshed(result), style, noop=noop)
+        return plan_text.refreshed_lines(*saved_plan.refreshed(result), style, noop=bool(session.settings.get("noop")))
     if work.command == "agent" and isinstance(result, dict):
         return text.agent_lines(result)
     if work.command == "facts":

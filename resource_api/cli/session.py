@@ -241,8 +241,7 @@ class Session:
                 finally:
                     self._end_progress()
         except ManifestError as error:
-            problems = ManifestError(map(self.inputs.locate, error.problems)).problems
-            code = self._fail(problems, error.exit_code)
+            code = self._fail(ManifestError(map(self.inputs.locate, error.problems)).problems, error.exit_code)
         except ResourceAPIError as error:
             message = str(error)
             if isinstance(error, (StateDamaged, StateNotEncrypted)):

@@ -243,8 +243,7 @@ class SourceLines:
         if (names := self._secret_names[file]) is None:
             return True
         secret, plain = names
-        around = outline.belongs_to(index, siblings=unparsed)
-        keys = {key for line in around for key in _names(line, words=unparsed)}
+        keys = {key for row in outline.belongs_to(index, siblings=unparsed) for key in _names(row, words=unparsed)}
         return any(_resembles(key, secret, plain) or _may_name_secret(key, secret, plain) for key in keys)
 
     def _find_secret_names(self, outline: _Outline) -> tuple[frozenset[str], frozenset[str]] | None:

@@ -151,14 +151,13 @@ def _run_attributes(document: Mapping[str, Any], code: int) -> Attributes:
     summary = document.get("summary") or {}
     names = ("project", "stack", "run", "command", "generation")
     attributes: Attributes = {f"{_PREFIX}.{name}": document[name] for name in names if document.get(name)}
-    steps = document.get("steps") or ()
     return attributes | {
         f"{_PREFIX}.exit_code": code,
         f"{_PREFIX}.noop": bool(summary.get("noop")),
         f"{_PREFIX}.changes": sum(summary.get(name) or 0 for name in SUMMARY_FIELDS.values()),
         f"{_PREFIX}.unchanged": summary.get("unchanged") or 0,
         f"{_PREFIX}.failures": summary.get("failed") or 0,
-        f"{_PREFIX}.corrective": sum(bool(step.get("corrective")) for step in steps),
+        f"{_PREFIX}.corrective": sum(bool(step.get("corrective")) for step in document.get("steps") or ()),
     }
 
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from resource_api.catalog.compile import Catalog
-    from resource_api.model.declaration import Declaration
     from resource_api.model.entry import ComponentInstance, Entry
 
     #: A declaration of a manifest: a resource, or a component with its resources.
@@ -316,7 +315,8 @@ def _missing_relationship(
     first, then = (run.catalog.entries[index] for index in pair)
     outer_first, outer = _siblings(run.catalog, first, then)
     if _may_require(outer, outer_first, relationships):
-        text = needs(_own_name(outer_first))
+        # As its own file spells it, without the components around.
+        text = needs(str(reference.Reference(outer_first.declaration.type, outer_first.title)))
     else:
         outer, text = then, f"must come after {first.reference}"
     failed = next((name for name in worse.failed if name != str(then.reference)), "")
@@ -353,9 +353,3 @@ def _may_require(then: Declared, first: Declared, relationships: Relationships) 
 def _members(declared: object) -> Sequence[Entry]:
     """Return the resources of a component, or the resource itself."""
     return getattr(declared, "members", None) or [declared]
-
-
-def _own_name(declared: Declared) -> str:
-    """Return the reference as its own file spells it, without the components around."""
-    declaration: Declaration = declared.declaration
-    return str(reference.Reference(declaration.type, declared.title))

@@ -472,8 +472,7 @@ def markdown(
         separator = ("; " if attribute.must_be else ", ") if any(facts) else ""
         parts += [f"### {name}", _markdown_item([*words, separator, *facts])]
         parts += _markdown_blocks(attribute.docs)
-    sections = _sections(definition, providers, origin, expressions=expressions, explained=explained)
-    for heading, items in sections:
+    for heading, items in _sections(definition, providers, origin, expressions=expressions, explained=explained):
         parts += [f"## {heading}", "\n".join(f"- {_markdown_item(item)}" for item in items)]
     return "\n\n".join(parts)
 

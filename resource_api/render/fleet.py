@@ -101,8 +101,10 @@ def batch(number: int, of: int, counts: Mapping[str, int], remaining: int) -> st
     return f"Batch {number} of {of}: {hosts_of(total)}{', ' if words else ''}{words}.{follow}"
 
 
-def of_programs(by_status: Mapping[str, int]) -> dict[str, int]:
-    """Return the number of hosts by status for ``run``, which does not know whether a program changed anything."""
+def shown_counts(command: str, by_status: Mapping[str, int]) -> Mapping[str, int]:
+    """Return the number of hosts by status; of ``run`` success is known, not whether a program changed anything."""
+    if command != "run":
+        return by_status
     remaining = {status: number for status, number in by_status.items() if status not in {"changed", "unchanged"}}
     return {SUCCEEDED: by_status.get("changed", 0) + by_status.get("unchanged", 0), **remaining}
 

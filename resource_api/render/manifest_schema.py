@@ -265,18 +265,15 @@ def _provider_conditions(types: Iterable[Definition], implementations: Implement
     for definition in types:
         if isinstance(definition, TypeDefinition):
             names = [definition.name, capitalize_type(definition.name)]
-            shape = {"properties": _provider_properties(definition, implementations.get(definition.name, ()))}
+            config = _ref(f"config-{definition.name}") if definition.config.attributes else {"maxProperties": 0}
+            providers = implementations.get(definition.name, ())
+            chosen = {"implementation": {"enum": [*providers, "", None]}} if providers else {}
+            shape = {"properties": {"config": config, **chosen}}
             stated = {"properties": {"type": {"enum": names}, "version": _NULL}, "required": ["type"]}
             by_type.append({"if": stated, "then": shape})
             unstated = {"properties": {"type": _NULL, "version": _NULL}}
             by_name[_head(definition.name) + END] = {"if": unstated, "then": shape}
     return by_type, by_name
-
-
-def _provider_properties(definition: TypeDefinition, implementations: Sequence[str]) -> Schema:
-    """Return the keys of a provider that depend on its type."""
-    config = _ref(f"config-{definition.name}") if definition.config.attributes else {"maxProperties": 0}
-    return {"config": config, **({"implementation": {"enum": [*implementations, "", None]}} if implementations else {})}
 
 
 def _call_conditions(types: Iterable[Definition]) -> list[Schema]:

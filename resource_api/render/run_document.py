@@ -215,12 +215,11 @@ def document(text: str | bytes) -> RunJson:
 def _step(reference: str, group: StepGroup, positions: Mapping[str, tuple[str | None, int | None]]) -> RunStepJson:
     """Return a step of a stored group as ``--json`` shows it; ``positions``: reference → file and line."""
     file, line = positions.get(reference, (None, None))
-    differences = [Difference(*change) for change in group.changes]
     return {
         "reference": reference,
         "action": group.action,
         "status": group.status,
-        "changes": [documents.change(difference) for difference in differences],
+        "changes": [documents.change(Difference(*change)) for change in group.changes],
         "error": group.error or None,
         "corrective": group.corrective,
         "seconds": group.seconds,

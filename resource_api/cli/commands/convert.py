@@ -31,8 +31,7 @@ def convert(session: Session, playbook: str, **_settings: object) -> int:
     except ImportError as error:
         msg = f"convert needs the Python module jinja2 (pip install 'resource-api[templates]'): {error}"
         raise UsageError(msg) from None
-    runtime = Runtime(session.registry, state="memory:", run=session.run)
-    converted = conversion.convert(playbook, runtime)
+    converted = conversion.convert(playbook, Runtime(session.registry, state="memory:", run=session.run))
     session.console.show(lambda: _document(converted), lambda: converted.manifest.rstrip("\n"))
     if not session.json:
         for line in _summary(converted):

@@ -71,8 +71,7 @@ def show_run(session: Session, run: str | None, **_settings: object) -> int:
 
 def show_recorded(session: Session, run: str | None) -> int:
     """Print the outcome of a run as text or JSON: the one with an id, or the last one for None."""
-    lines = partial(run_text.run, style=session.output.style)
-    return show_document(session, "report", commands.run, lines, run=run)
+    return show_document(session, "report", commands.run, partial(run_text.run, style=session.output.style), run=run)
 
 
 @subcommand(history, "diff", examples=("resource-api history diff last-1 last",))

@@ -265,8 +265,7 @@ def _stack_summary(store: Store, name: StackName) -> dict[str, object]:
     with suppress(UsageError):  # it is encrypted, and this command was given no key
         state = store.load(name)
         serial, count = state.serial, len(state.records)
-    last = runs[-1]["ended"] if runs else None
-    return {**name._asdict(), "serial": serial, "resources": count, "last_run": last}
+    return {**name._asdict(), "serial": serial, "resources": count, "last_run": runs[-1]["ended"] if runs else None}
 
 
 @subcommand(stack, "rename", examples=("resource-api stack rename default production",))

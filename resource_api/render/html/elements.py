@@ -105,8 +105,7 @@ def _digest(content: str) -> str:
 
 def rows_section(title: str, rows: Sequence[PageRow], ids: Mapping[str, str], *, opened: bool = False) -> Section:
     """Return a section with one row for each resource; ``ids`` maps references to ids of rows."""
-    body = chunked([_row(row, ids.get(row.reference, ""), opened=opened) for row in rows])
-    return Section(title, body, len(rows))
+    return Section(title, chunked([_row(row, ids.get(row.reference, ""), opened=opened) for row in rows]), len(rows))
 
 
 def chunked(rows: Sequence[str]) -> str:
