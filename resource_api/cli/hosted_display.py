@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from resource_api.fleet.merge import HostGroup, HostReport, Merge
     from resource_api.fleet.run import BatchReport, BatchStart
     from resource_api.model.json_documents import FleetJson, HostGroupJson, OverviewJson
+    from resource_api.plugins.registry import Registry
+    from resource_api.render.changes import Style
 
 #: Seconds between two changes of the line of progress, and between two notices where there is no terminal.
 _TICK: Final = 0.1
@@ -328,8 +330,6 @@ def lines_of(session: Session, work: Work, document: Mapping[str, object], *, co
         if document["type"] == "result":
             return list(_answer_lines(session, work, document.get("document")))
         return list(text.document_lines(document, color=color))
-    except ManifestError as error:  # a plan of another form
-        return [text.error(str(error))]
     except (*UNEXPECTED, OSError) as error:  # that of a time which the system cannot show
         return [text.error(f"it sent what cannot be shown: {describe_unexpected(error)}")]
 
@@ -338,8 +338,7 @@ def _answer_lines(session: Session, work: Work, result: object) -> Iterable[str]
     """Return the lines of a command's result from hosts, as the same command shows its result here."""
     style = session.output.style
     if work.command == "plan" and isinstance(result, dict):
-        plan = saved_plan.validated({**NO_HOST, **result}, "plan")
-        return plan_text.document_lines(saved_plan.show(plan, "plan", session.registry), style)
+        return plan_lines(result, session.registry, style)
     if work.command == "refresh" and isinstance(result, dict):
         return plan_text.refreshed_lines(*saved_plan.refreshed(result), style, noop=bool(session.settings.get("noop")))
     if work.command == "agent" and isinstance(result, dict):
@@ -347,6 +346,15 @@ def _answer_lines(session: Session, work: Work, result: object) -> Iterable[str]
     if work.command == "facts":
         return text.fact_lines(result, str(work.options.get("name") or ""))
     return text.result_lines(work.command, result)
+
+
+def plan_lines(document: Mapping[str, object], registry: Registry, style: Style) -> Iterable[str]:
+    """Return the lines of a plan that a host has sent, or an error for a document of another form."""
+    try:
+        plan = saved_plan.validated({**NO_HOST, **document}, "plan")
+        return list(plan_text.document_lines(saved_plan.show(plan, "plan", registry), style))
+    except ManifestError as error:
+        return [text.error(str(error))]
 
 
 def _rows(group: HostGroup, host: str = "") -> Iterator[Mapping[str, object]]:
