@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from resource_api.agent import bundle, trust
+from resource_api.agent import bundle_format, trust
 from resource_api.agent.trust import Untrusted, make_directory
 from resource_api.model.values.assets import Limits
 from resource_api.model.values.error_translation import errors_as
@@ -195,12 +195,12 @@ def _update(source: Source, versions: Versions, directory: str, signers: str) ->
         version = repository.verify(repository.fetch(source.location, source.branch), signers, versions.newest)
         versions.accept(version, lambda tree: repository.write(version.id, tree))
         return
-    raw, signature = _fetch(source.location) if source.kind == "url" else bundle.read_signed(source.location)
+    raw, signature = _fetch(source.location) if source.kind == "url" else bundle_format.read_signed(source.location)
     signer = trust.verify(raw, signature, signers)
-    contents = bundle.read(raw)
+    contents = bundle_format.read(raw)
     version = Version(sha256(raw).hexdigest(), contents.generation, signer, contents.name, tuple(contents.modules))
     _check_newer(version, versions.newest)
-    versions.accept(version, lambda tree: bundle.extract(contents, tree))
+    versions.accept(version, lambda tree: bundle_format.extract(contents, tree))
 
 
 def _fetch(url: str) -> tuple[bytes, bytes]:
@@ -407,7 +407,9 @@ class Repository:
             # The file has no name, so that a killed run leaves nothing behind.
             output = f"/proc/{os.getpid()}/fd/{file.fileno()}"
             self._run("archive", "--format=tar", f"--output={output}", commit)
-            bundle.write_members(archive_members.members(file, Limits(bundle.LARGEST, bundle.MAX_FILES)), directory)
+            bundle_format.write_members(
+                archive_members.members(file, Limits(bundle.LARGEST, bundle.MAX_FILES)), directory
+            )
 
     def _signature(self, commit: str) -> bytes:
         """Return the signature of a commit; empty unless it has exactly one, then the one that git verifies."""

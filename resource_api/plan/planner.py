@@ -24,7 +24,7 @@ from resource_api.model.values.reference import Reference
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import shell_word
 from resource_api.model.values.values import UNKNOWN, is_unknown
-from resource_api.plan import ordered_segments as ordering
+from resource_api.plan import set_segments as ordering
 from resource_api.plan import targets, unknowns
 from resource_api.plan.decide import (
     BulkDecisions,
@@ -35,7 +35,6 @@ from resource_api.plan.decide import (
     rerun_reasons,
 )
 from resource_api.plan.diff import DecisionInputs, find_drift, is_corrective
-from resource_api.plan.ordered_segments import PRUNE_STAGE, PURGE_STAGE
 from resource_api.plan.replacement import (
     cannot_outlive_source,
     fail_with_lost_providers,
@@ -43,6 +42,7 @@ from resource_api.plan.replacement import (
     host_of,
     trigger_entries,
 )
+from resource_api.plan.set_segments import PRUNE_STAGE, PURGE_STAGE
 from resource_api.plan.unknowns import output_changes
 from resource_api.prior import former_names
 from resource_api.prior.match import Prior, rematch

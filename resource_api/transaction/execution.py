@@ -1,7 +1,7 @@
 """Carries out the operations of a plan that has something to do, segment by segment.
 
 Segments run one after another in the order of the plan, or in parallel (``parallel``) as far as relationships allow.
-One has intents, one ``set``, a verifying ``get``, one commit, then refreshes. ``plan.ordered_segments`` decides which
+One has intents, one ``set``, a verifying ``get``, one commit, then refreshes. ``plan.set_segments`` decides which
 operations share a segment, ``reevaluate`` the action of each, and ``retry`` repeats calls.
 """
 

@@ -1,6 +1,6 @@
 """Carries out a plan in parallel (``--parallel``): segments in threads, each as soon as its prerequisites have ended.
 
-``plan.ordered_segments`` decides which operations share a segment, which is split into up to ``--parallel`` calls.
+``plan.set_segments`` decides which operations share a segment, which is split into up to ``--parallel`` calls.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from resource_api.catalog.graph import reverse
-from resource_api.plan.ordered_segments import SegmentBuilder, handled_operations
+from resource_api.plan.set_segments import SegmentBuilder, handled_operations
 from resource_api.system import process_guard
 from resource_api.system.thread_pool import Abandoned, ThreadPool
 from resource_api.transaction.operation_run import OperationRun

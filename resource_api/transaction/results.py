@@ -17,7 +17,7 @@ from resource_api.model.report import SUMMARY_FIELDS, StepEnd, StepReport, StepS
 from resource_api.model.sealed_secrets import conceal_like
 from resource_api.model.step import ADOPTED
 from resource_api.model.values.values import same_value
-from resource_api.plan.ordered_segments import PRUNE_STAGE, PURGE_STAGE, numbers_by_entry
+from resource_api.plan.set_segments import PRUNE_STAGE, PURGE_STAGE, numbers_by_entry
 from resource_api.transaction.operation_run import Status
 
 if TYPE_CHECKING:

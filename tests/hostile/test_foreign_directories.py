@@ -152,7 +152,7 @@ def test_every_module_that_makes_directories_or_files_uses_the_walker() -> None:
         if any(pattern.search(line) for line in path.read_text().splitlines() if "dir_fd" not in line)
     }
     assert {name for name in result if not name.startswith(("system/overlay/", "testing/"))} == {
-        "agent/bundle.py",  # an archive in memory
+        "agent/bundle_format.py",  # an archive in memory
         "agent/verified_sources.py",  # in the agent's own directory, after it was checked
         "cli/commands/plan.py",  # a descriptor
         "cli/output.py",  # /dev/null

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from resource_api.agent import bundle as bundles
+from resource_api.agent import bundle_format as bundles
 from resource_api.agent import trust
 from resource_api.agent.trust import Untrusted
 from resource_api.cli import options
@@ -22,7 +22,7 @@ from resource_api.system.filesystem import files, reading
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from resource_api.agent.bundle import Bundle
+    from resource_api.agent.bundle_format import Bundle
     from resource_api.cli.session import Session
 
 _bundle = click.argument("path", metavar="BUNDLE", type=options.Path(exists=True, dir_okay=False))

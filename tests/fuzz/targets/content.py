@@ -18,8 +18,8 @@ from urllib.parse import quote, quote_plus
 
 from hypothesis import strategies as st
 
-from resource_api.agent import bundle as bundles
-from resource_api.agent.bundle import Bundle, BundleFile
+from resource_api.agent import bundle_format as bundles
+from resource_api.agent.bundle_format import Bundle, BundleFile
 from resource_api.model.values.assets import Archive, Limits
 from resource_api.model.values.masking import Mask
 from resource_api.model.values.text import escape

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_api.agent import bundle
-from resource_api.agent.bundle import Bundle, BundleFile
+from resource_api.agent import bundle_format as bundle
+from resource_api.agent.bundle_format import Bundle, BundleFile
 from resource_api.agent.trust import Untrusted
 from resource_api.model.values.errors import UsageError
 
