@@ -205,7 +205,7 @@ def _update(source: Source, versions: Versions, directory: str, signers: str) ->
 
 def _fetch(url: str) -> tuple[bytes, bytes]:
     """Return a bundle and its signature. Raise ``ResourceError``, and ``Untrusted`` without a signature."""
-    with download.fetch(url, largest=bundle.LARGEST_FILE, timeout=_TRANSFER) as file:
+    with download.fetch(url, largest=bundle_format.LARGEST_FILE, timeout=_TRANSFER) as file:
         raw = file.read()
     try:
         with download.fetch(url + trust.SIGNATURE_SUFFIX, largest=trust.LARGEST_SIGNATURE, timeout=_TRANSFER) as file:
@@ -408,7 +408,7 @@ class Repository:
             output = f"/proc/{os.getpid()}/fd/{file.fileno()}"
             self._run("archive", "--format=tar", f"--output={output}", commit)
             bundle_format.write_members(
-                archive_members.members(file, Limits(bundle.LARGEST, bundle.MAX_FILES)), directory
+                archive_members.members(file, Limits(bundle_format.LARGEST, bundle_format.MAX_FILES)), directory
             )
 
     def _signature(self, commit: str) -> bytes:
