@@ -412,8 +412,13 @@ class ProviderPool:
 
         A provider that only answered pure functions holds nothing that must be closed.
         """
-        active = instance in self._configured or instance in self._isolated
-        call: Callable[[], None] | None = getattr(self._made[instance], method, None) if active else None
+        if instance not in self._configured and instance not in self._isolated:
+            return None
+        try:
+            call: Callable[[], None] | None = getattr(self._made[instance], method, None)
+        except Exception as error:  # noqa: BLE001 - contained: it is the provider's own __getattr__
+            self._warn(instance, f"{method} of its provider failed: {reason(error)}")
+            return None
         return call
 
 

@@ -108,7 +108,10 @@ class Command:
     def __init__(
         self, program: str, *, read_only: bool = False, timeout: float = 300.0, env: Mapping[str, str] | None = None
     ) -> None:
-        """Describe the program; it is not searched yet."""
+        """Describe the program; it is not searched yet. Raise ``TypeError`` for another type."""
+        if not isinstance(program, str):
+            msg = f"a program is text such as 'git', not {program!r:.80}"
+            raise TypeError(msg)
         self.program = program
         self.read_only = read_only
         self.timeout = timeout
@@ -203,6 +206,8 @@ class Command:
         if context is not None:
             context.conceal(input)
         seconds = self.timeout if timeout is None else timeout
+        if not isinstance(seconds, (int, float)):
+            raise program_checks.refused(self.program, f"cannot be given the timeout {seconds!r:.80}; it takes seconds")
         return ProgramRun(self.program, seconds, context, invoked, log)
 
 

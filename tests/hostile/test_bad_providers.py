@@ -68,7 +68,7 @@ FAILING: Final = {
     "get_foreign_error": Case("abcd", "it is all the manifest's fault"),
     "get_state_error": Case("abcd", "no state for you"),
     "get_stop_iteration": Case("abcd", "StopIteration"),
-    "get_group": Case("abcd", "two things went wrong"),
+    "get_group": Case("abcd", "two things went wrong (2 sub-exceptions): one thing; KeyError: 'another'"),
     "get_one_cannot": Case("b", "behind a locked door"),
     "get_exits": Case("abcd", "SystemExit: 3"),
     "get_stops_generators": Case("abcd", "GeneratorExit"),

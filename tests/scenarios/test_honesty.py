@@ -89,6 +89,19 @@ def test_a_problem_that_is_not_made_of_texts_is_an_error_of_its_provider(bench: 
     assert (warned.code, warned.err.count(f"preflight of its provider failed: {message}")) == (0, 1)
 
 
+def test_a_provider_that_fails_to_look_up_an_attribute_is_closed_with_a_warning(bench: Bench) -> None:
+    """What was done stays done, and is recorded."""
+    bench.probe(
+        """
+        def __getattr__(self, name): raise RuntimeError(f"no {name}")
+        def set(self, context, changes): self._done(changes)
+        """
+    )
+    result = bench.apply("resources:\n  Probe[a]: {size: 1}\n")
+    assert result.code == 0, result
+    assert "Notice: Probe[a]: created\nWarning: probe: close of its provider failed: no close (" in result.err
+
+
 @pytest.mark.parametrize("changes", ["'x'", "5", "[('size', 1)]", "[5]"])
 def test_changes_of_due_have_an_attribute_and_two_values(bench: Bench, changes: str) -> None:
     """Others fail the resource with its place."""

@@ -124,6 +124,17 @@ PLUGIN_FILE: Final = "__plugin_file__"
 STOPPED: Final = "stopped, as the run was interrupted"
 
 
+#: The most exceptions of a group that a message names.
+_PARTS: Final = 3
+
+
+def text_of(error: BaseException) -> str:
+    """Return an exception's own text, of a group also the reasons of its parts. Raises what its ``str`` raises."""
+    if not isinstance(error, BaseExceptionGroup):
+        return str(error)
+    return f"{error}: {'; '.join(reason(part, with_origin=False) for part in error.exceptions[:_PARTS])}"
+
+
 def reason(error: BaseException, *, with_origin: bool = True) -> str:
     """Return an exception's message, with its class where the message alone would not be understood.
 
@@ -131,7 +142,7 @@ def reason(error: BaseException, *, with_origin: bool = True) -> str:
     ours. Works for exceptions whose ``str`` raises.
     """
     try:
-        text = str(error).strip()
+        text = text_of(error).strip()
     except Exception:  # noqa: BLE001 - foreign code may raise anything
         text = ""
     is_interrupt = isinstance(error, KeyboardInterrupt)

@@ -415,7 +415,7 @@ def encode_error(error: BaseException, mask: Callable[[str], str] = str) -> dict
     """
     base = next(kind for kind in type(error).__mro__ if _ERRORS.get(kind.__name__) is kind)
     try:
-        text = str(error)
+        text = errors.text_of(error)
         text = text if len(text) <= _MAX_ERROR else mask(text)[:_MAX_ERROR]
     except Exception:  # noqa: BLE001 - a foreign class may do anything
         text = ""

@@ -44,6 +44,7 @@ MADE_OF: Final[dict[type[errors.ResourceAPIError], tuple[Any, ...]]] = {
     errors.ManifestError: ([errors.Problem("size", "is wrong", file="site.yaml", line=3, column=5, hint="mend it")],),
     purging.PurgeError: ([errors.Problem("size", "is wrong", file="site.yaml", line=3, column=5, hint="mend it")],),
     errors.CommandError: ("it failed", ["apt", "update"], 2, "no network"),
+    errors.StateNotEncrypted: ("web", "production", "file:key"),
     errors.StateDamaged: ("it is damaged", "mends it"),
     process.WorkerLost: ("was killed", ", perhaps"),
 }

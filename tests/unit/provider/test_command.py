@@ -245,6 +245,15 @@ def test_names_are_searched_on_the_secure_path(monkeypatch: pytest.MonkeyPatch, 
     assert message(Command("")).startswith("command '' not found")
 
 
+@pytest.mark.parametrize("program", [None, 5, ["env"]])
+def test_a_program_that_is_no_text_is_refused_where_it_is_declared(program: Any) -> None:
+    """A time limit that is no number is refused by the call."""
+    with pytest.raises(TypeError, match=r"a program is text such as 'git', not "):
+        Command(program)
+    with pytest.raises(CommandError, match="command 'true' cannot be given the timeout '5'; it takes seconds"):
+        Command("true")(timeout="5")  # type: ignore[arg-type] # that is the law
+
+
 def test_a_program_that_appears_later_is_found(script: Callable[..., Path], tmp_path: Path) -> None:
     """A missing program is searched again; the error for one that was removed is that of a missing one."""
     late = Command(str(tmp_path / "late"))
