@@ -7,6 +7,7 @@ a counterpart raises ``Unconvertible`` with the reason.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, Protocol
 
 from jinja2 import Environment, TemplateSyntaxError, meta, nodes
@@ -133,6 +134,16 @@ def is_template(value: object) -> bool:
     """Return whether there is an expression anywhere in a value."""
     texts = (leaf for _, leaf in leaves(value) if isinstance(leaf, str) and not isinstance(leaf, Raw))
     return any("{{" in text or "{%" in text for text in texts)
+
+
+def names_in(value: object) -> set[str]:
+    """Return the names that the expressions in a value use."""
+    names = set[str]()
+    for _, leaf in leaves(value):
+        if is_template(leaf):
+            with suppress(Unconvertible):
+                names |= meta.find_undeclared_variables(parse_template(str(leaf)))
+    return names
 
 
 def follow(value: Any, keys: tuple[str | int, ...]) -> Any:

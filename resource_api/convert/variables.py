@@ -16,6 +16,7 @@ from resource_api.convert.expressions import (
     follow,
     has_vault,
     is_template,
+    names_in,
     no_counterpart,
     refuse,
     written,
@@ -154,6 +155,8 @@ class Names:
         self._named: dict[tuple[str, str], ValueReference] = {}
         #: The variables that are being declared, to find one that is defined by itself.
         self._computing: list[str] = []
+        #: Variable of the present play → the names that its value uses, also by other variables.
+        self._used_by: dict[str, set[str]] = {}
         #: Type and title → the numbers of the task that has it, and of its loop's element.
         self._titles: dict[tuple[str, str], tuple[int, int]] = {}
         #: Values that a manifest cannot have, by name, with the reasons.
@@ -161,12 +164,30 @@ class Names:
 
     def enter(self, play: Play) -> None:
         """Use the variables of a play; the results of the play before are forgotten."""
-        self._variables, self.results = dict(play.variables), {}
+        self._variables, self.results, self._used_by = dict(play.variables), {}, {}
 
     def set_fact(self, name: str, value: object, location: Location) -> None:
         """Name a value that a task sets for later ones, of all plays, in place of the variable of that name."""
         self._named["fact", name] = self._value(name, value, f"{location}: set_fact")
         self._variables.pop(name, None)
+        self._used_by.clear()
+
+    def written_with(self, name: str, local: set[str]) -> Any:
+        """Return a variable of the play as written if its value uses ``local`` names, else ``_MISSING``.
+
+        Ansible evaluates it where it is used: in two uses of a role it has two values.
+        """
+        if name not in self._variables or not local:
+            return _MISSING
+        if (used := self._used_by.get(name)) is None:
+            used, waiting = set(), [name]
+            while waiting:
+                if (variable := self._variables.get(waiting.pop())) is not None:
+                    waiting += (names := names_in(variable.value)) - used
+                    used |= names
+            self._used_by[name] = used
+        # One that is defined by itself is refused by ``global_value``.
+        return self._variables[name].value if used & local and name not in used else _MISSING
 
     def global_value(self, name: str) -> Any:
         """Return the reference to a variable, which its first use declares, or None. Raise ``Unconvertible``."""
@@ -479,8 +500,17 @@ class TaskScope:
         return value if isinstance(value, ValueReference) and keys else True
 
     def _local(self, name: str) -> Any:
-        """Return a variable of the task or of the innermost block, as written, or ``_MISSING``."""
-        return next((variables[name] for variables in self._variables if name in variables), _MISSING)
+        """Return a variable of the task or of the innermost block, as written, or ``_MISSING``.
+
+        Also one of the play that is made of such variables, or of the loop's.
+        """
+        value = next((variables[name] for variables in self._variables if name in variables), _MISSING)
+        if value is not _MISSING:
+            return value
+        local = {key for variables in self._variables for key in variables}
+        return self.names.written_with(
+            name, local | ({self._loop.variable, self._loop.counter} if self._loop else set())
+        )
 
     def resolve_or(self, name: str, keys: tuple[str | int, ...], default: object) -> Any:
         """Return the value of a name, a member by a call with the default; of an unknown name, an input with it.

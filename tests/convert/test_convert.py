@@ -761,6 +761,32 @@ def test_lists_are_joined_and_flattened(tmp_path: Path) -> None:
     assert "${" not in str(manifest_of(conversion)["resources"]["File[/etc/a]"]["content"]).replace("${values.text", "")
 
 
+def test_a_variable_made_of_local_ones_has_a_value_for_each_use(tmp_path: Path) -> None:
+    """As in Ansible: in each use of a role its own, and in a loop that of the element; a circle is refused."""
+    playbook, tasks, defaults = tmp_path / "p.yml", tmp_path / "roles/r/tasks", tmp_path / "roles/r/defaults"
+    tasks.mkdir(parents=True)
+    defaults.mkdir()
+    (defaults / "main.yml").write_text("who: zero\ndir: '/srv/{{ who }}'\nsub: '{{ dir }}/sub'\n")
+    (tasks / "main.yml").write_text("- copy: {dest: '{{ sub }}', content: '{{ dir }}'}\n")
+    playbook.write_text("""
+- hosts: all
+  vars: {path: "/opt/{{ item }}", a: "{{ b }}{{ item }}", b: "{{ a }}"}
+  roles: [r, {role: r, who: one}, {role: r, vars: {who: two}}]
+  tasks:
+    - file: {path: "{{ path }}", state: directory}
+      loop: [x, y]
+    - {name: circle, file: {path: "/opt/{{ a }}", state: directory}, loop: [x, y]}
+""")
+    conversion = converted(playbook)
+    assert [remark.title for remark in conversion.remarks] == ["circle"]
+    assert manifest_of(conversion)["resources"] == {
+        "File[${values.sub}]": {"ensure": "file", "content": "${values.dir}"},
+        "File[/srv/one/sub]": {"ensure": "file", "content": "/srv/one"},
+        "File[/srv/two/sub]": {"ensure": "file", "content": "/srv/two"},
+        "File[/opt/${each.value}]": {"for_each": ["x", "y"], "ensure": "directory"},
+    }
+
+
 def test_a_mode_that_is_a_number_keeps_its_meaning(tmp_path: Path) -> None:
     """YAML reads 0644 as 420, which a text of octal digits is not."""
     text = """
