@@ -120,8 +120,8 @@ _FEW: Final = settings(
 )
 
 
-class _StoreLaws:
-    """The stores that laws are about; a subclass implements ``opened``."""
+class StateCompliance:
+    """The laws of a store with all three interfaces; a subclass implements ``opened``."""
 
     def opened(self) -> AbstractContextManager[Reopen]:
         """Return a context manager with a function that opens the same state each time, which is empty at first."""
@@ -134,10 +134,6 @@ class _StoreLaws:
             store = reopen()
             with store.lock("test", 0):
                 yield store, reopen
-
-
-class StateStoreCompliance(_StoreLaws):
-    """The laws of ``StateStore``."""
 
     def test_this_process_is_no_other_holder(self) -> None:
         """``holder`` names another process only: of an own lock, and of a free one, there is none."""
@@ -294,10 +290,6 @@ class StateStoreCompliance(_StoreLaws):
             assert reopen().load_conclusion("before") is None
             assert reopen().load_conclusion("during") is None
 
-
-class RunArchiveCompliance(_StoreLaws):
-    """The laws of ``RunArchive``."""
-
     def test_finished_runs_are_listed_in_order(self) -> None:
         """Each stack has its own, with everything that was recorded."""
         with self.held() as (store, reopen):
@@ -323,10 +315,6 @@ class RunArchiveCompliance(_StoreLaws):
             assert saved in ([], list(documents))
             assert [json.loads(reopened.load_run(run) or b"") for run in saved] == [documents[run] for run in saved]
             assert reopened.load_run("3c") is None
-
-
-class StateAdminCompliance(_StoreLaws):
-    """The laws of ``StateAdmin``."""
 
     def test_a_whole_state_can_be_overwritten(self) -> None:
         """Lineage, serial and order are replaced too; nothing of the former state remains, and commits continue."""
@@ -393,10 +381,6 @@ class StateAdminCompliance(_StoreLaws):
             assert reopen().check()
             assert any("nothing to recover" in line for line in reopen().recover(0))
             assert reopen().load(WEB) == before
-
-
-class StateCompliance(StateStoreCompliance, RunArchiveCompliance, StateAdminCompliance):
-    """The laws of a store with all three interfaces; a subclass implements ``opened``."""
 
 
 class SharedStateCompliance(StateCompliance):
