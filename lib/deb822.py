@@ -84,8 +84,7 @@ def edit(lines: files.Lines, declared: Mapping[str, str]) -> None:
         value = values.get(field.name.lower(), field.value)
         if value.split() != field.value.split():
             # A comment among the lines of a value stays, below the new one.
-            numbers = [number for number in range(field.start, field.stop) if not lines[number].startswith("#")]
-            lines.delete(numbers)
+            lines.delete([number for number in range(field.start, field.stop) if not lines[number].startswith("#")])
             _insert(lines, field.start, _format(field.name, value) if value else [])
 
 

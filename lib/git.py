@@ -204,8 +204,7 @@ class WorkingCopy(NamedTuple):
     @property
     def _settings(self) -> tuple[str, ...]:
         """The settings of every call; git itself refuses files of other users, also where their settings trust them."""
-        safe = (word for path in self.checked for word in ("-c", f"safe.directory={path}"))
-        return (*SETTINGS, *safe)
+        return (*SETTINGS, *(word for path in self.checked for word in ("-c", f"safe.directory={path}")))
 
     def _options(self, variables: Mapping[str, str] | None = None) -> Any:
         """Return the options of every call: git looks for no repository in the directories above."""

@@ -81,8 +81,7 @@ class Provider(BaseProvider):
         removed = [path for name, change in changes.items() if not _is_present(change) for path in _existing(name)]
         if edits:
             contents = {path: deb822.edited(path, edit) for path, edit in edits.items()} | dict.fromkeys(removed)
-            by_name = {Path(path).name: content for path, content in contents.items()}
-            self._directory.verify(by_name)
+            self._directory.verify({Path(path).name: content for path, content in contents.items()})
         with file_parts.described(), files.Batch() as batch:
             for path, edit in edits.items():
                 file_parts.edit_file(path, partial(deb822.edit, declared=edit), new_mode(present[path].should))

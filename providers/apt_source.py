@@ -116,8 +116,7 @@ class Provider(BaseProvider):
         edits = {name: _edits(name, reveal(deb822.differing(changes[name]))) for name in present}
         contents = {name: deb822.edited(_path(name), edit) for name, edit in edits.items()}
         if contents:
-            changed = {f"{name}{SUFFIX}": contents.get(name) for name in declared}
-            self._directory.verify(changed)
+            self._directory.verify({f"{name}{SUFFIX}": contents.get(name) for name in declared})
         self._fetch({name: content for name, content in contents.items() if declared[name]["update"]})
         for name, edit in edits.items():
             file_parts.edit_file(_path(name), partial(deb822.edit, declared=edit), new_mode(declared[name]))

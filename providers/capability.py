@@ -139,8 +139,7 @@ def problems(text: str) -> Iterator[str]:
     names = [name for name, _ in clauses]
     yield from (f"there is no capability '{name}'" for name in names if name not in NUMBERS)
     yield from (f"'{name}' is there more than once" for name in sorted({n for n in names if names.count(n) > 1}))
-    effective = {"e" in letters for _, letters in clauses}
-    if len(effective) > 1:
+    if len({"e" in letters for _, letters in clauses}) > 1:
         yield "'e' is one flag of the file: give it to each capability or to none"
     if any(set(letters) == {"e"} for _, letters in clauses):
         yield "a capability that is effective is also permitted or inheritable: 'ep' or 'ei'"

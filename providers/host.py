@@ -69,8 +69,7 @@ class Provider(BaseProvider):
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterable[Resource]:
         """Return all hosts of the files in ``names``, or of ``/etc/hosts``; an unreadable file fails its hosts."""
-        targets = ["/etc/hosts"] if names is None else sorted({target for _, target in names})
-        for target in targets:
+        for target in ["/etc/hosts"] if names is None else sorted({target for _, target in names}):
             try:
                 lines = files.read_lines(target)
             except OSError as error:

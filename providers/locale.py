@@ -117,8 +117,7 @@ class Provider(BaseProvider):
 
     def _built(self) -> dict[str, str]:
         """Return the locales that programs can use: the normal form of each name, and the name as printed."""
-        printed = self.locale("-a", env={"LC_ALL": "C"}).stdout.split()
-        return {_normalized(name): name for name in printed}
+        return {_normalized(name): name for name in self.locale("-a", env={"LC_ALL": "C"}).stdout.split()}
 
 
 def edit(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> None:

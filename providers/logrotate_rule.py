@@ -66,8 +66,7 @@ class Provider(BaseProvider):
             contents = program_checked_files.contents(program_checked_files.complete(changes))
             if unread := list(self._directory.unread()):
                 yield from ((name, problem) for name in contents for problem in unread)
-            refusals = self._directory.refusals(contents)
-            yield from ((name, Problem("content", message)) for name, message in refusals)
+            yield from ((name, Problem("content", message)) for name, message in self._directory.refusals(contents))
 
     @property
     def _directory(self) -> WholeDirectory:

@@ -111,8 +111,7 @@ class Provider(ServerProvider):
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
         """Read rights, with one query for each database."""
-        databases = ["", *self._databases()] if names is None else dict.fromkeys(name[3] for name in names)
-        for database in databases:
+        for database in ["", *self._databases()] if names is None else dict.fromkeys(name[3] for name in names):
             try:
                 groups = self._read(
                     database, None if names is None else [name for name in names if name[3] == database]

@@ -116,11 +116,10 @@ def _row(path: str) -> Resource | None:
         text = ""
     settings = {setting[1].lower(): setting[2] for line in text.split("\n") if (setting := SETTING.fullmatch(line))}
     version = settings.get("version") or settings.get("version_info", "")
-    whole = "incomplete" if incomplete else "complete" if _works(path, version) else "broken"
     return {
         "path": path,
         "ensure": "present",
-        "status": whole,
+        "status": "incomplete" if incomplete else "complete" if _works(path, version) else "broken",
         "version": version,
         "system_site_packages": settings.get(SYSTEM, "").lower() == "true",
         "owner": files.user_name(Path(path).stat().st_uid),

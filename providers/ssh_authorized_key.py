@@ -133,8 +133,7 @@ class Provider(BaseProvider):
 
     def set(self, context: Context, changes: Mapping[Name, Change]) -> None:
         """Edit each file once, also after another file failed, and then raise the first failure."""
-        rewrite = partial(_rewrite, context)
-        file_parts.edit_files(changes, lambda name: (name[1:3], (name[0], name[3])), rewrite)
+        file_parts.edit_files(changes, lambda name: (name[1:3], (name[0], name[3])), partial(_rewrite, context))
 
 
 def edit(lines: files.Lines, states: Mapping[Key, Mapping[str, Any] | None]) -> list[tuple[Key, int, str]]:
@@ -322,8 +321,7 @@ def _rewrite(
     def change(lines: files.Lines) -> None:
         survivors[:] = edit(lines, states)
 
-    make_directory = target.startswith("~") and any(states.values())
-    ssh_files.edit_in_home(path, change, entry, make_directory=make_directory)
+    ssh_files.edit_in_home(path, change, entry, make_directory=target.startswith("~") and any(states.values()))
     for (name, kind), number, comment in survivors:
         more = f" with the comment '{comment}'" if comment else ""
         text = f"line {number} of {path} has the removed key too{more}, and still allows a login"

@@ -126,8 +126,7 @@ class Provider(BaseProvider):
         """Check all rules as they will be, also undeclared ones, then write and remove their files."""
         # A rule that was read as a content, and is declared by its parts, is read by these from now on.
         self._by_content.difference_update(name for name, (_, should) in changes.items() if not should.get("content"))
-        texts = {name: _text(name, *change) for name, change in changes.items()}
-        contents = _encoded(texts)
+        contents = _encoded({name: _text(name, *change) for name, change in changes.items()})
         if any(contents.values()):
             self._directory.verify(contents)
         with file_parts.described(), files.Batch() as batch:

@@ -49,8 +49,7 @@ class Provider(BaseProvider):
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
         """Return the files in ``names``, or all in the directory; a link fails its name."""
-        listed = _listed() if names is None else ()
-        read = program_checked_files.read_rows(context, DIRECTORY, names, listed)
+        read = program_checked_files.read_rows(context, DIRECTORY, names, _listed() if names is None else ())
         rows_by_name = {row["name"]: row for row in read}
         outdated = self._outdated(rows_by_name)
         rows = [{**row, "outdated": _unit(name) in outdated} for name, row in rows_by_name.items()]

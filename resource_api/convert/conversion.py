@@ -290,8 +290,7 @@ class _Attempt:
         """Return the errors of the converted manifest, but those in lines of inputs: users give their values."""
         file = os.path.join(self._directory, f"{_project(self._path)}.yaml")
         try:
-            document = yaml_reader.read(self.text.text.encode(), file)
-            self._runtime.validate(from_documents([document], file))
+            self._runtime.validate(from_documents([yaml_reader.read(self.text.text.encode(), file)], file))
         except ManifestError as error:
             problems = [row for row in error.problems if row.severity == "error"]
             return [row for row in problems if row.line not in self.text.input_lines]

@@ -345,8 +345,7 @@ class Expressions:
         """Return the value of a function or method. Raise ``Unconvertible`` for one without a counterpart."""
         function = node.node
         if isinstance(function, nodes.Getattr) and function.attr in {"split", "replace", "lower", "upper"}:
-            same_filter = nodes.Filter(function.node, function.attr, node.args, [], None, None)
-            return self._filter(same_filter)
+            return self._filter(nodes.Filter(function.node, function.attr, node.args, [], None, None))
         if isinstance(function, nodes.Name) and function.name == "range" and not node.kwargs:
             names = ("stop",) if len(node.args) == 1 else ("start", "stop", "step")
             limits = dict(zip(names, map(self.value_of, node.args), strict=False))

@@ -261,8 +261,7 @@ def package(task: ModuleTask) -> None:
         options.append("--no-install-recommends")
     if (release := task.take("default_release")) is not None:
         options.append(f"--target-release={release}")
-    purge = task.flag("purge")
-    attributes = {"ensure": state, "purge": purge, "install_options": options or None}
+    attributes = {"ensure": state, "purge": task.flag("purge"), "install_options": options or None}
     if names is None:  # a task that only updates the lists has declared that already
         if task.take("upgrade") or task.take("deb") or not task.declarations:
             no_counterpart("a task without names of packages")

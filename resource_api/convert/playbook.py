@@ -162,8 +162,7 @@ class _Reader:
 
     def plays(self, path: str, files: tuple[str, ...]) -> Iterator[Play]:
         """Yield the plays of a file; ``files`` are those that import it."""
-        data = self._list_of(path, files, "a playbook is a list of plays")
-        for entry in data:
+        for entry in self._list_of(path, files, "a playbook is a list of plays"):
             play = self._mapping(entry, path, "a play")
             imported = next((play[key] for key in play if short_name(key) == "import_playbook"), None)
             if imported is not None:
@@ -420,8 +419,7 @@ class _Reader:
         if isinstance(value, dict):
             arguments = dict(value)
         elif isinstance(value, str) and not isinstance(value, ansible_yaml.Raw):
-            is_command = short_name(module) in COMMANDS
-            arguments = _command_form(value) if is_command else _free_form(value)
+            arguments = _command_form(value) if short_name(module) in COMMANDS else _free_form(value)
         else:
             arguments = {} if value is None else {"_raw_params": value}
         return {**options, **arguments} if isinstance(options, dict) else arguments

@@ -142,9 +142,8 @@ def processors() -> dict[str, object]:
     """Return the fact: the numbers of processors and of cores, each at least 1, and the machine's instruction set."""
     import glob
 
-    directories = glob.iglob(_CORES)
     # Processors of one core have the same list of siblings.
-    cores = {_text(f"{path}/core_cpus_list") or _text(f"{path}/thread_siblings_list") for path in directories}
+    cores = {_text(f"{path}/core_cpus_list") or _text(f"{path}/thread_siblings_list") for path in glob.iglob(_CORES)}
     return {"count": os.cpu_count() or 1, "physicalcount": len(cores - {""}) or 1, "isa": os.uname().machine}
 
 

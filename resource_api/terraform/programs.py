@@ -50,8 +50,7 @@ def find_all(
 
     ``open_trusted`` opens a file that nobody else can change. Unless ``locked`` the lock file does not matter.
     """
-    beside = os.path.abspath(os.path.dirname(manifest.file))
-    finder = _ProgramFinder(beside, open_trusted, environment)
+    finder = _ProgramFinder(os.path.abspath(os.path.dirname(manifest.file)), open_trusted, environment)
     programs, problems = [], []
     for declared in manifest.providers.values():
         if not declared.is_program:

@@ -387,8 +387,7 @@ class Resources(_ProgramSession):
         for row in self._call_unchecked(context, "validate", **fields)["diagnostics"]:
             steps = row.get("attribute", {}).get("steps", [])
             name = attribute_name(steps[0]["attribute_name"]) if steps and "attribute_name" in steps[0] else None
-            severity = "error" if row.get("severity") == _ERROR else "warning"
-            yield Problem(name, _diagnostic_text(row), severity)
+            yield Problem(name, _diagnostic_text(row), "error" if row.get("severity") == _ERROR else "warning")
 
     def _planned(self, context: Context, name: str, should: Mapping[str, object], *, creates: bool) -> _ProgramPlan:
         """Return the program's plan of a resource; the last one for an equal question, since each attribute asks."""
@@ -397,14 +396,13 @@ class Resources(_ProgramSession):
         question = hash(repr((creates, config)))
         if name in self._plans and self._plans[name].question == question:
             return self._plans[name]
-        proposed = schema.propose(self._fields, state.values, config)
         answer = self._call(
             context,
             "plan",
             type_name=self.type_name,
             prior_state=cty.to_dynamic(self._kind, state.values),
             config=cty.to_dynamic(self._kind, config),
-            proposed_new_state=cty.to_dynamic(self._kind, proposed),
+            proposed_new_state=cty.to_dynamic(self._kind, schema.propose(self._fields, state.values, config)),
             prior_private=state.private,
             client_capabilities=_CAPABILITIES,
         )
@@ -555,8 +553,7 @@ class Functions(_ProgramSession):
         fields = schema.fields_of_block(self.family.schema["data_source_schemas"][name]["block"])
         config = _config_value(fields, inputs)
         self._call(context, "validate_data", type_name=name, config=config)
-        answer = self._call(context, "data", type_name=name, config=config)
-        return _result(fields, answer.get("state"))
+        return _result(fields, self._call(context, "data", type_name=name, config=config).get("state"))
 
     def open_ephemeral(self, context: Context, name: str, inputs: Mapping[str, object]) -> Any:
         """Return the attributes of an ephemeral resource, which is open until the end of the run."""

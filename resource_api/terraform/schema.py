@@ -247,10 +247,9 @@ def _field_type(field: SchemaField) -> str:
 
 def _nested_data_type(field: SchemaField) -> str:
     """Return the data type of a nested field as text."""
-    members = field.members.values()
     parts = [
         f"{member.name if member.required else f'Optional[{member.name}]'} => {_field_type(member)}"
-        for member in members
+        for member in field.members.values()
     ]
     struct = f"Struct[{{{', '.join(parts)}}}]"
     if field.nesting in {"list", "set"}:

@@ -137,8 +137,7 @@ class ProtocolConformance:
     @pytest.fixture
     def conversation(self) -> Iterator[Conversation]:
         """Yield a conversation with the program, which has just started."""
-        registry = Registry.from_path(*self.module_path)
-        executable = registry.executable(self.type_name, "", "")
+        executable = Registry.from_path(*self.module_path).executable(self.type_name, "", "")
         python = [sys.executable, "-m", "resource_api.plugins.worker.server", *map(str, self.module_path)]
         with Conversation([executable] if executable else python, self.type_name) as conversation:
             yield conversation

@@ -179,10 +179,9 @@ def _write(path: Path, content: bytes, form: str, victim: Path) -> None:
 def _state(path: Path) -> tuple[object, ...]:
     """Return the metadata that any change of a file changes."""
     status, names = path.lstat(), os.listxattr(path, follow_symlinks=False)
-    attributes = {name: os.getxattr(path, name, follow_symlinks=False) for name in names}
     return (
         *(getattr(status, f"st_{field}") for field in ("ino", "mode", "uid", "gid", "size", "ctime_ns")),
-        attributes,
+        {name: os.getxattr(path, name, follow_symlinks=False) for name in names},
     )
 
 

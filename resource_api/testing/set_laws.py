@@ -527,8 +527,7 @@ class SetLaws(FoundationLaws):
         # A provider that reads only the names of its resources is refused at the first attribute.
         for readable in (("ensure", *harness.definition.namevars), ()):
             tested = harness.definition.name, name, readable, harness.implementation
-            registry = registry_with_refusal(harness.registry, *tested)
-            runtime = harness.new_runtime(registry)
+            runtime = harness.new_runtime(registry_with_refusal(harness.registry, *tested))
             failed = failures(harness.apply(*resources, runtime=runtime))
             refused = failed.pop(str(harness.entries(first)[0].reference), None)
             assert not failed, f"{show(name)} alone was refused, and these failed with it: {failed}{harness.log_text}"

@@ -323,8 +323,7 @@ class StateCompliance:
             source = store.load(OTHER)._replace(serial=7)
             store.commit(WEB, Commit([record("/old")], owed={("file", "/old"): ["File[/x]"]}))
             store.overwrite(WEB, source)
-            state = reopen().load(WEB)
-            assert state == source._replace(project="web", stack="default")
+            assert reopen().load(WEB) == source._replace(project="web", stack="default")
             assert store.commit(WEB, Commit([record("/z")])).serial == 8
             assert [key[1] for key in reopen().load(WEB).records] == ["/x", "/y", "/z"]
 

@@ -493,8 +493,7 @@ def apply_report(run: RunContext, context: Context, frame: Frame) -> None:
     elif frame.kind == "status":
         _set_status(context, **body)
     elif frame.kind == "status_line":
-        names = list(map(protocol.name, body["names"]))
-        context.outcomes.log_status(names, body["status"], body["text"])
+        context.outcomes.log_status(list(map(protocol.name, body["names"])), body["status"], body["text"])
     elif frame.kind == "attribute":
         context.outcomes.setdefault(protocol.name(body["name"]), Outcome()).attributes.append(protocol.difference(body))
     elif frame.kind == "conceal":

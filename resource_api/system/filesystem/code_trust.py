@@ -69,8 +69,7 @@ class CodeTrust:
         descriptor = os.open(target.path, _FLAGS)
         reason = "it cannot be checked"
         try:
-            status = os.fstat(descriptor)
-            reason = target.reason or self._check(target.path, status) or self._check_alias(target.path)
+            reason = target.reason or self._check(target.path, os.fstat(descriptor)) or self._check_alias(target.path)
         finally:
             if reason:
                 os.close(descriptor)

@@ -348,8 +348,7 @@ def _dropped(isolation: Isolation) -> Iterable[int]:
 def _inside(started: _Started, layers: int) -> None:
     """Drop access to everything beyond the overlay, and call the function."""
     os.setsid()
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     close_all_but({0, 1, 2, layers, started.answer, *started.isolation.open_descriptors()})
     # A limit of 1 also keeps the kernel from starting a program of core_pattern, core(5).
     core_dumps.limit(1)

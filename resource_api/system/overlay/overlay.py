@@ -336,8 +336,7 @@ def read(layers: int) -> Mapping[str, Written]:
     written: dict[str, Written] = {}
     base = f"/proc/self/fd/{layers}"
     for number in os.listdir(base):
-        lower = os.readlink(f"{base}/{number}/lower").rstrip("/")
-        written.update(_walk(f"{base}/{number}/upper", lower))
+        written.update(_walk(f"{base}/{number}/upper", os.readlink(f"{base}/{number}/lower").rstrip("/")))
     return written
 
 

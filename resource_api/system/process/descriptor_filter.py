@@ -143,8 +143,7 @@ class _FilterLoop:
             poller.register(descriptor, select.POLLIN)
         chunk: bytes | None = None
         while chunk != b"":
-            ready = {descriptor for descriptor, _ in poller.poll()}
-            if self._output in ready:
+            if self._output in {descriptor for descriptor, _ in poller.poll()}:
                 self._busy[0] = 1
                 chunk = os.read(self._output, _CHUNK)
                 # A secret is sent before it can be written.
