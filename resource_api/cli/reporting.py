@@ -170,7 +170,7 @@ def _file_target(path: str, form: Callable[[Document], str], mode: int) -> Targe
         msg = f"{path}: {'is a directory' if os.path.isdir(file) else f'there is no directory {file.parent}'}"
         raise UsageError(msg)
     _check_writable(path, str(file.parent), path)
-    return Target(path, partial(_write, file, form, mode), path)
+    return Target(path, partial(_write, file, form, mode), path=path)
 
 
 def _write(file: Path, form: Callable[[Document], str], mode: int, document: Document) -> None:

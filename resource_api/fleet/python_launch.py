@@ -164,7 +164,7 @@ class Launch:
         if self._began:
             return
         self._buffer += data
-        if not self.answered:
+        if not self.answered:  # for the message of a launch that fails
             self._printed = (self._printed + data)[-_TAIL:]
         if self.terminal:
             self._error = (self._error + data)[-_TAIL:]

@@ -204,7 +204,7 @@ def _undeclared(records: Sequence[Record], option: str) -> str:
 def check_stack(patterns: Iterable[str], option: str, state: StackState) -> None:
     """Raise ``UsageError`` for a pattern of an option that is the URN of another project or stack.
 
-    Without these it would mean a resource here.
+    Its reference alone would mean a resource of this stack.
     """
     for pattern in patterns:
         with errors_as(UsageError, begin=f"{option}: "):

@@ -184,7 +184,7 @@ class SimpleProvider(BaseProvider):
 
 
 def _agree(is_: Mapping[str, Any], should: Mapping[str, Any]) -> bool:
-    """Return whether the values that a row has are those declared; no row has parameters."""
+    """Return whether a row has the declared values, so that no ``update`` is needed; no row has parameters."""
     return all(is_.get(name, value) == value for name, value in should.items())
 
 

@@ -188,7 +188,10 @@ class _FilterLoop:
 
 
 def _move(descriptor: int) -> int:
-    """Return a duplicate of a descriptor with a number that foreign code does not reuse, and close the former."""
+    """Return a duplicate of a descriptor with a high number, and close the former.
+
+    Code that closes all descriptors opens files at low numbers then, and a secret would be written into one.
+    """
     moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _FIRST_DESCRIPTOR)
     os.close(descriptor)
     return moved
