@@ -142,7 +142,7 @@ def names_in(value: object) -> set[str]:
     for _, leaf in leaves(value):
         if is_template(leaf):
             with suppress(Unconvertible):
-                names |= meta.find_undeclared_variables(parse_template(str(leaf)))
+                names |= {node.name for node in parse_template(str(leaf)).find_all(nodes.Name)}
     return names
 
 

@@ -766,8 +766,12 @@ def test_a_variable_made_of_local_ones_has_a_value_for_each_use(tmp_path: Path) 
     playbook, tasks, defaults = tmp_path / "p.yml", tmp_path / "roles/r/tasks", tmp_path / "roles/r/defaults"
     tasks.mkdir(parents=True)
     defaults.mkdir()
-    (defaults / "main.yml").write_text("who: zero\ndir: '/srv/{{ who }}'\nsub: '{{ dir }}/sub'\n")
-    (tasks / "main.yml").write_text("- copy: {dest: '{{ sub }}', content: '{{ dir }}'}\n")
+    (defaults / "main.yml").write_text(
+        "who: zero\ndir: '/srv/{{ who }}'\nsub: '{{ dir }}/sub'\nmore: '{{ who | realpath }}'\n"
+    )
+    (tasks / "main.yml").write_text(
+        "- copy: {dest: '{{ sub }}', content: '{{ dir }}'}\n- {name: more, debug: {msg: '{{ more }}'}}\n"
+    )
     playbook.write_text("""
 - hosts: all
   vars: {path: "/opt/{{ item }}", a: "{{ b }}{{ item }}", b: "{{ a }}"}
@@ -778,7 +782,7 @@ def test_a_variable_made_of_local_ones_has_a_value_for_each_use(tmp_path: Path) 
     - {name: circle, file: {path: "/opt/{{ a }}", state: directory}, loop: [x, y]}
 """)
     conversion = converted(playbook)
-    assert [remark.title for remark in conversion.remarks] == ["circle"]
+    assert [remark.title for remark in conversion.remarks] == ["more", "more", "more", "circle"]
     assert manifest_of(conversion)["resources"] == {
         "File[${values.sub}]": {"ensure": "file", "content": "${values.dir}"},
         "File[/srv/one/sub]": {"ensure": "file", "content": "/srv/one"},
