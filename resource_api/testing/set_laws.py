@@ -365,6 +365,32 @@ class SetLaws(FoundationLaws):
             " change only what 'should' contains"
         )
 
+    def test_an_update_keeps_the_members_that_are_not_declared(self, harness: Harness) -> None:
+        """An update of a ``merged`` attribute leaves the members alone that the manifest does not mention."""
+        harness.require("readable", "updated")
+        present, updated = harness.examples.present, harness.examples.updated
+        assert updated is not None
+        changes: dict[str, Resource] = {}
+        for name in harness.definition.merged:
+            old, new = present.get(name), updated.get(name)
+            if isinstance(old, dict) and isinstance(new, dict):
+                members = {key: new[key] for key in differences(old, new) if key in new}
+                if members and old.keys() - members:
+                    changes[name] = members
+        if not changes:
+            pytest.skip("no 'merged' attribute has a member that 'updated' changes, and one that it keeps")
+        harness.converge(present)
+        [entry] = harness.entries(present)
+        before = harness.existing([entry.name])[entry.name]
+        harness.converge({**present, **changes})
+        after = harness.existing([entry.name])[entry.name]
+        for name, members in changes.items():
+            lost = [key for key in differences(before[name], after.get(name) or {}) if key not in members]
+            assert not lost, (
+                f"a user who declares only {sorted(members)} of '{name}' would lose {lost}: 'should' contains the"
+                " declared members; change these, and keep the others"
+            )
+
     def test_insync_sees_a_difference(self, harness: Harness) -> None:
         """``insync`` does not call every value of an attribute equal to the present one."""
         harness.require("readable", "custom_insync")

@@ -47,6 +47,10 @@ EXAMPLES = Examples(PRESENT, {**PRESENT, "size": 4}, similar_resources(TYPES["me
     listing_size=60,
     slowest_get=0.2,
 )
+#: With an attribute of which only members are declared.
+MERGED = EXAMPLES._replace(
+    present={**PRESENT, "sizes": {"a": 1, "b": 2}}, updated={**PRESENT, "sizes": {"a": 3, "b": 2}}
+)
 RUN = Examples({"name": "ra-test-a", "creates": "mark"})
 
 
@@ -464,6 +468,13 @@ class Agreeing(Memory):
         return True
 
 
+class Overwriting(Memory):
+    """``set`` replaces the attribute of which only members are declared."""
+
+    def _row(self, name: str, change: Change) -> Resource:
+        return {**super()._row(name, change), "sizes": change.should.get("sizes")}
+
+
 class Insisting(Memory):
     """``insync`` expects an attribute that need not be declared."""
 
@@ -641,6 +652,12 @@ FAULTS = [
     Fault("test_what_cannot_be_read_is_not_absent", Careless, "created a second time: .*open.*/etc/passwd"),
     Fault("test_get_is_quick", Slow, "every plan would wait 0.3.* more than the 0.2 s"),
     Fault("test_canonicalize_asks_nothing", Asking, "on another machine.* canonicalize uses open /etc/passwd"),
+    Fault(
+        "test_an_update_keeps_the_members_that_are_not_declared",
+        Overwriting,
+        r"declares only \['a'\] of 'sizes' would lose \['b'\]",
+        MERGED,
+    ),
     Fault("test_insync_sees_a_difference", Agreeing, "no change of '.*' would ever be made"),
     Fault("test_insync_needs_only_the_attribute", Insisting, r"insync of 'size' raises KeyError\('labels'\)"),
     Fault("test_insync_needs_only_the_attribute", Presuming, r"insync of 'labels' raises KeyError\('labels'\)"),
@@ -707,7 +724,7 @@ def test_every_fault_is_detected_by_its_law(fault: Fault, request: pytest.Fixtur
 def test_every_law_holds_without_a_fault(law: str, request: pytest.FixtureRequest) -> None:
     """The providers without a fault break no law, therefore each fault alone is detected."""
     try:
-        run_law(law, harness(law=law), request)
+        run_law(law, harness(examples=MERGED if "members" in law else EXAMPLES, law=law), request)
     except pytest.skip.Exception:
         if law not in OF_EXAMPLES:
             run_law(law, harness(MemoryRun), request)

@@ -59,4 +59,7 @@ class Provider(BaseProvider):
 
     def _row(self, name: str, change: Change) -> dict[str, Any]:
         stored = {key: value for key, value in change.should.items() if key != "force"}
+        if "sizes" in stored:  # only the declared members are in it; None is one that must not exist
+            sizes = {**(self.stored.get(name, {}).get("sizes") or {}), **stored["sizes"]}
+            stored["sizes"] = {key: size for key, size in sizes.items() if size is not None}
         return {"serial": len(self.stored), **self.stored.get(name, {}), **stored}

@@ -11,6 +11,7 @@ TYPE = TypeDefinition(
         "owner": Attribute("String[1]", "The owner."),
         "size": Attribute("Optional[Integer[0, 100]]", "The size."),
         "labels": Attribute("Optional[Array[String[1]]]", "Labels, in any order."),
+        "sizes": Attribute("Optional[Hash[String[1], Integer]]", "Sizes by name.", merged=True),
         "password": Attribute("Optional[Sensitive[String]]", "A secret."),
         "pin": Attribute("Sensitive[String]", "A secret that cannot be read.", write_only=True),
         "origin": Attribute("Optional[String]", "The origin.", kind="init_only"),
