@@ -860,7 +860,7 @@ def test_the_example_of_the_guide_obeys_every_law(pytester: pytest.Pytester) -> 
     """No law fails, their number is that of the guide, nothing is left behind."""
     guide(pytester)
     result = run(pytester, "--basetemp=left")
-    result.assert_outcomes(passed=25, skipped=19)
+    result.assert_outcomes(passed=25, skipped=20)
     assert "`pytest` runs 25 laws for this type" in GUIDE.read_text(encoding="utf-8")
     assert list(pytester.path.glob("left/**/ra-test*")) == []
 
@@ -873,7 +873,7 @@ def test_the_fault_of_the_guide_is_detected(pytester: pytest.Pytester) -> None:
     assert line in code
     provider.write_text(code.replace(line, ""))
     result = run(pytester)
-    result.assert_outcomes(failed=2, passed=23, skipped=19)
+    result.assert_outcomes(failed=2, passed=23, skipped=20)
     result.stdout.fnmatch_lines(
         ["*canonicalize failed: KeyError: 'text'*", "*FAILED *_only_the_name*", "*FAILED *_is_idempotent*"]
     )
@@ -913,7 +913,7 @@ def test_a_module_path_may_be_one_directory(pytester: pytest.Pytester, path: str
     """A text is no list of characters."""
     test = guide(pytester) / "test_greeting.py"
     test.write_text(test.read_text().replace("(Path(__file__).parent,)", path))
-    run(pytester, "-k", "examples").assert_outcomes(passed=2, deselected=42)
+    run(pytester, "-k", "examples").assert_outcomes(passed=2, deselected=43)
 
 
 @pytest.mark.process
@@ -921,7 +921,7 @@ def test_a_type_with_isolation_obeys_every_law(pytester: pytest.Pytester) -> Non
     """The laws call its provider in the process of the test, and one law uses its worker."""
     declaration = guide(pytester) / "types" / "greeting.py"
     declaration.write_text(declaration.read_text().replace("    features=", '    isolation="process",\n    features='))
-    run(pytester).assert_outcomes(passed=25, skipped=17)
+    run(pytester).assert_outcomes(passed=26, skipped=19)
     provider = pytester.path / "providers" / "greeting.py"
     code = "        if 'pytest' not in sys.modules:\n            os._exit(3)\n"
     provider.write_text(provider.read_text().replace("import CannotList", "import CannotList", 1))
@@ -941,7 +941,7 @@ def test_after_a_failed_foundation_the_other_laws_are_not_checked(pytester: pyte
     provider = guide(pytester) / "providers" / "greeting.py"
     provider.write_text(provider.read_text().replace('"path": str(path), ', ""))
     result = run(pytester, "-rs")
-    result.assert_outcomes(failed=1, passed=2, errors=1, skipped=39)
+    result.assert_outcomes(failed=1, passed=2, errors=1, skipped=42)
     result.stdout.fnmatch_lines(["*not checked: mend test_get_honours_the_declaration first*"])
 
 
