@@ -307,10 +307,26 @@ def _names(entries: Iterable[str]) -> set[str]:
 
 
 def _is_whole(description: str) -> bool:
-    """Return whether the installation of a package ended: then its record names the file that installers add to it."""
+    """Return whether the installation of a package ended, and no loss of power emptied its files.
+
+    Its record then names the file that installers add to it, and each file with its size.
+    """
     try:
-        return INSTALLER in files.read(f"{description}/RECORD", LARGEST_RECORD)
+        record = files.read(f"{description}/RECORD", LARGEST_RECORD)
     except FileNotFoundError:
+        return False
+    directory = os.fsencode(Path(description).parent)
+    entries = (line.rsplit(b",", 2) for line in record.splitlines())
+    return INSTALLER in record and not any(
+        _is_empty(b"%s/%s" % (directory, entry[0].strip(b'"'))) for entry in entries if entry[-1] not in {b"", b"0"}
+    )
+
+
+def _is_empty(path: bytes) -> bool:
+    """Return whether a file exists and has no bytes."""
+    try:
+        return os.stat(path).st_size == 0  # noqa: PTH116 - quick: a package has thousands
+    except OSError:
         return False
 
 

@@ -18,7 +18,7 @@ def build(directory: Path, name: str, version: str, *requirements: str) -> Path:
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nProvides-Extra: more\n{needs}",
         f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
-    record = "".join(f"{path},,\n" for path in (*texts, f"{info}/RECORD"))
+    record = "".join(f"{path},,{len(text)}\n" for path, text in texts.items()) + f"{info}/RECORD,,\n"
     wheel = directory / f"{name}-{version}-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
         for path, text in {**texts, f"{info}/RECORD": record}.items():

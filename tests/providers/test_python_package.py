@@ -155,6 +155,17 @@ def test_an_interrupted_installation_is_done_again(venv: Path) -> None:
         assert apply(venv, ra_one={"ensure": ensure}).summary.unchanged == 1
 
 
+def test_a_package_whose_files_a_loss_of_power_emptied_is_installed_again(venv: Path) -> None:
+    """Their names were flushed, and the record; a file that was empty before is not counted."""
+    assert apply(venv, ra_one={"ensure": "1.0"}).exit_code == 0
+    [module] = venv.glob("lib/python3*/site-packages/ra_one.py")
+    content = module.read_bytes()
+    module.write_bytes(b"")
+    assert apply(venv, ra_one={"ensure": "1.0"}).exit_code == 0
+    assert module.read_bytes() == content
+    assert apply(venv, ra_one={"ensure": "1.0"}).summary.unchanged == 1
+
+
 @pytest.mark.parametrize("lost", [[], ["INSTALLER", "METADATA"]], ids=["whole", "without_its_head"])
 @pytest.mark.parametrize("ensure", ["absent", "present", "2.0"])
 def test_an_interrupted_removal_is_completed(venv: Path, ensure: str, lost: list[str]) -> None:

@@ -154,9 +154,8 @@ class Provider:
 
     def move(self, request: Message) -> Message:
         if request["source_type_name"] != "odd_thing" or not request["source_provider_address"].endswith("/odd"):
-            return {
-                "diagnostics": error(f"a {request['source_type_name']} cannot become a {request['target_type_name']}")
-            }
+            source = f"{request['source_type_name']} of {request['source_provider_address']}"
+            return {"diagnostics": error(f"a {source} cannot become a {request['target_type_name']}")}
         return {"target_state": self.upgrade({"raw_state": request["source_state"], "version": 1})["upgraded_state"]}
 
     def read(self, request: Message) -> Message:

@@ -388,7 +388,8 @@ def test_a_resource_moves_to_another_type_of_its_provider(account: Account) -> N
     assert (changed.code, account.world["a"]["size"]) == (0, 2)
     back = "  Odd_thing[d]: {name: a, size: 2, secret: hunter2-secret}\n  Odd_thing[b]: {name: b}\n"
     refused = account.apply(back, "moved: [{from: 'Odd_box[c]', to: 'Odd_thing[d]'}]\n")
-    assert (refused.code, "a odd_box cannot become a odd_thing" in refused.err, len(account.world)) == (1, True, 2)
+    message = "a odd_box of registry.terraform.io/hashicorp/odd cannot become a odd_thing"
+    assert (refused.code, message in refused.err, len(account.world)) == (1, True, 2)
     assert account.run("destroy", "site.yaml", "--yes").code in {0, 1}
     file = f"File[{account.home}/f]"
     account.write("  Odd_box[e]: {name: e}\n", f"moved: [{{from: '{file}', to: 'Odd_box[e]'}}]\n")
@@ -656,6 +657,19 @@ def test_a_provider_with_a_source_is_found_in_a_mirror(account: Account) -> None
     assert block["attributes"]["id"] == {"type": "string", "computed": True}
     assert block["block_types"]["rule"]["nesting_mode"] == "list"
     assert account.run("providers", "schema", "site.yaml", "even").code == 64
+
+
+def test_a_move_names_the_declared_source(account: Account) -> None:
+    """Without one, the provider is taken for one of HashiCorp's."""
+    source(account, "1.2.0")
+    site = account.home / "site.yaml"
+    site.write_text(site.read_text().replace("Odd_thing[a]", "Odd_box[a]"))
+    assert account.run("apply", "site.yaml").code == 0
+    site.write_text(
+        site.read_text().replace("Odd_box[a]", "Odd_thing[a]") + "moved: [{from: 'Odd_box[a]', to: 'Odd_thing[a]'}]\n"
+    )
+    refused = account.run("apply", "site.yaml")
+    assert "a odd_box of registry.terraform.io/example/odd cannot become a odd_thing" in refused.err
 
 
 def test_a_source_that_is_nowhere_is_an_error_with_all_places(account: Account) -> None:
