@@ -109,6 +109,11 @@ def _without_blank_lines(name: str, content: bytes) -> bytes:
     return re.sub(rb"\n+", b"\n", content) if name.endswith(".toml") else content
 
 
+def _without_compiled(name: str, content: bytes) -> bytes:
+    """Return the record of a package without its compiled code, which pip does without where it cannot be written."""
+    return re.sub(rb"(?m)^.*__pycache__.*\n", b"", content) if name.endswith("/RECORD") else content
+
+
 def _crontab(_name: str, content: bytes) -> bytes:
     """Return a crontab without the time at which crontab(1) installed it."""
     return re.sub(rb"(?m)^# \(.* installed on .*\)$", b"", content)
@@ -526,6 +531,7 @@ CASES: Final[dict[str, Case]] = {
             "Python_package[ra-deleted /srv/venv]": {"ensure": "absent"},
         },
         aside=PIP,
+        meaning=_without_compiled,
     ),
     "python_venv": case(
         {"Python_venv[/srv/changed]": {"pip": False}, "Python_venv[/srv/deleted]": {"pip": False}},
