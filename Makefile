@@ -145,7 +145,7 @@ test-all: tools lint .venv/python-trixie/python
 	@$(BIN)/python -m compileall -q -j 0 $(SOURCES)
 	@HYPOTHESIS_PROFILE=whole FAULTS_ALL_POINTS=.venv/faults $(BIN)/python -m tests.batches $(LINTED) -- $(PYTEST_ARGS)
 	@$(BIN)/python -m tests.faults.report .venv/faults
-	@$(BIN)/python -m tests.watched_machine --but /tmp/rehearsals --but /var/cache/apt $(BIN)/python -m pytest -q -p no:cacheprovider \
+	@$(BIN)/python -m tests.watched_machine --but /tmp/rehearsals --but /var/cache/apt --but /opt $(BIN)/python -m pytest -q -p no:cacheprovider \
 	  --basetemp /tmp/rehearsals -k 'not seen_on_the_machine' $(REHEARSALS)
 
 COVERAGE := COVERAGE_FILE=$(CURDIR)/.venv/coverage/data $(BIN)/python -m coverage
