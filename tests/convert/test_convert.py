@@ -60,7 +60,7 @@ def manifest_of(conversion: Conversion) -> dict[str, Any]:
 def mandatory(conversion: Conversion) -> dict[str, Any]:
     """Return a value for each input without a default."""
     inputs = manifest_of(conversion).get("inputs", {})
-    members = dict.fromkeys([*"abcdefghijklmnopqrstuvwxyz", "rc"], "x")
+    members = {**dict.fromkeys("abcdefghijklmnopqrstuvwxyz", "x"), "rc": 0}
     values: dict[str, Any] = {"Hash[String, Any]": members, "Variant[Array, Hash]": ["text"]}
     return {name: values.get(entry["type"], "text") for name, entry in inputs.items() if "default" not in entry}
 
