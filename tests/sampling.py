@@ -13,7 +13,7 @@ import shutil
 import subprocess
 from collections import Counter, defaultdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
 from hypothesis import settings
@@ -23,9 +23,11 @@ if TYPE_CHECKING:
 
     import pytest
 
-# Without a database nothing is written for each example; what fails is printed to be repeated.
-settings.register_profile("quick", deadline=None, max_examples=10, database=None, print_blob=True)
-settings.register_profile("sample", deadline=None, max_examples=15, database=None, print_blob=True)
+# Without a database nothing is written for each example; what fails is printed to be repeated. Two runs of one commit
+# try the same examples, and ``make test-all`` tries other ones each time.
+_REPEATED: Final[dict[str, Any]] = {"deadline": None, "database": None, "print_blob": True, "derandomize": True}
+settings.register_profile("quick", **_REPEATED, max_examples=10)
+settings.register_profile("sample", **_REPEATED, max_examples=15)
 settings.register_profile("whole", deadline=None, max_examples=200)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "sample"))
 

@@ -253,6 +253,8 @@ class ModuleTask:
     def declare(self, type_name: str, title: object, attributes: dict[str, object]) -> ConvertedResource:
         """Declare a resource; attributes that are None are left out. Raise ``Unconvertible`` for its title."""
         declared = {name: value for name, value in attributes.items() if value is not None}
+        if isinstance(title, (list, dict)):
+            refuse("its name is no text")
         title = str(written(title))
         if reason := self._title_obstacle(title):
             refuse(f"its name {reason}")

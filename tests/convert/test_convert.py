@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -57,12 +58,12 @@ def manifest_of(conversion: Conversion) -> dict[str, Any]:
     return data
 
 
-def mandatory(conversion: Conversion, text: str = "text") -> dict[str, Any]:
-    """Return a value for each input without a default: ``text`` where its type accepts one."""
+def mandatory(conversion: Conversion, value: object = "text") -> dict[str, Any]:
+    """Return a value for each input without a default, and for each member of a mapping: ``value`` where it fits."""
     inputs = manifest_of(conversion).get("inputs", {})
-    members = {**dict.fromkeys("abcdefghijklmnopqrstuvwxyz", "x"), "rc": 0}
+    members = {**dict.fromkeys("abcdefghijklmnopqrstuvwxyz", value), "rc": 0}
     values: dict[str, Any] = {"Hash[String, Any]": members, "Variant[Array, Hash]": ["text"]}
-    return {name: values.get(entry["type"], text) for name, entry in inputs.items() if "default" not in entry}
+    return {name: values.get(entry["type"], value) for name, entry in inputs.items() if "default" not in entry}
 
 
 @pytest.mark.parametrize("name", sorted(ALL))
@@ -147,6 +148,7 @@ CASES: Final = [
         "- name: n\n  command: {cmd: a, creates: /opt/*/b}",
         {"Ansible_module[n]": {"module": "command", "args": {"cmd": "a", "creates": "/opt/*/b"}}},
     ),
+    ("- name: n\n  file: {name: [a]}", {"Ansible_module[n]": {"module": "file", "args": {"name": ["a"]}}}),
     ("- shell: {cmd: a, executable: /bin/bash}", {"Exec[/bin/bash -c a]": {"command": ["/bin/bash", "-c", "a"]}}),
     (
         "- name: n\n  lineinfile: {path: /e, regexp: '^a', line: ab, insertafter: EOF}",
@@ -925,10 +927,12 @@ def check_conversion(text: str) -> None:
         site = Path(directory, "s.yaml")
         site.write_text(conversion.manifest)
         runtime = Runtime(REGISTRY, state="memory:")
-        try:
-            runtime.validate(str(site), mandatory(conversion))
-        except ManifestError:  # an input may be a path
-            runtime.validate(str(site), mandatory(conversion, "/text"))
+        values: list[Any] = ["text", "/text", ["text"]]
+        for value in values:  # an input may be a path, or a list
+            with suppress(ManifestError):
+                runtime.validate(str(site), mandatory(conversion, value))
+                return
+        runtime.validate(str(site), mandatory(conversion, [dict.fromkeys("ab", "text")]))
 
 
 VALUES: Final = st.recursive(
