@@ -294,5 +294,5 @@ def cached_conclusion(data: bytes) -> None:
     content = data
     with suppress(ValueError, TypeError, LookupError, RecursionError):
         content = _changed(whole, [(int(number), value) for number, value in json.loads(data)[:5]])
-    entry.write_bytes(_digest(content) + b"\n" + content)
+    entry.write_bytes(_digest(content).encode() + b"\n" + content)
     things.runtime(state=f"sqlite:{path}").plan(manifest, use_cache=True)
