@@ -472,6 +472,8 @@ class SetLaws(FoundationLaws):
     def test_a_change_without_a_difference_succeeds(self, harness: Harness) -> None:
         """``set`` accepts a resource that is as declared: the next run completes so what another has left partial."""
         harness.require("readable")
+        if "plan" in harness.definition.features:
+            pytest.skip("its 'set' carries out a plan of the same run")
         present = harness.examples.present
         harness.converge(present)
         [step] = harness.plan(present).steps
