@@ -291,10 +291,15 @@ class WorkingCopy(NamedTuple):
                 self.run(*options, "submodule", "-q", "update", "--init", "--recursive", *depth, *forced, env=variables)
 
     def _remove_rest(self, former: str) -> None:
-        """Remove the files of the former commit that git could not remove: it warns of them and succeeds."""
+        """Remove the files of the former commit that git could not remove: it warns of them and succeeds.
+
+        A directory that the new commit has made a link leads to other files, which stay.
+        """
         removed = self.ask("diff", "--name-only", "-z", "--no-renames", "--diff-filter=D", former, "HEAD").stdout
-        paths = [f"{self.path}/{name}" for name in removed.split("\0") if name]
-        if rest := [path for path in paths if os.path.islink(path) or os.path.isfile(path)]:  # noqa: PTH113, PTH114 - text
+        top = os.path.realpath(self.path)
+        paths = [f"{top}/{name}" for name in removed.split("\0") if name]
+        within = [path for path in paths if os.path.realpath(os.path.dirname(path)) == os.path.dirname(path)]  # noqa: PTH120 - text
+        if rest := [path for path in within if os.path.islink(path) or os.path.isfile(path)]:  # noqa: PTH113, PTH114 - text
             Command("rm")("-f", "--", *rest, user=self.user)
 
 

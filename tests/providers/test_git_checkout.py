@@ -122,6 +122,22 @@ class TestGitCheckout(WholeFiles, ProviderCompliance):
         return "git reads what is in a directory as its owner: test_nothing_of_another_user_runs_as_root"
 
 
+def test_a_directory_that_becomes_a_link_takes_no_file_behind_it(tmp_path: Path, source: Path) -> None:
+    """The files of the former directory are removed; those to which the link leads are others."""
+    app, outside = tmp_path / "app", tmp_path / "outside"
+    outside.mkdir()
+    (outside / "one").write_text("theirs")
+    (source / "conf").mkdir()
+    commit(source, **{"conf/one": "ours\n"})
+    declared = {f"Git_checkout[{app}]": {"source": str(source), "revision": "main"}}
+    assert run(declared)[0].exit_code == 0
+    shutil.rmtree(source / "conf")
+    (source / "conf").symlink_to(outside)
+    commit(source)
+    assert run(declared)[0].exit_code == 0
+    assert ((app / "conf").is_symlink(), (outside / "one").read_text()) == (True, "theirs")
+
+
 def test_a_branch_is_followed(tmp_path: Path, source: Path) -> None:
     """With its changes, as a local branch; a run without news changes nothing."""
     app = tmp_path / "app"
