@@ -32,7 +32,7 @@ INCLUDE = r"^include(if\..*)?\.path$"
 #: The number of fields before the name in a record of ``git status --porcelain=v2``, by its kind.
 FIELDS = {"1": 8, "2": 9, "u": 10}
 #: Whatever the settings of a repository, git executes no program that they name when it reads or checks out files, and
-#: flushes what it renames: after a loss of power, the index or HEAD would be empty. git before 2.36 ignores that.
+#: flushes files before their renames: a loss of power would empty the index or HEAD. git before 2.36 ignores that.
 SETTINGS = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.fsync=all")
 #: Ask no questions, write nothing while reading, and end with the work: a garbage collection would go on alone.
 ENVIRONMENT = {

@@ -554,9 +554,9 @@ class InputCollector:
         self._replaced: dict[int, Step] = {}
 
     def add_replacement(self, step: Step) -> None:
-        """Store a planned replacement for what depends on it, unless the old resource stays.
+        """Store a planned replacement for its dependents, unless the old resource stays.
 
-        That are the resources ``deleted_with`` it, and those whose attributes refer to it.
+        Dependents are the resources ``deleted_with`` it, and those whose attributes refer to it.
         """
         stays = step.entry.meta.lifecycle.retain or step.is_noop(noop_run=self._noop)
         if not (step.decision.error or stays):

@@ -470,7 +470,7 @@ class SetLaws(FoundationLaws):
         assert not raised, f"set fails when there is nothing to do: {raised}"
 
     def test_a_change_without_a_difference_succeeds(self, harness: Harness) -> None:
-        """``set`` accepts a resource that is as declared: the next run completes so what another has left partial."""
+        """``set`` accepts a resource that is as declared, as one may be that an interrupted run has left partial."""
         harness.require("readable")
         if "plan" in harness.definition.features:
             pytest.skip("its 'set' carries out a plan of the same run")

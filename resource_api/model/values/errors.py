@@ -129,7 +129,7 @@ _PARTS: Final = 3
 
 
 def text_of(error: BaseException) -> str:
-    """Return an exception's own text, of a group also the reasons of its parts. Raises what its ``str`` raises."""
+    """Return an exception's own text, of a group also the reasons of its parts. Raise the errors of its ``str``."""
     if not isinstance(error, BaseExceptionGroup):
         return str(error)
     return f"{error}: {'; '.join(reason(part, with_origin=False) for part in error.exceptions[:_PARTS])}"
