@@ -86,15 +86,13 @@ class Bench:
         while len(ended) < _SOUND:
             event = connections.next_event(PATIENCE)
             if event is None:
-                msg = f"only {len(ended)} sound hosts have ended"
-                raise SystemExit(msg)
+                raise SystemExit(f"only {len(ended)} sound hosts have ended")
             document: Mapping[str, object] = event.document
             if document["type"] == "step_start" and event.host in faults.proxies:
                 faults.proxies[event.host].cut()
             if document["type"] == "end" and event.host.startswith("sound"):
                 if document["code"] != 0:
-                    msg = f"{event.host}: {document}"
-                    raise SystemExit(msg)
+                    raise SystemExit(f"{event.host}: {document}")
                 ended[event.host] = time.monotonic() - began
         return list(ended.values())
 

@@ -62,8 +62,7 @@ def _carry(payloads: archives.Archives, job: HostJob, cache: Path) -> tuple[floa
     while (event := connections.next_event(60)) is not None and event.document["type"] != "end":
         pass
     if event is None or event.document["code"] != 0:
-        msg = f"the job has failed: {event}"
-        raise SystemExit(msg)
+        raise SystemExit(f"the job has failed: {event}")
     used = os.wait4(pid, 0)[2]
     connections.close()
     return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024

@@ -55,8 +55,7 @@ def cost(command: Command | Sequence[str]) -> Cost:
     ).stdout
     code, seconds, memory, elapsed = output.split()
     if int(code) not in command.codes:
-        msg = f"{' '.join(command.words)} ended with {int(code)}"
-        raise RuntimeError(msg)
+        raise RuntimeError(f"{' '.join(command.words)} ended with {int(code)}")
     return Cost(float(seconds), int(memory) / 1024, float(elapsed))
 
 

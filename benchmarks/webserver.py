@@ -142,8 +142,7 @@ def run(machine: Machine, words: Sequence[str], codes: Sequence[int] = (0,)) -> 
     code, seconds, memory, elapsed = output.split()
     output = machine.read(OUTPUT)
     if int(code) not in codes:
-        msg = f"{' '.join(words)} ended with {code}: {output}"
-        raise RuntimeError(msg)
+        raise RuntimeError(f"{' '.join(words)} ended with {code}: {output}")
     return Cost(float(seconds), int(memory) / 1024, float(elapsed)), output
 
 

@@ -34,8 +34,7 @@ def require(count: int, directory: Path) -> None:
     actual = {str(path): (path.read_text(), path.stat().st_mode & 0o7777) for path in directory.iterdir()}
     if actual != expected:
         wrong = sorted(path for path in actual.keys() | expected.keys() if actual.get(path) != expected.get(path))
-        msg = f"{len(wrong)} of {count} files are not as declared, {wrong[0]} among them"
-        raise RuntimeError(msg)
+        raise RuntimeError(f"{len(wrong)} of {count} files are not as declared, {wrong[0]} among them")
 
 
 def write(count: int, directory: Path, stem: Path) -> tuple[Path, Path]:

@@ -41,13 +41,11 @@ def interpreter(declared: str | None) -> str:
     try:
         program = Command("ansible").locate()
     except CommandError as error:
-        msg = f"{error}; install ansible-core, or name its interpreter in 'python'"
-        raise ResourceError(msg) from None
+        raise ResourceError(f"{error}; install ansible-core, or name its interpreter in 'python'") from None
     with open(program, encoding="utf-8", errors="replace") as stream:  # noqa: PTH123 - text in
         match = SHEBANG.match(stream.read(HEAD))
     if match is None:
-        msg = f"'{program}' names no interpreter; name it in 'python'"
-        raise ResourceError(msg)
+        raise ResourceError(f"'{program}' names no interpreter; name it in 'python'")
     return Command(match[1]).locate()
 
 
@@ -74,8 +72,7 @@ class AnsibleProcess:
             self._process = Process(Invocation(python, ("-c", BOOT, PROGRAM), variables, stdin=source, reading=True))
         except OSError as error:
             os.close(self._requests)
-            msg = f"'{python}' cannot be started: {error.strerror}"
-            raise ResourceError(msg) from None
+            raise ResourceError(f"'{python}' cannot be started: {error.strerror}") from None
         finally:
             os.close(source)
         self._chunks = self._process.chunks(self._seconds_left)
@@ -92,8 +89,7 @@ class AnsibleProcess:
         self.close()
         ended = "was stopped" if self._process.stopped else describe_exit(self._process.exit_code or 0)
         last = "; ".join(self._tail)
-        msg = f"'{self._python}' {ended}{last and ': '}{last}"
-        raise ResourceError(msg)
+        raise ResourceError(f"'{self._python}' {ended}{last and ': '}{last}")
 
     def _lines(self, context: Context) -> Iterator[bytes]:
         """Yield the lines of its stdout; log its stderr, and keep the last lines of that for an error."""
@@ -114,8 +110,7 @@ class AnsibleProcess:
         remaining = self._until - time.monotonic()
         if remaining <= 0:
             self.close()
-            msg = "timed out: its time is over, and it was killed"
-            raise ResourceError(msg)
+            raise ResourceError("timed out: its time is over, and it was killed")
         return remaining
 
     @property

@@ -104,8 +104,7 @@ def _only(lines: files.Lines) -> list[Field]:
     """Return the fields of the only paragraph. Raise ``ResourceError`` for a file of more."""
     paragraphs = list(_paragraphs(lines))
     if len(paragraphs) > 1:
-        msg = f"the file has {len(paragraphs)} paragraphs; only a file of one can be managed"
-        raise ResourceError(msg)
+        raise ResourceError(f"the file has {len(paragraphs)} paragraphs; only a file of one can be managed")
     return paragraphs[0] if paragraphs else []
 
 
@@ -126,7 +125,6 @@ def _paragraphs(lines: files.Lines) -> Iterator[list[Field]]:
         elif colon and name.strip() == name and name.lower() not in {field.name.lower() for field in fields}:
             fields.append(Field(name, value.strip(), number, number + 1))
         else:
-            msg = f"line {number + 1} is neither a new field nor the continuation of one"
-            raise ResourceError(msg)
+            raise ResourceError(f"line {number + 1} is neither a new field nor the continuation of one")
     if fields:
         yield fields

@@ -100,8 +100,7 @@ def edit_file(path: str, change: Callable[[files.Lines], None], mode: int = 0o64
     try:
         files.edit_lines(path, change, mode=mode)
     except OSError as error:
-        msg = f"{path}: {files.describe_error(error, path)}"
-        raise ResourceError(msg) from error
+        raise ResourceError(f"{path}: {files.describe_error(error, path)}") from error
 
 
 def edit_lines(

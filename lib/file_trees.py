@@ -94,15 +94,13 @@ def _visit(fd: int, path: str, members: dict[str, Member], with_ignored: set[str
             continue
         status = os.lstat(name, dir_fd=fd)
         if len(members) > most:
-            msg = f"'{top}' has more than {most} files and directories; raise max_files if that is right"
-            raise ResourceError(msg)
+            raise ResourceError(f"'{top}' has more than {most} files and directories; raise max_files if that is right")
         members[inner] = _member(fd, name, status)
         if inner in mounted:
             raise _mounted(top, inner)
         if members[inner].kind == "directory":
             if inner.count("/") >= DEEPEST:
-                msg = f"'{top}' has directories more than {DEEPEST} levels deep"
-                raise ResourceError(msg)
+                raise ResourceError(f"'{top}' has directories more than {DEEPEST} levels deep")
             below = os.open(name, DIRECTORY, dir_fd=fd)
             try:
                 if files.mount_id(below) != mount:

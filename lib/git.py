@@ -86,8 +86,7 @@ def resolve(should: Mapping[str, Any], user: str | None) -> Target:
     ref = next((ref for ref in refs if ref in commits), None)
     if ref is None:
         missing = f"no branch and no tag '{revision}'; a commit has all its digits" if revision else "no commit"
-        msg = f"{source} has {missing}"
-        raise ResourceError(msg)
+        raise ResourceError(f"{source} has {missing}")
     # ``ref: refs/heads/main HEAD`` names the default branch; ``TAG^{}`` is the commit of an annotated tag.
     links = {line[1]: line[0].removeprefix("ref: ") for line in lines if line[0].startswith("ref: ")}
     return Target(commits.get(f"{ref}^{{}}", commits[ref]), links.get(ref, ref))
@@ -248,14 +247,12 @@ class WorkingCopy(NamedTuple):
         names = list(_changed(status.stdout.split("\0")))
         if names:
             more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-            msg = f"has local changes, which are lost with force: {', '.join(names[:MOST_NAMES])}{more}"
-            raise ResourceError(msg)
+            raise ResourceError(f"has local changes, which are lost with force: {', '.join(names[:MOST_NAMES])}{more}")
         elsewhere = ("--not", "--remotes", "--tags", "--glob=refs/resource-api")
         count = self.ask("rev-list", "--count", *commits, *elsewhere).stdout.strip()
         if count not in {"", "0"}:
             commits_lost, verb = ("a commit", "is") if count == "1" else (f"{count} commits", "are")
-            msg = f"has {commits_lost} that the source does not have, which {verb} lost with force"
-            raise ResourceError(msg)
+            raise ResourceError(f"has {commits_lost} that the source does not have, which {verb} lost with force")
 
     def fetch(self, should: Mapping[str, Any], target: Target) -> None:
         """Fetch the branches and tags of the source, or with ``depth`` only the history of the target."""

@@ -89,6 +89,5 @@ def paths(config: Mapping[str, Any]) -> Paths:
 def fill(path: str, values: Mapping[str, str], number: Any, field: str) -> str:
     """Return a path with the values of an object's name and its identifier, which is read from ``field``."""
     if "{id}" in path and number is None:
-        msg = f"the service returns no field '{field}' for '{values['name']}', which its path needs"
-        raise ResourceError(msg)
+        raise ResourceError(f"the service returns no field '{field}' for '{values['name']}', which its path needs")
     return http.expand(path, **values, id=number)

@@ -63,8 +63,7 @@ class ScriptProvider(services.ServiceProvider):
             with context.updating(name):
                 service = self._services([name])[name]
                 if service.state == services.NOT_FOUND:
-                    msg = f"there is no service {name}: {SCRIPTS}/{name} is missing or not executable"
-                    raise ResourceError(msg)
+                    raise ResourceError(f"there is no service {name}: {SCRIPTS}/{name} is missing or not executable")
                 self._set_enable(name, service, should)
                 self._set_ensure(name, service, should)
 
@@ -120,8 +119,7 @@ class ScriptProvider(services.ServiceProvider):
         """Enable or disable a service at boot if that differs."""
         enable = should.get("enable")
         if enable == "mask":
-            msg = f"{name} cannot be masked: {self.system} does not know that; declare 'enable: false'"
-            raise ResourceError(msg)
+            raise ResourceError(f"{name} cannot be masked: {self.system} does not know that; declare 'enable: false'")
         if enable is not None and enable != service.enabled:
             if enable:
                 self.enable(name, should)

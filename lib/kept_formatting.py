@@ -52,8 +52,7 @@ def edit(
     for candidate in (keep_lines(text, before, after), after):
         if _same(parse(candidate), expected):
             return candidate
-    msg = "cannot be changed there without changing other settings, which share an alias with it"
-    raise ResourceError(msg)
+    raise ResourceError("cannot be changed there without changing other settings, which share an alias with it")
 
 
 def keep_lines(original: str, before: str, after: str) -> str:
@@ -137,8 +136,7 @@ def _remove(document: Any, key_path: KeyPath) -> None:
             try:
                 del container[key_of(container, step)]
             except KeyError:
-                msg = f"'{step}' comes from an alias and can be removed only there"
-                raise ResourceError(msg) from None
+                raise ResourceError(f"'{step}' comes from an alias and can be removed only there") from None
         key_path = tuple(outer)
         if container or not key_path or isinstance(key_path[-1], int):
             return

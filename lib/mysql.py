@@ -92,8 +92,7 @@ class Server:
             connection.connect(self._socket())
         except (pymysql.MySQLError, OSError, RuntimeError, ValueError, LookupError, struct.error) as error:
             # PyMySQL takes any answer for a server's.
-            msg = f"cannot connect to the server at {self._place()}: {_reason(error)}"
-            raise ResourceError(msg) from None
+            raise ResourceError(f"cannot connect to the server at {self._place()}: {_reason(error)}") from None
         try:
             session = Session(connection, context)
             session.prepare()
@@ -177,8 +176,7 @@ class Session:
         """Raise ``ResourceError`` if an account is the one that the changes are made with."""
         [row] = self.rows("SELECT CURRENT_USER() AS name")
         if row["name"] == name:
-            msg = f"the changes are made with '{name}' itself; nobody could make any further ones"
-            raise ResourceError(msg)
+            raise ResourceError(f"the changes are made with '{name}' itself; nobody could make any further ones")
 
     def _execute(self, statement: str) -> tuple[list[str], Collection[tuple[Any, ...]]]:
         """Return the columns and rows of a statement. Raise ``ResourceError`` with the server's reason."""
@@ -199,8 +197,7 @@ class _NoClearText:
 
     def authenticate(self, _packet: object) -> object:
         """Raise ``RuntimeError``, which ends the connection."""
-        msg = "it asks for the password itself, which it gets with sslmode verify-ca or verify-full only"
-        raise RuntimeError(msg)
+        raise RuntimeError("it asks for the password itself, which it gets with sslmode verify-ca or verify-full only")
 
 
 def recognize(info: str) -> str:
@@ -211,8 +208,7 @@ def recognize(info: str) -> str:
     product = "MariaDB" if mariadb else "MySQL"
     if not version or (int(version[1]), int(version[2])) < OLDEST[product]:
         needed = ".".join(map(str, OLDEST[product]))
-        msg = f"the server is {info}; {product} {needed} or later is needed"
-        raise ResourceError(msg)
+        raise ResourceError(f"the server is {info}; {product} {needed} or later is needed")
     return product
 
 
@@ -235,8 +231,7 @@ def split_account(name: str) -> tuple[str, str]:
 def account(name: str) -> str:
     """Return an account as SQL names it. Raise ``ResourceError`` where the server would keep another name."""
     if not storable(name):
-        msg = f"no account can have the name '{name}': a server keeps characters of three bytes at most"
-        raise ResourceError(msg)
+        raise ResourceError(f"no account can have the name '{name}': a server keeps characters of three bytes at most")
     user, host = split_account(name)
     return f"{literal(user)}@{literal(host)}"
 
@@ -286,8 +281,7 @@ def _tls(config: Mapping[str, Any]) -> SSLContext:
         if config.get("cert_file") is not None:
             context.load_cert_chain(config["cert_file"], config.get("key_file"))
     except OSError as error:
-        msg = f"the files for TLS cannot be used: {error}"
-        raise ResourceError(msg) from None
+        raise ResourceError(f"the files for TLS cannot be used: {error}") from None
     return context
 
 
@@ -311,8 +305,7 @@ def _checked(_context: Context, config: dict[str, Any]) -> dict[str, Any]:
     if config["sslmode"] in {"disable", "prefer"}:
         for name in ("ca_file", "cert_file", "key_file"):
             if config.get(name) is not None:
-                msg = f"{name} is for sslmode require, verify-ca or verify-full, not {config['sslmode']}"
-                raise ResourceError(msg)
+                raise ResourceError(f"{name} is for sslmode require, verify-ca or verify-full, not {config['sslmode']}")
     return config
 
 

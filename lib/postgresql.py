@@ -172,8 +172,7 @@ def _checked(_context: Context, config: dict[str, Any]) -> dict[str, Any]:
     """Return a configuration whose password is on one line. Raise ``ResourceError`` otherwise."""
     password = config.get("password")
     if isinstance(password, Sensitive) and not str(password.reveal()).isprintable():
-        msg = "the password is not one printable line"
-        raise ResourceError(msg)
+        raise ResourceError("the password is not one printable line")
     return config
 
 

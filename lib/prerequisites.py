@@ -35,8 +35,7 @@ def needing(module: str, source: str) -> Iterator[None]:
         import_module(module)
         yield
     except ImportError as error:
-        msg = f"needs the Python module {module} ({source}): {error}"
-        raise MissingModuleError(msg) from None
+        raise MissingModuleError(f"needs the Python module {module} ({source}): {error}") from None
 
 
 def missing_user(attribute: str, user: Any) -> Iterator[Problem]:

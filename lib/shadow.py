@@ -79,8 +79,7 @@ def edit(prefix: Path, name: str, changed: Mapping[str, Any]) -> None:
         lines = list(_lines(path))
         numbers = [number for number, line in enumerate(lines) if line.startswith(f"{name}:")]
         if not numbers:
-            msg = f"'{name}' has no line in /etc/shadow"
-            raise ResourceError(msg)
+            raise ResourceError(f"'{name}' has no line in /etc/shadow")
         fields = (lines[numbers[0]].split(":") + [""] * FIELDS)[:FIELDS]
         lines[numbers[0]] = ":".join(limits.get(column, field) for column, field in enumerate(fields))
         _write(path, lines)

@@ -154,8 +154,7 @@ class SettingsProvider(BaseProvider):
         except prerequisites.MissingModuleError:
             raise
         except ResourceError as error:
-            msg = f"{path}: {error}"
-            raise ResourceError(msg) from error
+            raise ResourceError(f"{path}: {error}") from error
 
 
 def _computed(size: int, function: Callable[[], Value]) -> Value:
@@ -215,19 +214,16 @@ def check_container(container: Any, step: str | int, key_path: KeyPath) -> None:
     values, kind = ("an array", list) if isinstance(step, int) else ("a mapping", Mapping)
     if not isinstance(container, kind):
         subject = f"'{format_key_path(key_path)}'" if key_path else "the whole file"
-        msg = f"{subject} is not {values}, so it cannot contain '{step}'"
-        raise ResourceError(msg)
+        raise ResourceError(f"{subject} is not {values}, so it cannot contain '{step}'")
 
 
 def check_index(index: int, length: int, key_path: KeyPath, *, removal: bool) -> None:
     """Raise ``ResourceError`` for an element that cannot be added to an array, or removed from it."""
     at = format_key_path(key_path)
     if removal and index != length - 1:
-        msg = f"'{at}' is not the last element: the next one would take its place; declare the array"
-        raise ResourceError(msg)
+        raise ResourceError(f"'{at}' is not the last element: the next one would take its place; declare the array")
     if not removal and index > length:
-        msg = f"'{at}' would leave a gap: the array has {length} element{'' if length == 1 else 's'}"
-        raise ResourceError(msg)
+        raise ResourceError(f"'{at}' would leave a gap: the array has {length} element{'' if length == 1 else 's'}")
 
 
 def nested(key_path: KeyPath, value: Any) -> Any:
@@ -244,8 +240,7 @@ def plain(value: Any, largest: int = LARGEST_VALUE) -> Any:
     try:
         return _plain(value, [largest])
     except RecursionError:
-        msg = "contains itself, or is nested too deeply"
-        raise ResourceError(msg) from None
+        raise ResourceError("contains itself, or is nested too deeply") from None
 
 
 def _plain(value: Any, budget: list[int]) -> Any:
@@ -255,8 +250,7 @@ def _plain(value: Any, budget: list[int]) -> Any:
     """
     budget[0] -= 1
     if budget[0] < 0:
-        msg = "has too many parts"
-        raise ResourceError(msg)
+        raise ResourceError("has too many parts")
     if value is None or value is MISSING or type(value) in {bool, int, float, str}:
         return value
     if isinstance(value, Mapping):
@@ -285,10 +279,8 @@ def _leaves(value: Any) -> Iterator[Any]:
 def _decode(path: str, content: bytes) -> str:
     """Return the text of a file. Raise ``ResourceError`` for one that is too large or not UTF-8."""
     if len(content) > LIMIT:
-        msg = f"{path}: is larger than {LIMIT >> 20} MiB"
-        raise ResourceError(msg)
+        raise ResourceError(f"{path}: is larger than {LIMIT >> 20} MiB")
     try:
         return content.decode().removeprefix(MARK)
     except UnicodeDecodeError as error:
-        msg = f"{path}:{content.count(NEWLINE, 0, error.start) + 1}: is not UTF-8"
-        raise ResourceError(msg) from None
+        raise ResourceError(f"{path}:{content.count(NEWLINE, 0, error.start) + 1}: is not UTF-8") from None

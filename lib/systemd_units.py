@@ -119,8 +119,7 @@ class Units:
             return False
         verb = "mask" if enable == "mask" else "enable" if enable else "disable"
         if verb != "mask" and (reason := UNCHANGEABLE.get(unit["UnitFileState"])):
-            msg = f"{name} cannot be {verb}d: {reason}"
-            raise ResourceError(msg)
+            raise ResourceError(f"{name} cannot be {verb}d: {reason}")
         self.systemctl(verb, "--no-reload", "--quiet", "--", unit_name(name))
         return True
 
@@ -202,12 +201,10 @@ class Units:
             outcome = (
                 f"{command_lines.quoted(error.argv)} returned {error.status}" if log and error.status else str(error)
             )
-            msg = f"{outcome}{log}"
-            raise ResourceError(msg) from error
+            raise ResourceError(f"{outcome}{log}") from error
         [unit] = self.show([name])
         if unit["ActiveState"] == "failed" or unit["SubState"] == "auto-restart":
-            msg = f"{name} was started and has failed{self._log(name, began) or self._empty_log(name)}"
-            raise ResourceError(msg)
+            raise ResourceError(f"{name} was started and has failed{self._log(name, began) or self._empty_log(name)}")
 
     def _empty_log(self, name: str) -> str:
         """Return advice about a unit that failed in silence."""

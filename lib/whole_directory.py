@@ -169,8 +169,7 @@ class WholeDirectory(NamedTuple):
         try:
             text = files.read_lines(self.main).content.decode("utf-8", "surrogateescape")
         except OSError as error:
-            msg = f"{self.main}: {files.describe_error(error, self.main)}"
-            raise ResourceError(msg) from error
+            raise ResourceError(f"{self.main}: {files.describe_error(error, self.main)}") from error
         changed = re.sub(re.escape(self.path) + END, copy.directory, text)
         if self.include and copy.directory not in changed:
             changed = f"{text}\n{self.include.format(copy.directory)}\n"

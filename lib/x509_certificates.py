@@ -66,8 +66,7 @@ def load(content: bytes) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(content)
     except ValueError:
-        msg = "is not a certificate in PEM"
-        raise ResourceError(msg) from None
+        raise ResourceError("is not a certificate in PEM") from None
 
 
 def certificate_of(path: str, content: bytes) -> x509.Certificate:
@@ -86,11 +85,9 @@ def request_of(path: str, content: bytes) -> x509.CertificateSigningRequest:
     try:
         request = x509.load_pem_x509_csr(content)
     except ValueError:
-        msg = f"'{path}': is not a signing request in PEM"
-        raise ResourceError(msg) from None
+        raise ResourceError(f"'{path}': is not a signing request in PEM") from None
     if not request.is_signature_valid:
-        msg = f"'{path}': the signature of the request is wrong"
-        raise ResourceError(msg)
+        raise ResourceError(f"'{path}': the signature of the request is wrong")
     return request
 
 
@@ -154,8 +151,7 @@ def issue(should: Mapping[str, Any], is_: Mapping[str, Any]) -> bytes:
     key: Any = None
     if request is None:
         if should.get("private_key") is None:
-            msg = "cannot be issued without a private_key or a csr"
-            raise ResourceError(msg)
+            raise ResourceError("cannot be issued without a private_key or a csr")
         key = x509_files.read_key(should["private_key"], should.get("passphrase"))
     public: Any = (request or key).public_key()
     attributes = _new_attributes(should, is_, request)
@@ -200,14 +196,12 @@ def _authority(should: Mapping[str, Any], itself: Authority) -> Authority:
     """Return the signer: the declared authority, whose key must be that of its certificate, or the own key."""
     if should.get("ca_certificate") is None:
         if itself.key is None:
-            msg = "a signing request is signed by an authority: declare ca_certificate and ca_key"
-            raise ResourceError(msg)
+            raise ResourceError("a signing request is signed by an authority: declare ca_certificate and ca_key")
         return itself
     certificate = certificate_of(should["ca_certificate"], protected_file.content(should["ca_certificate"]))
     key = x509_files.read_key(should["ca_key"], should.get("ca_passphrase"))
     if not belongs_to(certificate, key):
-        msg = f"'{should['ca_key']}' is not the key of '{should['ca_certificate']}'"
-        raise ResourceError(msg)
+        raise ResourceError(f"'{should['ca_key']}' is not the key of '{should['ca_certificate']}'")
     return Authority(certificate.subject, key, certificate.public_key())
 
 
@@ -238,8 +232,7 @@ def _general_name(text: str) -> x509.GeneralName:
     try:
         return GENERAL_NAMES[kind](value)
     except (KeyError, ValueError) as error:
-        msg = f"alt_names: '{text}' cannot be in a certificate: {error}"
-        raise ResourceError(msg) from None
+        raise ResourceError(f"alt_names: '{text}' cannot be in a certificate: {error}") from None
 
 
 def _extension(holder: x509.Certificate | x509.CertificateSigningRequest, kind: type[Any]) -> Any:

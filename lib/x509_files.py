@@ -37,8 +37,7 @@ def describe(key: PrivateKeyTypes) -> dict[str, Any]:
         return {"type": "ec", "curve": key.curve.name}
     if isinstance(key, ed25519.Ed25519PrivateKey):
         return {"type": "ed25519"}
-    msg = f"is a key of another type: {type(key).__name__}"
-    raise ResourceError(msg)
+    raise ResourceError(f"is a key of another type: {type(key).__name__}")
 
 
 def public_pem(key: PublicKeyTypes) -> bytes:
@@ -62,8 +61,7 @@ def is_encrypted(content: bytes) -> bool:
 def load_key(content: bytes, passphrase: Sensitive[str] | None) -> PrivateKeyTypes:
     """Return the private key of a PEM text. Raise ``ResourceError``, also for an encrypted one without a passphrase."""
     if is_encrypted(content) and passphrase is None:
-        msg = "is encrypted, and no passphrase is declared"
-        raise ResourceError(msg)
+        raise ResourceError("is encrypted, and no passphrase is declared")
     secret = passphrase.reveal().encode() if passphrase is not None and is_encrypted(content) else None
     try:
         return serialization.load_pem_private_key(content, secret)

@@ -146,8 +146,7 @@ def _change(
     if should["ensure"] == "absent":
         new = without(status, attributes)
     elif any(entry.default for entry in declared) and not stat.S_ISDIR(status.st_mode) and not should.get("recursive"):
-        msg = "is not a directory, so it has no default entries"
-        raise ResourceError(msg)
+        raise ResourceError("is not a directory, so it has no default entries")
     else:
         inclusive = should.get("membership") != "minimum"
         new = expected(status, attributes, declared, inclusive=inclusive)

@@ -81,8 +81,7 @@ class Provider(BaseProvider):
         choices = should.get("choices") or {}
         installed = {path: choice for path, choice in choices.items() if choice != "absent"}
         if link is None or (is_ is None and not installed):
-            msg = "there is no such group: declare its link and its choices"
-            raise ResourceError(msg)
+            raise ResourceError("there is no such group: declare its link and its choices")
         moved = should.get("link") not in {None, present.get("link")}
         anew = {path: present["choices"][path] for path in present["choices"] if moved} | {
             path: installed[path] for path in installed if moved or path in _differing(present["choices"], installed)

@@ -83,8 +83,7 @@ class Provider(ImperativeProvider):
         """Return the result of a module, and keep it. Raise ``ResourceError`` if it fails."""
         result = self._call(context, should, check=check)
         if result.get("failed"):
-            msg = f"{should['module']}: {_message(result, should) or 'failed'}"
-            raise ResourceError(msg)
+            raise ResourceError(f"{should['module']}: {_message(result, should) or 'failed'}")
         public = {key: value for key, value in result.items() if key not in INTERNAL and key[0] != "_"}
         self._results[name] = _concealed(public, _secrets(should["args"]))
         return result
@@ -94,8 +93,7 @@ class Provider(ImperativeProvider):
     ) -> dict[str, Any]:
         """Return the result of a module, called in the process of its interpreter; by default only a check."""
         if context.stopping and not context.reading:
-            msg = "was not started: the run is being stopped"
-            raise ResourceError(msg)
+            raise ResourceError("was not started: the run is being stopped")
         python = ansible_process.interpreter(should.get("python"))
         process = self._processes.get(python)
         if process is None or process.has_ended:

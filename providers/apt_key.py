@@ -125,8 +125,7 @@ class Provider(SimpleProvider):
             if len(matching) > 1:
                 raise ResourceError(_ambiguous(matching))
             if not matching:
-                msg = f"the source does not contain the key, but {', '.join(keys) or 'no public key'}"
-                raise ResourceError(msg)
+                raise ResourceError(f"the source does not contain the key, but {', '.join(keys) or 'no public key'}")
             fingerprint = matching[0].fingerprint
             return f"{fingerprint}.asc", self._export(home, source, [fingerprint], armor=True)
 
@@ -181,8 +180,7 @@ class Provider(SimpleProvider):
         paths = _files()
         for path in paths:
             if not os.access(path, os.R_OK):
-                msg = f"{path} cannot be read"
-                raise ResourceError(msg)
+                raise ResourceError(f"{path} cannot be read")
         if not paths:
             return []
         with _home() as home:
@@ -217,8 +215,7 @@ class Provider(SimpleProvider):
         self.gpg(*_options(home), "--yes", "--output", keyring, "--dearmor", "--", path)
         self.gpg(*_options(home), "--yes", "--output", chosen, *keys, "--export", "--", *fingerprints)
         if sorted(key.fingerprint for key in self._list(home, chosen)) != sorted(fingerprints):
-            msg = f"gpg wrote other keys than {', '.join(fingerprints)}"
-            raise ResourceError(msg)
+            raise ResourceError(f"gpg wrote other keys than {', '.join(fingerprints)}")
         return chosen.read_bytes()
 
 
@@ -252,8 +249,7 @@ def _keys(listing: str) -> Iterator[Key]:
             try:
                 yield Key(fields[9], _day(primary[5]), _day(primary[6]) if primary[6] else None)
             except (ValueError, LookupError, ArithmeticError, OSError) as error:
-                msg = f"gpg describes a key in a way that is not understood: {line[:SHOWN]}"
-                raise ResourceError(msg) from error
+                raise ResourceError(f"gpg describes a key in a way that is not understood: {line[:SHOWN]}") from error
             primary = []
 
 
@@ -280,8 +276,7 @@ def _content(should: Mapping[str, Any]) -> bytes:
     if content := should.get("content"):
         return str(content).encode()
     if not source:
-        msg = "a new key needs 'source' or 'content'"
-        raise ResourceError(msg)
+        raise ResourceError("a new key needs 'source' or 'content'")
     if source.startswith("http"):
         with files.fetch(source, largest=LARGEST, timeout=TIMEOUT) as response:
             return response.read()
@@ -294,9 +289,7 @@ def _read(path: str) -> bytes:
         with files.open_source(path) as file:
             data = file.read(LARGEST + 1)
     except OSError as error:
-        msg = f"{path} cannot be read: {error.strerror}"
-        raise ResourceError(msg) from error
+        raise ResourceError(f"{path} cannot be read: {error.strerror}") from error
     if len(data) > LARGEST:
-        msg = f"{path} is larger than {LARGEST} bytes"
-        raise ResourceError(msg)
+        raise ResourceError(f"{path} is larger than {LARGEST} bytes")
     return data

@@ -62,8 +62,7 @@ class Provider(BaseProvider):
     def get(self, context: Context, names: Collection[str] | None = None) -> list[Resource]:
         """Read the records of the directories in ``names``, and every file that they list."""
         if names is None:
-            msg = "unpacked archives cannot be listed; name their directories"
-            raise CannotList(msg)
+            raise CannotList("unpacked archives cannot be listed; name their directories")
         rows = []
         for path in names:
             try:

@@ -94,8 +94,7 @@ def find(texts: list[str], name: str, marker: str) -> tuple[int, int] | None:
         return None
     if len(begins) != 1 or len(ends) != 1 or begins[0] > ends[0]:
         numbers = ", ".join(str(number + 1) for number in sorted((*begins, *ends)))
-        msg = f"has not one '{begin}' and one '{end}' below it, but such lines: {numbers}"
-        raise ResourceError(msg)
+        raise ResourceError(f"has not one '{begin}' and one '{end}' below it, but such lines: {numbers}")
     return begins[0], ends[0]
 
 

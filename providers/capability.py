@@ -94,8 +94,7 @@ def _change(
     if should["ensure"] == "absent":
         return {ATTRIBUTE: None}
     if not stat.S_ISREG(status.st_mode):
-        msg = "is not a regular file"
-        raise ResourceError(msg)
+        raise ResourceError("is not a regular file")
     if replaceable:
         msg = "other users can write to a directory on its path, so they could give the capabilities to any program"
         raise ResourceError(msg)

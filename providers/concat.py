@@ -112,8 +112,7 @@ def assembled(should: Mapping[str, Any]) -> bytes:
         texts.append(text)
         size += len(text)
         if size > LARGEST:
-            msg = f"the fragments in {_shown(should)} have more than 16 MiB together"
-            raise ResourceError(msg)
+            raise ResourceError(f"the fragments in {_shown(should)} have more than 16 MiB together")
     header, separator = (reveal(should.get(name)) or "" for name in MADE_OF)
     return str(header).encode() + str(separator).encode().join(texts)
 
@@ -138,8 +137,7 @@ def _fragments(should: Mapping[str, Any]) -> list[str]:
         finally:
             os.close(fd)
     if not names:
-        msg = f"there is no fragment in {source}"
-        raise ResourceError(msg)
+        raise ResourceError(f"there is no fragment in {source}")
     if should.get("order") == "numeric":
         names.sort(key=lambda name: int(number[0]) if (number := NUMBER.match(name)) else -1)
     return [f"{source.rstrip('/')}/{name}" for name in names]

@@ -345,6 +345,5 @@ def _user_option(user: str) -> list[str]:
     if not os.geteuid():
         return ["-u", user]
     if user != pwd.getpwuid(os.geteuid()).pw_name:
-        msg = f"only root may change the crontab of '{user}'"
-        raise ResourceError(msg)
+        raise ResourceError(f"only root may change the crontab of '{user}'")
     return []

@@ -192,8 +192,7 @@ def _locate(program: str, path: str | None, cwd: str | None) -> str:
         candidate = os.path.join(directory, program)  # noqa: PTH118 - the same
         if os.access(candidate, os.X_OK) and not os.path.isdir(candidate):  # noqa: PTH112 - the same
             return candidate
-    msg = f"command '{program}' not found in {path}"
-    raise ResourceError(msg)
+    raise ResourceError(f"command '{program}' not found in {path}")
 
 
 def _missing_program(should: Mapping[str, Any]) -> Iterator[Problem]:

@@ -120,8 +120,7 @@ class Provider(BaseProvider):
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
         """Read the files in ``names``. Files cannot be listed."""
         if names is None:
-            msg = "files cannot be listed; name them"
-            raise CannotList(msg)
+            raise CannotList("files cannot be listed; name them")
         return self._rows(context, names)
 
     def _rows(self, context: Context, names: Collection[str]) -> Iterator[Resource]:
@@ -305,8 +304,7 @@ def _head(status: stat_result) -> Resource:
     """Return the attributes that are in the status of a file."""
     kind = stat.S_IFMT(status.st_mode)
     if kind not in KINDS:
-        msg = f"is a {SPECIAL.get(kind, 'special file')}, which is not managed"
-        raise ResourceError(msg)
+        raise ResourceError(f"is a {SPECIAL.get(kind, 'special file')}, which is not managed")
     head = {
         "ensure": KINDS[kind],
         "mode": f"{stat.S_IMODE(status.st_mode):04o}",

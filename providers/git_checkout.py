@@ -78,8 +78,7 @@ class Provider(BaseProvider):
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
         """Read the checkouts in ``names``."""
         if names is None:
-            msg = "a checkout can be in any directory; name it"
-            raise CannotList(msg)
+            raise CannotList("a checkout can be in any directory; name it")
         for path in names:
             try:
                 row = _read(path)
@@ -203,8 +202,7 @@ class Provider(BaseProvider):
             with files.Batch() as batch, suppress(FileNotFoundError):
                 batch.remove(old, recursive=True)
             if mounts := sorted(mount for mount in files.mount_points() if f"{mount}/".startswith(f"{path}/")):
-                msg = f"'{mounts[0]}' is a mount point, so it cannot be removed before it is unmounted"
-                raise ResourceError(msg)
+                raise ResourceError(f"'{mounts[0]}' is a mount point, so it cannot be removed before it is unmounted")
             rename(path, old.rpartition("/")[2])
         with files.Batch() as batch:
             for remains in (_aside(path, NEW), old):
@@ -232,12 +230,10 @@ def _read(path: str) -> Resource | None:
             remains = _status(directories, _aside(path, OLD))
             return remains and {"ensure": "present", "path": path, "user": files.user_name(remains.st_uid)}
     if not stat.S_ISDIR(status.st_mode):
-        msg = "is not a directory"
-        raise ResourceError(msg)
+        raise ResourceError("is not a directory")
     if not os.path.lexists(f"{path}/.git"):
         if any(Path(path).iterdir()):
-            msg = "is a directory with other files, and not a checkout"
-            raise ResourceError(msg)
+            raise ResourceError("is a directory with other files, and not a checkout")
         return None
     row: Resource = {"ensure": "present", "path": path, "user": files.user_name(status.st_uid)}
     content = _working_copy(path).content()

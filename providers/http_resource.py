@@ -90,8 +90,7 @@ class Provider(SimpleProvider):
         """Replace an object whose immutable fields change; refuse fields that only the service makes."""
         for field in self._made_fields():
             if http.field_at(should.get("body"), field) is not None:
-                msg = f"body.{field} is a field that the service makes: it is in the attribute output"
-                raise ResourceError(msg)
+                raise ResourceError(f"body.{field} is a field that the service makes: it is in the attribute output")
         fields = self._config.get("immutable", ())
         return Planned(replace=[f"body{field if field.startswith('[') else f'.{field}'}" for field in fields])
 
@@ -99,8 +98,7 @@ class Provider(SimpleProvider):
         """Read the objects in ``names``, each by its own path if that has the name, otherwise by the list."""
         if names is None:
             if self._paths.parents:
-                msg = f"objects are listed by a path without variables, and this one is {self._paths.list}"
-                raise CannotList(msg)
+                raise CannotList(f"objects are listed by a path without variables, and this one is {self._paths.list}")
             yield from self._listed(context, {}, None)
             return
         groups: dict[tuple[str, ...], dict[str, str]] = {}
@@ -237,8 +235,7 @@ class Provider(SimpleProvider):
             if error.status not in NO_LIST:
                 raise
             if not nested:
-                msg = f"the service has no list at {path}"
-                raise CannotList(msg) from error
+                raise CannotList(f"the service has no list at {path}") from error
 
     def _only(self, context: Context, name: str, entries: list[dict[str, Any]]) -> dict[str, Any] | None:
         """Return the only object of a name, or the one that was created here; report an ambiguous name."""

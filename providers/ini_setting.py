@@ -128,8 +128,7 @@ def edit(
         should = states[key]
         changed = settings if should is None else settings[-1:]
         if doubt := next((line.doubt for line in changed if line.doubt), ""):
-            msg = f"{doubt}; write it without indentation or in one line"
-            raise ResourceError(msg)
+            raise ResourceError(f"{doubt}; write it without indentation or in one line")
         removed += [number for line in changed for number in line.more]
         if should is None:
             removed += [line.number for line in settings]

@@ -272,8 +272,7 @@ def _rewrite(target: str, states: Mapping[Key, Mapping[str, Any] | None], mode: 
     try:
         path, user = _path(target)
     except KeyError:
-        msg = f"there is no user '{_user(target)}'"
-        raise ResourceError(msg) from None
+        raise ResourceError(f"there is no user '{_user(target)}'") from None
     change = partial(edit, states=states)
     if user is None:
         files.edit_lines(path, change, mode=mode)

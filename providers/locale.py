@@ -108,8 +108,7 @@ class Provider(BaseProvider):
         is_former = former not in {None, _charset(name, should)} and self._charmap(name) == _code_set(str(former))
         if is_former or _normalized(name) not in self._built():
             errors = [line for line in result.stderr.splitlines() if "[warning]" not in line]
-            msg = f"localedef did not build it: {'; '.join(errors)}"
-            raise ResourceError(msg)
+            raise ResourceError(f"localedef did not build it: {'; '.join(errors)}")
 
     def _charmap(self, name: str) -> str:
         """Return the character set of a built locale, by the name in its own description."""

@@ -87,8 +87,7 @@ class Provider(BaseProvider):
                         **{key: value for key, value in should.items() if value is not None},
                     }
                     if "device" not in entry:
-                        msg = f"it has no entry in {FSTAB}: declare its device"
-                        raise ResourceError(msg)
+                        raise ResourceError(f"it has no entry in {FSTAB}: declare its device")
                     self._set_state(present, entry)
                     file_parts.edit_file(FSTAB, partial(edit, name=name, entry=reveal(entry)))
                 written = True
@@ -206,8 +205,7 @@ def _check_mount_point(name: str) -> None:
     """Raise ``ResourceError`` for a mount point that is reached through a link, or that other users could replace."""
     real = os.path.realpath(name)
     if real != name:
-        msg = f"it is reached through a symbolic link; declare {real}"
-        raise ResourceError(msg)
+        raise ResourceError(f"it is reached through a symbolic link; declare {real}")
     with files.Directories() as directories:
         if name != "/" and not directories.place(name)[0].trusted:
             msg = "other users can write to a directory on its path, and could have another place covered"

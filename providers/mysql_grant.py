@@ -114,8 +114,7 @@ class Provider(ServerProvider):
         if before.get("is_all"):
             missing.pop((ALL, ""), None)
         if unknown := {right for right, _ in missing} - {ALL, GRANT, *self._existing(session, target.kind)}:
-            msg = f"the server has no {', '.join(sorted(unknown))} on {target}"
-            raise ResourceError(msg)
+            raise ResourceError(f"the server has no {', '.join(sorted(unknown))} on {target}")
         extra = {right: column for right, column in held.items() if right not in expected}
         if extra and target.kind == SERVER:
             session.check_other(name[0])

@@ -172,8 +172,7 @@ def _login(session: Session, is_: Mapping[str, Any] | None, should: Mapping[str,
     elif value is None and is_ is not None and is_.get("plugin") == plugin:
         return ""
     elif value is None and plugin in HASHED:
-        msg = f"the plugin {plugin} needs password_hash: without it everybody could log in"
-        raise ResourceError(msg)
+        raise ResourceError(f"the plugin {plugin} needs password_hash: without it everybody could log in")
     method = f"IDENTIFIED WITH {plugin or NATIVE}"
     if value is None:
         return method

@@ -88,8 +88,7 @@ class Provider(BaseProvider):
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
         """Return the packages in ``names``; if an environment cannot be read, its packages fail."""
         if names is None:
-            msg = "an environment can be in any directory"
-            raise CannotList(msg)
+            raise CannotList("an environment can be in any directory")
         for venv in dict.fromkeys(venv for _, venv in names):
             requested = [name for name in names if name[1] == venv]
             try:
@@ -238,8 +237,7 @@ def _described(venv: str) -> Iterator[tuple[str, Package]]:
 def _pip(venv: str, *arguments: str) -> CommandResult:
     """Run the pip of an environment as the owner of its directory."""
     if not os.path.lexists(f"{venv}/bin/python"):
-        msg = f"{venv} is no environment"
-        raise ResourceError(msg)
+        raise ResourceError(f"{venv} is no environment")
     python, owner = Command(f"{venv}/bin/python", timeout=3600), _owner(venv)
     python.check_code(*python_environment.code(venv), *_local(arguments), user=owner)
     return python(*PIP, *arguments, user=owner)

@@ -47,8 +47,7 @@ class Provider(BaseProvider):
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
         """Return the environments in ``names``; one that cannot be read fails."""
         if names is None:
-            msg = "an environment can be in any directory"
-            raise CannotList(msg)
+            raise CannotList("an environment can be in any directory")
         for name in names:
             try:
                 row = _row(name)
@@ -146,8 +145,7 @@ def _begin(path: str, is_: Mapping[str, Any] | None, owner: str | None) -> None:
     ids = {"uid": files.user_id(owner), "gid": pwd.getpwnam(owner).pw_gid} if owner else {}
     with files.Batch() as batch:
         if owner is None and batch.can_others_replace(f"{path}/{CONFIG}" if os.path.isdir(path) else path):  # noqa: PTH112 - text in, text out
-            msg = "other users can write to a directory on the path; declare the 'owner'"
-            raise ResourceError(msg)
+            raise ResourceError("other users can write to a directory on the path; declare the 'owner'")
         if is_ is None or is_["status"] == "empty":
             _make_directory(path, batch, ids)
         elif is_["status"] == "incomplete":
@@ -164,8 +162,7 @@ def _make_directory(path: str, batch: files.Batch, ids: Mapping[str, int]) -> No
     if os.path.lexists(path):
         # The mark that a killed run was making is no content; the next one removes it.
         if any(not entry.startswith(f".{MARK}.") for entry in os.listdir(path)):  # noqa: PTH208 - bare names
-            msg = "the directory has a content that is no environment"
-            raise ResourceError(msg)
+            raise ResourceError("the directory has a content that is no environment")
         status = Path(path).stat()
         if not ids or (status.st_uid == ids["uid"] and stat.S_IMODE(status.st_mode) != stat.S_IRWXU):
             return

@@ -287,8 +287,7 @@ def _check_owner(path: str, target: str, user: str) -> None:
     except KeyError:
         owner = str(Path(path).stat().st_uid)
     if owner != user:
-        msg = f"{path} belongs to '{owner}', not to '{user}'"
-        raise ResourceError(msg)
+        raise ResourceError(f"{path} belongs to '{owner}', not to '{user}'")
 
 
 def _path(target: str, entry: pwd.struct_passwd) -> str:
@@ -312,8 +311,7 @@ def _rewrite(
     try:
         entry = pwd.getpwnam(user)
     except KeyError:
-        msg = f"there is no user '{user}'"
-        raise ResourceError(msg) from None
+        raise ResourceError(f"there is no user '{user}'") from None
     path = _path(target, entry)
     _check_owner(path, target, user)
     survivors: list[tuple[Key, int, str]] = []

@@ -146,8 +146,7 @@ class Provider:
     def range(self, _context: Context, start: int, stop: int, step: int) -> list[int]:
         """Return the numbers from ``start`` to before ``stop``."""
         if step == 0:
-            msg = "step is 0, so that stop is never reached; use a positive or a negative number"
-            raise ResourceError(msg)
+            raise ResourceError("step is 0, so that stop is never reached; use a positive or a negative number")
         # The length of a range may be more than Python's len returns.
         _check_count(max(0, -((stop - start) // -step)))
         return list(range(start, stop, step))
@@ -181,8 +180,7 @@ class Provider:
         try:
             return yaml_scalar.integer(text)
         except ValueError:
-            msg = "text is an integer that does not fit 64 bits; keep it as text"
-            raise ResourceError(msg) from None
+            raise ResourceError("text is an integer that does not fit 64 bits; keep it as text") from None
 
     def to_json(self, _context: Context, value: Any = None) -> str:
         """Return a value as JSON on one line."""
@@ -223,8 +221,7 @@ class Provider:
         try:
             return data.decode()
         except UnicodeDecodeError:
-            msg = "text encodes bytes that are no UTF-8 text; a value can only hold text"
-            raise ResourceError(msg) from None
+            raise ResourceError("text encodes bytes that are no UTF-8 text; a value can only hold text") from None
 
     def sha256(self, _context: Context, text: str) -> str:
         """Return the SHA-256 of a text in hexadecimal digits."""
@@ -264,15 +261,13 @@ class Provider:
 def _check_length(characters: int) -> None:
     """Raise ``ResourceError`` for a text that is longer than a function may make."""
     if characters > LONGEST:
-        msg = f"the result would have more than {LONGEST >> 20} Mi characters; a value is shorter"
-        raise ResourceError(msg)
+        raise ResourceError(f"the result would have more than {LONGEST >> 20} Mi characters; a value is shorter")
 
 
 def _check_count(elements: int) -> None:
     """Raise ``ResourceError`` for more elements than a function may make."""
     if elements > MOST:
-        msg = f"the result would have more than {MOST:,} elements; a list is shorter"
-        raise ResourceError(msg)
+        raise ResourceError(f"the result would have more than {MOST:,} elements; a list is shorter")
 
 
 def _quoted(text: str) -> str:
@@ -305,8 +300,7 @@ def _field(field: re.Match[str], values: Mapping[str, Any]) -> str:
         raise ResourceError(msg)
     if name not in values:
         advice = hint(name, values) or "; write {{ and }} for braces"
-        msg = f"text has {{{name}}}, and values has no '{name}'{advice}"
-        raise ResourceError(msg)
+        raise ResourceError(f"text has {{{name}}}, and values has no '{name}'{advice}")
     return expression.text_of(values[name])
 
 
@@ -320,8 +314,7 @@ def _replace_matches(text: str, pattern: str, replacement: str) -> str:
     try:
         return compute("the replacement", partial(_substitute, compiled, replacement, text), seconds=SECONDS)
     except (re.error, IndexError) as error:
-        msg = f"to is no replacement: {error}; \\1 is group 1, and \\\\ a backslash"
-        raise ResourceError(msg) from None
+        raise ResourceError(f"to is no replacement: {error}; \\1 is group 1, and \\\\ a backslash") from None
 
 
 def _substitute(pattern: re.Pattern[str], replacement: str, text: str) -> str:
@@ -363,8 +356,7 @@ def _read(read: Callable[[bytes, str], Any], text: str, language: str) -> Any:
         message = f"line {first.line}, column {first.column}: {first.message}" + (
             f"; {first.hint}" if first.hint else ""
         )
-        msg = f"text is no {language} that a manifest can hold: {message}"
-        raise ResourceError(msg) from None
+        raise ResourceError(f"text is no {language} that a manifest can hold: {message}") from None
 
 
 def _network(text: str, name: str) -> IPv4Network | IPv6Network:
@@ -379,10 +371,8 @@ def _network(text: str, name: str) -> IPv4Network | IPv6Network:
         network = ipaddress.ip_network(text, strict=False)
     except ValueError:
         example = "10.0.0.0/24 or fd00::/64" if name == "network" else "10.0.0.1 or fd00::1"
-        msg = f"{name} is none: {_quoted(text)}; write it as {example}"
-        raise ResourceError(msg) from None
-    msg = f"{name} {text} has bits beside its prefix; the network is {network}"
-    raise ResourceError(msg)
+        raise ResourceError(f"{name} is none: {_quoted(text)}; write it as {example}") from None
+    raise ResourceError(f"{name} {text} has bits beside its prefix; the network is {network}")
 
 
 def _version(text: str, name: str) -> tuple[Any, ...]:
@@ -392,8 +382,7 @@ def _version(text: str, name: str) -> tuple[Any, ...]:
         advice = (
             f"without the 'v': {text[1:]}" if VERSION.match(text[1:]) and text[:1] in "vV" else "as 1.2.3 or 1.2.3-rc.1"
         )
-        msg = f"{name} is no version of Semantic Versioning: {_quoted(text)}; write it {advice}"
-        raise ResourceError(msg)
+        raise ResourceError(f"{name} is no version of Semantic Versioning: {_quoted(text)}; write it {advice}")
     *numbers, before = match.groups()
     parts = [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in before.split(".")] if before else []
     return (*map(int, numbers), before is None, parts)

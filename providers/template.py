@@ -84,8 +84,7 @@ def _bounded(name: str, parts: Iterable[str]) -> str:
     for part in parts:
         size += len(part)
         if size > LONGEST:
-            msg = f"{name}: makes a text of more than {LONGEST >> 20} MiB"
-            raise ResourceError(msg)
+            raise ResourceError(f"{name}: makes a text of more than {LONGEST >> 20} MiB")
         texts.append(part)
     return "".join(texts)
 
@@ -98,13 +97,11 @@ def _text(source: str | Asset) -> str:
     for part in files.parts(source.open):
         content += part
         if len(content) > LIMIT:
-            msg = f"{source.given} is larger than {LIMIT >> 20} MiB"
-            raise ResourceError(msg)
+            raise ResourceError(f"{source.given} is larger than {LIMIT >> 20} MiB")
     try:
         return content.decode()
     except UnicodeDecodeError:
-        msg = f"{source.given} is not UTF-8"
-        raise ResourceError(msg) from None
+        raise ResourceError(f"{source.given} is not UTF-8") from None
 
 
 def _reached(error: BaseException, names: Collection[str]) -> tuple[str, int] | None:

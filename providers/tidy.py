@@ -89,8 +89,7 @@ class _Tidying:
         except FileNotFoundError:
             return
         except NotADirectoryError:
-            msg = f"'{path}' is not a directory"
-            raise ResourceError(msg) from None
+            raise ResourceError(f"'{path}' is not a directory") from None
 
     def __str__(self) -> str:
         """Return how much was found."""

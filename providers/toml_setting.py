@@ -53,8 +53,7 @@ class Provider(structured_settings.SettingsProvider):
         """Return the document. Raise ``FormatError`` with the position."""
         for number, line in enumerate(text.split("\n"), 1):
             if len(line) > MOST_DOTS and any(part.count(".") > MOST_DOTS for part in line.split("=")):
-                msg = "the key has too many parts"
-                raise FormatError(msg, number)
+                raise FormatError("the key has too many parts", number)
         try:
             return tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
@@ -82,5 +81,4 @@ class Provider(structured_settings.SettingsProvider):
                 largest=LARGEST_FILE,
             )
         except (TOMLKitError, TypeError, ValueError):
-            msg = "a value cannot be written as TOML, which has no null"
-            raise ResourceError(msg) from None
+            raise ResourceError("a value cannot be written as TOML, which has no null") from None

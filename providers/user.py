@@ -244,13 +244,11 @@ def _check_unused(name: str, uid: int) -> None:
     Processes of the superuser are no obstacle to the removal of an account with the number 0, but the last one stays.
     """
     if not uid and not any(entry.pw_uid == 0 and entry.pw_name != name for entry in pwd.getpwall()):
-        msg = f"user {name} is the only account with the number 0, which the machine needs"
-        raise ResourceError(msg)
+        raise ResourceError(f"user {name} is the only account with the number 0, which the machine needs")
     for process in listing.matching("/proc", "[1-9]*"):
         with suppress(FileNotFoundError, ProcessLookupError):
             if uid and process.stat().st_uid == uid:
-                msg = f"user {name} is currently used by process {process.name}"
-                raise ResourceError(msg)
+                raise ResourceError(f"user {name} is currently used by process {process.name}")
 
 
 def _forget(prefix: Path, name: str) -> None:

@@ -133,8 +133,7 @@ def _units(user: str) -> Units:
     try:
         return Units(user)
     except KeyError:
-        msg = f"there is no user '{user}'"
-        raise ResourceError(msg) from None
+        raise ResourceError(f"there is no user '{user}'") from None
 
 
 def _rows(user: str, names: Sequence[str] | None) -> list[Resource]:

@@ -52,8 +52,7 @@ def _wait(context: Context, should: Mapping[str, Any]) -> None:
         if context.cancelled or (context.deadline is not None and time.monotonic() >= context.deadline):
             waited = f"{time.monotonic() - began:.1f} s"
             reason = f"interrupted after {waited}" if context.cancelled else f"its timeout has passed, after {waited}"
-            msg = f"{unmet} ({reason})"
-            raise ResourceError(msg)
+            raise ResourceError(f"{unmet} ({reason})")
 
 
 def _attempt(context: Context) -> float:

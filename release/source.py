@@ -28,8 +28,7 @@ class Source(NamedTuple):
 def export(directory: Path) -> Source:
     """Write the files of the current commit into a new directory. Raise ``SystemExit`` if tracked files differ."""
     if changed := _git("status", "--porcelain", "--untracked-files=no").decode():
-        message = f"a release has exactly one commit; commit these changes first:\n{changed}"
-        raise SystemExit(message)
+        raise SystemExit(f"a release has exactly one commit; commit these changes first:\n{changed}")
     commit, epoch = _git("log", "-1", "--format=%H %ct").decode().split()
     archive = _git("-c", "tar.umask=0022", "archive", "--format=tar", commit)
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:

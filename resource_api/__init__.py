@@ -111,8 +111,7 @@ if not TYPE_CHECKING:  # A type checker would accept every name.
             if name in names:
                 value = globals()[name] = getattr(import_module(home), name)
                 return value
-        msg = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(msg)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     def __dir__() -> list[str]:
         return sorted([*__all__, "__version__"])

@@ -214,8 +214,7 @@ def _wait_for(process: subprocess.Popen[bytes], log: str) -> Machine:
             answer = machine.run("systemctl", "is-system-running", check=False).stdout.strip()
             if answer in {"running", "degraded"}:
                 return machine
-    msg = f"systemd has not started: {Path(log).read_text(encoding='utf-8')}"
-    raise AssertionError(msg)
+    raise AssertionError(f"systemd has not started: {Path(log).read_text(encoding='utf-8')}")
 
 
 def _remove(group: Path) -> None:

@@ -55,8 +55,7 @@ def passed_laws(reports: Iterator[Path]) -> Mapping[str, set[str]]:
             for case in suite:
                 module, _, name = case.classname.rpartition(".")
                 if any(isinstance(item, (Error, Failure)) for item in case.result):
-                    msg = f"{case.classname}.{case.name} has failed"
-                    raise ValueError(msg)
+                    raise ValueError(f"{case.classname}.{case.name} has failed")
                 if name.startswith("Test") and not any(isinstance(value, Skipped) for value in case.result):
                     tested = getattr(getattr(importlib.import_module(module), name), "type_name", "")
                     entries.get(tested, set()).add(case.name.partition("[")[0])
@@ -115,8 +114,7 @@ def main(names: Sequence[str]) -> None:
         subprocess.run([*words, "-k", laws, *tests], check=True, cwd=ROOT, env={**os.environ, DIRECTORY: directory})
         passed = passed_laws(Path(directory).glob("*.xml"))
     if failed := [name for name in names if not passed[name].intersection(NOOP)]:
-        msg = f"changes something under noop: {', '.join(failed)}"
-        raise ValueError(msg)
+        raise ValueError(f"changes something under noop: {', '.join(failed)}")
     page = PAGE.read_text(encoding="utf-8")
     stored = {name: {**cells(name, set()), **_laws(row)} for name, row in rows(page).items() if name in TYPES}
     text = table({**stored, **{name: cells(name, passed[name]) for name in names}})

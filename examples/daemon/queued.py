@@ -37,8 +37,7 @@ class Queue:
     def put(self, message: str) -> None:
         """Add a message."""
         if len(self.messages) >= self.settings["limit"]:
-            msg = f"the queue is full: {self.settings['limit']} messages"
-            raise Refused(msg)
+            raise Refused(f"the queue is full: {self.settings['limit']} messages")
         self.messages.append(message)
 
     def take(self) -> str | None:
@@ -67,8 +66,7 @@ class Daemon:
                 if queue.messages and (
                     name not in sections or sections[name]["discipline"] != queue.settings["discipline"]
                 ):
-                    msg = f"queue {name} has {len(queue.messages)} messages"
-                    raise Refused(msg)
+                    raise Refused(f"queue {name} has {len(queue.messages)} messages")
             former, self._queues = self._queues, {}
             for name, settings in sections.items():
                 self._queues[name] = former.get(name, Queue(settings))
@@ -97,13 +95,11 @@ class Daemon:
                 with self._lock:
                     self._queue(name).messages.clear()
                 return None
-        msg = f"unknown request: {request}"
-        raise Refused(msg)
+        raise Refused(f"unknown request: {request}")
 
     def _queue(self, name: str) -> Queue:
         if name not in self._queues:
-            msg = f"there is no queue {name}"
-            raise Refused(msg)
+            raise Refused(f"there is no queue {name}")
         return self._queues[name]
 
 
@@ -126,11 +122,9 @@ def settings(section: Any) -> dict[str, Any]:
         "consumers": section.get("consumers", "").split(),
     }
     if unknown := section.keys() - values.keys():
-        msg = f"[{section.name}]: unknown settings {', '.join(sorted(unknown))}"
-        raise ValueError(msg)
+        raise ValueError(f"[{section.name}]: unknown settings {', '.join(sorted(unknown))}")
     if values["discipline"] not in DISCIPLINES or values["limit"] < 1 or values["pause"] < 0:
-        msg = f"[{section.name}]: a wrong value in {values}"
-        raise ValueError(msg)
+        raise ValueError(f"[{section.name}]: a wrong value in {values}")
     return values
 
 

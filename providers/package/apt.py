@@ -346,8 +346,7 @@ def _parse(text: str) -> Iterator[dict[str, str]]:
             if separator:
                 record[field] = rest.partition("\n")[0]
         if record and not record.get("Package"):
-            msg = "dpkg's database is damaged: a record of it has no name"
-            raise ResourceError(msg)
+            raise ResourceError("dpkg's database is damaged: a record of it has no name")
         if record:
             yield record
 

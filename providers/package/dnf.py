@@ -60,8 +60,7 @@ class Provider(rpm.RpmProvider):
         installed: dict[tuple[str, ...], dict[str, str]] = defaultdict(dict)
         for name, (is_, should) in changes.items():
             if should.get("mark") == "hold":
-                msg = "dnf holds no packages without its plug-in versionlock, which is not supported"
-                raise ResourceError(msg)
+                raise ResourceError("dnf holds no packages without its plug-in versionlock, which is not supported")
             if should["ensure"] == "absent":
                 removed.append(name)
             elif not is_ or self.insync(context, name, "ensure", is_, should) is not True:
@@ -76,8 +75,7 @@ class Provider(rpm.RpmProvider):
         result = self.repoquery.attempt("--assumeno", *arguments, log="debug")
         if RESOLVED not in result.stdout and result.exit_code:
             lines = [line for line in result.stderr.splitlines() if line.strip()]
-            msg = f"'dnf {arguments[0]}' would fail:" + "".join(f"\n  {line}" for line in lines[-10:])
-            raise ResourceError(msg)
+            raise ResourceError(f"'dnf {arguments[0]}' would fail:" + "".join(f"\n  {line}" for line in lines[-10:]))
         yield from effects(result.stdout)
 
     def _providers(self, name: str) -> list[str]:

@@ -112,8 +112,7 @@ class Provider(rpm.RpmProvider):
             texts = [
                 element.text or "" for name in ("description", "message") for element in _elements(result.stdout, name)
             ]
-            msg = f"'zypper install' would fail: {'; '.join(texts).strip() or result.stderr}"
-            raise ResourceError(msg)
+            raise ResourceError(f"'zypper install' would fail: {'; '.join(texts).strip() or result.stderr}")
         for heading, action in ACTIONS.items():
             for section in _elements(result.stdout, heading):
                 for package in section.iter("solvable"):

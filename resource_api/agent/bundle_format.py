@@ -87,16 +87,13 @@ def collect(directory: str, module_path: Sequence[str] = (), left_out: Collectio
             if os.path.realpath(path) in left_out:
                 continue
             if not prefix and (name == INDEX or name.startswith(f"{MODULES}/")):
-                msg = f"{path}: this name is reserved in bundles"
-                raise UsageError(msg)
+                raise UsageError(f"{path}: this name is reserved in bundles")
             collected[_checked(prefix + name, path)] = file = _read(path)
             size += len(file.content)
             if size > LARGEST or len(collected) > MAX_FILES:
-                msg = f"{directory}: a bundle has at most {MAX_FILES} files and {LARGEST >> 20} MiB"
-                raise UsageError(msg)
+                raise UsageError(f"{directory}: a bundle has at most {MAX_FILES} files and {LARGEST >> 20} MiB")
     if not collected:
-        msg = f"{directory}: has no files"
-        raise UsageError(msg)
+        raise UsageError(f"{directory}: has no files")
     modules = [prefix for prefix in tops if prefix and any(name.startswith(prefix) for name in collected)]
     return Bundle("", 0, [prefix.rstrip("/") for prefix in modules], collected)
 
@@ -107,11 +104,9 @@ def read_signed(path: str) -> tuple[bytes, bytes]:
     try:
         return raw, reading.read(path + SIGNATURE_SUFFIX, LARGEST_SIGNATURE)
     except FileNotFoundError as error:
-        msg = f"it is not signed: there is no {path}{SIGNATURE_SUFFIX}"
-        raise Untrusted(msg) from error
+        raise Untrusted(f"it is not signed: there is no {path}{SIGNATURE_SUFFIX}") from error
     except OSError as error:
-        msg = f"its signature cannot be read: {error.strerror}"
-        raise Untrusted(msg) from error
+        raise Untrusted(f"its signature cannot be read: {error.strerror}") from error
 
 
 def read(raw: bytes) -> Bundle:
@@ -123,12 +118,10 @@ def read(raw: bytes) -> Bundle:
         content = dict(_members(raw))
         index = content.pop(INDEX, None)
         if index is None:
-            msg = f"it has no {INDEX}"
-            raise Untrusted(msg)
+            raise Untrusted(f"it has no {INDEX}")
         bundle = _described(json.loads(index.content), content)
     if bundle.raw != raw:
-        msg = "its bytes are not those that 'bundle make' writes for its files"
-        raise Untrusted(msg)
+        raise Untrusted("its bytes are not those that 'bundle make' writes for its files")
     return bundle
 
 
@@ -156,8 +149,7 @@ def _members(raw: bytes) -> Iterator[tuple[str, BundleFile]]:
     """Yield the files of an archive. Raise ``ResourceError`` for unsafe members and for links."""
     for member in archive_members.members(io.BytesIO(raw), _LIMITS):
         if member.kind == "link":
-            msg = f"'{member.name}' is a link"
-            raise ResourceError(msg)
+            raise ResourceError(f"'{member.name}' is a link")
         if member.kind == "file":
             yield member.name, BundleFile(b"".join(member.parts), bool(member.mode & 0o100))
 
@@ -172,16 +164,13 @@ def _described(index: Any, content: Mapping[str, BundleFile]) -> Bundle:
     listed, modules = index["files"], index["modules"]
     for module in modules:
         if not any(path.startswith(f"{module}/") for path in content):
-            msg = f"it has no files of the module directory {show(module)}"
-            raise ValueError(msg)
+            raise ValueError(f"it has no files of the module directory {show(module)}")
     for path in sorted(listed.keys() | content.keys()):
         if path not in content or path not in listed:
             error = "is listed and not there" if path in listed else "is there and not listed"
-            msg = f"'{path}' {error}"
-            raise Untrusted(msg)
+            raise Untrusted(f"'{path}' {error}")
         if listed[path][0] != sha256(content[path].content).hexdigest():
-            msg = f"'{path}' has another digest than is listed"
-            raise Untrusted(msg)
+            raise Untrusted(f"'{path}' has another digest than is listed")
     return Bundle(index["name"], index["generation"], modules, content)
 
 
@@ -221,8 +210,7 @@ def _checked(name: str, path: str) -> str:
             return name
     except ValueError:
         pass
-    msg = f"{path!r}: cannot stand in a bundle under this name"
-    raise UsageError(msg)
+    raise UsageError(f"{path!r}: cannot stand in a bundle under this name")
 
 
 def _read(path: str) -> BundleFile:

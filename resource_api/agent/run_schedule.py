@@ -240,8 +240,7 @@ def locked(directory: str) -> Iterator[None]:
     except StateLocked as error:
         if error.holder is None:
             raise
-        msg = f"{directory}: the agent is running: {error.holder}"
-        raise StateLocked(msg) from error
+        raise StateLocked(f"{directory}: the agent is running: {error.holder}") from error
 
 
 def record(agent: Agent, version: SourceVersion, document: Mapping[str, object], code: int, began: float) -> None:

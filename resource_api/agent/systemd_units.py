@@ -105,8 +105,7 @@ def _calendar(period: int) -> str:
         return f"*:0/{period // _MINUTE}" if period < _HOUR else "hourly"
     if period % _HOUR == 0 and _DAY % period == 0:
         return f"0/{period // _HOUR}:00" if period < _DAY else "daily"
-    msg = "a timer needs a period that divides an hour into minutes, or a day into hours, such as 30m or 6h"
-    raise UsageError(msg)
+    raise UsageError("a timer needs a period that divides an hour into minutes, or a day into hours, such as 30m or 6h")
 
 
 def _program() -> list[str]:
@@ -123,8 +122,7 @@ def _check_paths(settings: Settings) -> None:
     paths += [settings["inputs_key"].path if settings.get("inputs_key") else None]
     for path in paths:
         if path and not os.path.isabs(path):
-            msg = f"'{path}' would be another file in a service, which is started in /; write its full path"
-            raise UsageError(msg)
+            raise UsageError(f"'{path}' would be another file in a service, which is started in /; write its full path")
 
 
 def _quoted(word: str, doubled: str = "%$") -> str:

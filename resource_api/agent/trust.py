@@ -54,11 +54,9 @@ def check_tree(directory: str, exempt: Iterable[str]) -> None:
             inner[:] = sorted(set(inner) - IGNORED)
             for name in (".", *sorted(names)):
                 if reason := trust.check_file(os.path.abspath(f"{parent}/{name}")):
-                    msg = f"{directory}: is not used, because others could have changed it: {reason}"
-                    raise Untrusted(msg)
+                    raise Untrusted(f"{directory}: is not used, because others could have changed it: {reason}")
     except OSError as error:
-        msg = f"{error.filename or directory}: {error.strerror}"
-        raise ResourceError(msg) from error
+        raise ResourceError(f"{error.filename or directory}: {error.strerror}") from error
 
 
 def make_directory(directory: str) -> None:
@@ -70,8 +68,7 @@ def make_directory(directory: str) -> None:
         directories.make_directory(directory)
         _check_file(directory)
     except OSError as error:
-        msg = f"{error.filename or directory}: cannot be made: {error.strerror}"
-        raise StateError(msg) from error
+        raise StateError(f"{error.filename or directory}: cannot be made: {error.strerror}") from error
 
 
 def sign(raw: bytes, key: str) -> bytes:
@@ -84,8 +81,7 @@ def sign(raw: bytes, key: str) -> bytes:
     try:
         return _keygen(*argv, input=raw, env=variables, log="debug").stdout.encode()
     except CommandError as error:
-        msg = f"{key}: cannot sign: {_last_line(error.stderr, str(error))}"
-        raise ResourceError(msg) from error
+        raise ResourceError(f"{key}: cannot sign: {_last_line(error.stderr, str(error))}") from error
 
 
 def verify(raw: bytes, signature: bytes, signers: str) -> str:
@@ -126,8 +122,7 @@ def check_signers(path: str, exempt: Iterable[str]) -> str:
 def _check_file(path: str, exempt: Iterable[str] = ()) -> None:
     """Raise ``Untrusted`` if other users can change a file outside the exempt directories; ``OSError``."""
     if reason := CodeTrust(exempt).check_file(os.path.abspath(path)):
-        msg = f"{path}: is not used, because others could have changed it: {reason}"
-        raise Untrusted(msg)
+        raise Untrusted(f"{path}: is not used, because others could have changed it: {reason}")
 
 
 def _fail(error: OSError) -> None:

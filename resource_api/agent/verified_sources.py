@@ -73,22 +73,18 @@ def _git_source(text: str) -> Source:
     """Return the source of a git URL. Raise ``UsageError`` for a password in it or a wrong branch."""
     url, _, branch = text.removeprefix("git+").partition("#")
     if urlsplit(url).password is not None:
-        msg = "--from: a password cannot stand in a URL: everybody sees it in the list of processes"
-        raise UsageError(msg)
+        raise UsageError("--from: a password cannot stand in a URL: everybody sees it in the list of processes")
     if branch and not _BRANCH.fullmatch(branch):
-        msg = f"--from: '{branch}' can be no name of a branch"
-        raise UsageError(msg)
+        raise UsageError(f"--from: '{branch}' can be no name of a branch")
     return Source("git", text, url, branch or None)
 
 
 def check(source: Source, signers: str | None) -> None:
     """Raise ``UsageError`` for missing signers, and for signers of a directory."""
     if source.kind == "directory" and signers:
-        msg = "--signers: a directory has no signature; make a bundle of it, or leave --signers out"
-        raise UsageError(msg)
+        raise UsageError("--signers: a directory has no signature; make a bundle of it, or leave --signers out")
     if source.kind != "directory" and not signers:
-        msg = f"--from {source.text} needs --signers FILE: whose signatures count"
-        raise UsageError(msg)
+        raise UsageError(f"--from {source.text} needs --signers FILE: whose signatures count")
 
 
 class Agent(NamedTuple):
@@ -211,8 +207,7 @@ def _fetch(url: str) -> tuple[bytes, bytes]:
         with download.fetch(url + trust.SIGNATURE_SUFFIX, largest=trust.LARGEST_SIGNATURE, timeout=_TRANSFER) as file:
             return raw, file.read()
     except download.Missing as error:
-        msg = f"it is not signed: there is no {url}{trust.SIGNATURE_SUFFIX}"
-        raise Untrusted(msg) from error
+        raise Untrusted(f"it is not signed: there is no {url}{trust.SIGNATURE_SUFFIX}") from error
 
 
 _FORMAT: Final = 1
@@ -301,8 +296,7 @@ def _read(path: str) -> dict[str, Version]:
     except FileNotFoundError:
         return {}
     except OSError as error:
-        msg = f"{path}: cannot be read: {error.strerror}"
-        raise StateError(msg) from error
+        raise StateError(f"{path}: cannot be read: {error.strerror}") from error
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         msg = f"{path}: is damaged; remove it to accept any signed version anew, also an older one"
         raise StateError(msg) from error
@@ -321,8 +315,7 @@ def _check_newer(version: Version, newest: Version | None) -> None:
     if newest is None or version.id == newest.id:
         return
     if version.name != newest.name:
-        msg = f"it is a bundle of '{version.name}', not of '{newest.name}'"
-        raise Untrusted(msg)
+        raise Untrusted(f"it is a bundle of '{version.name}', not of '{newest.name}'")
     if version.generation <= newest.generation:
         how = "older than" if version.generation < newest.generation else "another one than"
         msg = f"generation {version.generation} is {how} the newest that was applied, generation {newest.generation}"
@@ -392,13 +385,11 @@ class Repository:
         signer = result.stderr.partition(" signature for ")[2].partition(" with ")[0]
         # git checks a key's validity at the date of the commit, which its author chooses.
         if signer not in trust.signers_valid_now(self._signature(commit), signers):
-            msg = f"commit {commit[:12]} is signed by {signer}, whose key is not valid any more or not yet"
-            raise Untrusted(msg)
+            raise Untrusted(f"commit {commit[:12]} is signed by {signer}, whose key is not valid any more or not yet")
         if newest is not None:
             ancestry = (*self._options(), "merge-base", "--is-ancestor", newest.id, commit)
             if _git().attempt(*ancestry, log="debug").exit_code:  # also for an unknown ancestor
-                msg = f"commit {commit[:12]} does not follow {newest.id[:12]}, the newest that was applied"
-                raise Untrusted(msg)
+                raise Untrusted(f"commit {commit[:12]} does not follow {newest.id[:12]}, the newest that was applied")
         return Version(commit, int(self._run("rev-list", "--count", commit)), signer)
 
     def write(self, commit: str, directory: str) -> None:
@@ -426,8 +417,7 @@ class Repository:
         try:
             return _git()(*self._options(), *arguments, log="debug").stdout
         except CommandError as error:
-            msg = f"git {arguments[0]}: {_reason(error)}"
-            raise ResourceError(msg) from error
+            raise ResourceError(f"git {arguments[0]}: {_reason(error)}") from error
 
 
 def _reason(error: CommandError) -> str:

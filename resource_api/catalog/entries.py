@@ -283,12 +283,10 @@ class EntryBuilder:
             return value
         type_name = component_chain(value)[-1].type
         if types and type_name not in types:
-            msg = f"must be a reference to {' or '.join(map(capitalize_type, sorted(types)))}, not {value}"
-            raise ValueError(msg)
+            raise ValueError(f"must be a reference to {' or '.join(map(capitalize_type, sorted(types)))}, not {value}")
         namevars = self._table.provider(type_name).definition.namevars
         if len(namevars) > 1:
-            msg = f"{value} is known by {' and '.join(namevars)}; refer to one: ${{{value}.{namevars[0]}}}"
-            raise ValueError(msg)
+            raise ValueError(f"{value} is known by {' and '.join(namevars)}; refer to one: ${{{value}.{namevars[0]}}}")
         return expression.Expression((expression.ExpressionPath(parse(value), namevars),))
 
 

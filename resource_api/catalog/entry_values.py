@@ -399,8 +399,7 @@ class Evaluator:
         """
         target = self._find(path)
         if target is not None and path.keys[0] in target.ephemeral:
-            msg = f"{path} is ephemeral: write the expression that it is declared with"
-            raise ValueError(msg)
+            raise ValueError(f"{path} is ephemeral: write the expression that it is declared with")
         if target is None or path.keys[0] not in target.should:
             return UNKNOWN
         if target.meta.lifecycle.external or path.keys[0] in map(attribute_of, target.meta.lifecycle.ignore_changes):

@@ -57,8 +57,7 @@ class _Expansion:
         self.lookups += lookups
         self.characters += characters
         if self.lookups > _MAX_LOOKUPS or self.characters > document.MAX_EXPANSION:
-            msg = f"{path}: values that refer to each other expand beyond the limit"
-            raise ValueError(msg)
+            raise ValueError(f"{path}: values that refer to each other expand beyond the limit")
 
 
 class _Lookup(NamedTuple):
@@ -278,8 +277,7 @@ class Scope:
             if not secret:
                 raise
             # The error names the key, which is a secret.
-            msg = f"{written}: there is no such key"
-            raise EvaluationError(msg) from None
+            raise EvaluationError(f"{written}: there is no such key") from None
         return value if value is UNKNOWN or not secret or isinstance(value, Sensitive) else Sensitive(value)
 
     def _at(self, path: ExpressionPath, lookup: _Lookup) -> Any:
@@ -295,8 +293,7 @@ class Scope:
         if path.root == "stacks":
             return self._stack_output(path)
         if path.root == "each":
-            msg = f"{path}: each is known only in a resource or component with for_each"
-            raise ValueError(msg)
+            raise ValueError(f"{path}: each is known only in a resource or component with for_each")
         if lookup.expand_components and path.root in self.components:
             return self._output(path, lookup)
         return lookup.of_resource(path)
@@ -335,12 +332,10 @@ class Scope:
         try:
             outputs = {} if self._stacks is None else self._stacks(stack)
         except ValueError as error:
-            msg = f"{path}: {error}"
-            raise type(error)(msg) from error
+            raise type(error)(f"{path}: {error}") from error
         if name not in outputs:
             hint = suggestion(name, outputs) or f"it has {', '.join(sorted(outputs)) or 'none'}"
-            msg = f"{path}: the stack '{stack}' has no output '{name}'; {hint}"
-            raise EvaluationError(msg)
+            raise EvaluationError(f"{path}: the stack '{stack}' has no output '{name}'; {hint}")
         if has_sealed(outputs[name]):
             msg = (
                 f"{path}: it is sensitive, and without a key only a digest of it is recorded; name a key in both stacks"
@@ -392,11 +387,9 @@ class Scope:
         """
         inside = (*lookup.inside, name)
         if name in lookup.inside:
-            msg = f"{path}: values refer to each other in a circle: {' → '.join(inside)}"
-            raise ValueError(msg)
+            raise ValueError(f"{path}: values refer to each other in a circle: {' → '.join(inside)}")
         if len(inside) > document.MAX_DEPTH:
-            msg = f"{path}: values refer to each other more than {document.MAX_DEPTH} deep"
-            raise ValueError(msg)
+            raise ValueError(f"{path}: values refer to each other more than {document.MAX_DEPTH} deep")
         expansion = lookup.expansion or _Expansion()
         if name in expansion.evaluated:
             result, lookups, characters = expansion.evaluated[name]
@@ -420,8 +413,7 @@ def _value_at(values: Mapping[str, object], path: ExpressionPath, kind: str) -> 
 
 def _refuse_function(noun: str, call: FunctionCall, _given: Mapping[str, object]) -> Any:
     """Raise ``ValueError``: a ``noun``, such as a title, is evaluated before functions that may read are called."""
-    msg = f"{noun} cannot depend on a function, such as {call}, unless it is pure"
-    raise ValueError(msg)
+    raise ValueError(f"{noun} cannot depend on a function, such as {call}, unless it is pure")
 
 
 def _refuse_resource(noun: str, path: ExpressionPath) -> Any:

@@ -80,8 +80,7 @@ class DeclarationMaker:
         if path.root != "inputs" or self._inputs is None:
             return self._resolve_name(path)
         if path.keys[0] not in self._inputs:
-            msg = f"{path}: the component has no input '{path.keys[0]}'{hint(path.keys[0], self._inputs)}"
-            raise ValueError(msg)
+            raise ValueError(f"{path}: the component has no input '{path.keys[0]}'{hint(path.keys[0], self._inputs)}")
         chosen, secret = expression.with_choices(path, self._resolve)
         if chosen is None:
             return UNKNOWN
@@ -233,8 +232,7 @@ def _parse(when: object, *, repeated: bool) -> conditions.Condition:
     """Return the condition ``when``. Raise ``ConditionError``, also for ``each`` unless it stands beside a loop."""
     condition = conditions.parse(when)
     if condition.uses_each and not repeated:
-        msg = "each is known only beside for_each"
-        raise ConditionError(msg)
+        raise ConditionError("each is known only beside for_each")
     return condition
 
 
@@ -453,8 +451,7 @@ class _Templates:
             return key
         value = self.member(key.path, element, whole=True)
         if type(value) not in {str, int}:
-            msg = f"{key.path} must be a text or an integer to choose a key"
-            raise ValueError(msg)
+            raise ValueError(f"{key.path} must be a text or an integer to choose a key")
         return str(value)
 
     def _whole(self, path: str | ExpressionPath) -> Template:
@@ -508,8 +505,7 @@ class _Templates:
             msg = f"{path}: the element [{element.number}] is neither a text nor a number, so that it has no key"
             raise ConditionError(msg, (), "use a member, such as ${each.value.name}, or ${each.index}")
         if first not in conditions.ELEMENT_KEYS:
-            msg = f"{path}: each has key, value and index{hint(first, conditions.ELEMENT_KEYS)}"
-            raise ValueError(msg)
+            raise ValueError(f"{path}: each has key, value and index{hint(first, conditions.ELEMENT_KEYS)}")
         try:
             return expression.follow_keys(_part(element, first), path, path.keys[1:])
         except EvaluationError as error:

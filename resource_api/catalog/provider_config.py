@@ -354,12 +354,10 @@ def find_calls(diagnostics: Diagnostics, definitions: Definitions) -> dict[str, 
 def _call(body: Mapping[str, object], diagnostics: Diagnostics, definitions: Definitions) -> FunctionCall:
     """Return the call that ``{invoke: ..., with: ...}`` declares. Raise ``ValueError``, ``DefinitionError``."""
     if unknown := [key for key in body if key not in _KEYS]:
-        msg = f"unknown key '{unknown[0]}'{hint(unknown[0], _KEYS)}; a call has {', '.join(_KEYS)}"
-        raise ValueError(msg)
+        raise ValueError(f"unknown key '{unknown[0]}'{hint(unknown[0], _KEYS)}; a call has {', '.join(_KEYS)}")
     function, arguments, provider = body["invoke"], body.get("with") or {}, body.get("provider")
     if type(function) is not str or type(arguments) is not dict:
-        msg = "write {invoke: FUNCTION, with: {INPUT: VALUE}}"
-        raise ValueError(msg)
+        raise ValueError("write {invoke: FUNCTION, with: {INPUT: VALUE}}")
     type_name, _, name = function.rpartition(".")
     type_name = type_name[:1].lower() + type_name[1:]
     if provider is not None:
@@ -368,8 +366,7 @@ def _call(body: Mapping[str, object], diagnostics: Diagnostics, definitions: Def
         instance = type_name or _type_with_function(name, definitions)
     functions = definitions.provider(instance).definition.functions
     if name not in functions:
-        msg = f"type '{split_instance(instance)[0]}' has no function '{name}'{hint(name, functions)}"
-        raise ValueError(msg)
+        raise ValueError(f"type '{split_instance(instance)[0]}' has no function '{name}'{hint(name, functions)}")
     return FunctionCall(instance, name, functions[name], arguments)
 
 
@@ -380,10 +377,8 @@ def _type_with_function(name: str, definitions: Definitions) -> str:
         return types[0]
     if types:
         names = ", ".join(f"{type_name}.{name}" for type_name in types)
-        msg = f"several types have a function '{name}'; write one of {names}"
-        raise ValueError(msg)
-    msg = f"no type on the module path has a function '{name}'; write TYPE.FUNCTION"
-    raise ValueError(msg)
+        raise ValueError(f"several types have a function '{name}'; write one of {names}")
+    raise ValueError(f"no type on the module path has a function '{name}'; write TYPE.FUNCTION")
 
 
 def _input_problems(call: FunctionCall) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -427,8 +422,7 @@ def invoke(call: FunctionCall, arguments: Mapping[str, object], ask: Ask) -> Any
     """
     inputs, problems = _check(call, _with_texts(call, arguments))
     if problems:
-        msg = f"{call}: {'; '.join(problem.message for problem in problems)}"
-        raise InputError(msg, problems[0].attribute)
+        raise InputError(f"{call}: {'; '.join(problem.message for problem in problems)}", problems[0].attribute)
     if call.function.keeps_secrets and all(map(_has_secret_parts_only, arguments.values())):
         return ask(call, inputs, False)  # noqa: FBT003 - whether all of it is a secret
     plain = {name: value if name in call.function.inputs.sensitive else reveal(value) for name, value in inputs.items()}

@@ -12,8 +12,7 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> object:
         """Return the module of a feature, which is imported at its first use."""
         if name not in _FEATURES:  # "main", with which --version needs no more than click
-            msg = f"module {__name__!r} has no attribute {name!r}"
-            raise AttributeError(msg)
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from resource_api.model.values.start_up import late_modules
 
         return late_modules(__name__, *_FEATURES)(name)

@@ -112,8 +112,7 @@ class CommandInputs:
         for text in options:
             name, equals, value = text.partition("=")
             if not equals or not name:
-                msg = f"-i {name}: write NAME=VALUE or NAME=@FILE"
-                raise UsageError(msg)
+                raise UsageError(f"-i {name}: write NAME=VALUE or NAME=@FILE")
             typed = FileInput(read_text(value[1:]).removesuffix("\n")) if value.startswith("@") else TextInput(value)
             located[name] = LocatedValue(typed, f"-i {name}")
         return located
@@ -180,8 +179,7 @@ def secret_value(option: str, text: str) -> str:
     """Return the secret of ``@FILE`` or ``env:NAME``. Raise ``UsageError``, also for any other text."""
     if (value := indirect_value(option, text)) is None:
         advice = f"write {option}=@FILE or {option}=env:NAME"
-        msg = f"{option} is sensitive and cannot be given on the command line; {advice}"
-        raise UsageError(msg)
+        raise UsageError(f"{option} is sensitive and cannot be given on the command line; {advice}")
     return value
 
 
@@ -191,5 +189,4 @@ def read_text(path: str) -> str:
         with open(path, encoding="utf-8") as file:
             return file.read()
     except (OSError, UnicodeDecodeError) as error:
-        msg = f"cannot read {path}: {getattr(error, 'strerror', None) or error}"
-        raise UsageError(msg) from error
+        raise UsageError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error

@@ -72,8 +72,7 @@ def _run_editor(session: Session, subject: str, path: str, text: str) -> str:
         msg = f"the editor '{command}' cannot be used: {getattr(error, 'strerror', None) or error}"
         raise ResourceAPIError(msg) from error
     if code:
-        msg = f"the editor '{command}' ended with exit code {code}; nothing is changed"
-        raise ResourceAPIError(msg)
+        raise ResourceAPIError(f"the editor '{command}' ended with exit code {code}; nothing is changed")
     return edited
 
 
@@ -82,8 +81,7 @@ def _editor_command(subject: str) -> str:
     if command := (os.environ.get("VISUAL") or os.environ.get("EDITOR") or "").strip():
         return command
     if not sys.stdin.isatty():
-        msg = f"{subject} needs a terminal, or an editor in $VISUAL or $EDITOR"
-        raise UsageError(msg)
+        raise UsageError(f"{subject} needs a terminal, or an editor in $VISUAL or $EDITOR")
     return "vi"
 
 

@@ -88,8 +88,7 @@ class GroupedCommand(_WithExamples):
         if not ctx.resilient_parsing:
             for parameter in self.params:
                 if _is_empty(ctx.params.get(str(parameter.name)), parameter):
-                    msg = f"{_label(parameter)} is empty: is a variable of the shell not set?"
-                    raise click.UsageError(msg)
+                    raise click.UsageError(f"{_label(parameter)} is empty: is a variable of the shell not set?")
         return rest
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

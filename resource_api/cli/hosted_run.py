@@ -235,8 +235,7 @@ def _parsed(option: str, text: str | None, parse: Callable[[str], V]) -> V | Non
     try:
         return parse(text) if text is not None else None
     except ValueError as error:
-        msg = f"{option}: {error}"
-        raise UsageError(msg) from error
+        raise UsageError(f"{option}: {error}") from error
 
 
 @contextmanager
@@ -308,14 +307,11 @@ def _check_options(settings: Settings) -> None:
             raise UsageError(msg)
         open_store(url)  # raises for an invalid URL
     if settings.get("pause") and settings.get("between"):
-        msg = "--pause and --between exclude each other"
-        raise UsageError(msg)
+        raise UsageError("--pause and --between exclude each other")
     if settings.get("explain"):
-        msg = "--explain cannot be given with --on: hosts send their plans without the declarations"
-        raise UsageError(msg)
+        raise UsageError("--explain cannot be given with --on: hosts send their plans without the declarations")
     if settings.get("pause") and not sys.stdin.isatty():
-        msg = "--pause asks on a terminal, and standard input is none; --between runs a command instead"
-        raise UsageError(msg)
+        raise UsageError("--pause asks on a terminal, and standard input is none; --between runs a command instead")
 
 
 def _make_directory(path: str) -> None:
@@ -324,8 +320,7 @@ def _make_directory(path: str) -> None:
         os.stat(os.path.dirname(os.path.abspath(path)))
         directories.make_directory(path)
     except OSError as error:
-        msg = f"-o {path}: with --on this is a directory of plans: {error.strerror}"
-        raise UsageError(msg) from error
+        raise UsageError(f"-o {path}: with --on this is a directory of plans: {error.strerror}") from error
 
 
 def _archives(session: Session, work: Work) -> tuple[archives.SentArchive, archives.SentArchive | None]:

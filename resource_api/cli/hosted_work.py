@@ -171,8 +171,7 @@ def _saved_plans(
     """Return each host's saved plan from the directory of ``plan -o``; None for a manifest. Raise ``ManifestError``."""
     if not os.path.isdir(path):
         if read_saved_plan(path) is not None:
-            msg = f"{path} is the plan of one machine; plan with --on and -o DIR, then apply DIR"
-            raise UsageError(msg)
+            raise UsageError(f"{path} is the plan of one machine; plan with --on and -o DIR, then apply DIR")
         return None
     plans: dict[str, Mapping[str, object]] = {}
     problems: list[Problem] = []
@@ -239,8 +238,7 @@ def select_hosts(session: Session, manifest: str | None, earlier: RecordedRun | 
         return hosts
     remaining = {name: inventory for name, inventory in hosts.items() if name in earlier.remaining}
     if not remaining:
-        msg = f"--rerun {earlier.id}: that run has left none of these hosts"
-        raise UsageError(msg)
+        raise UsageError(f"--rerun {earlier.id}: that run has left none of these hosts")
     return remaining
 
 

@@ -89,8 +89,7 @@ def _inputs_key(context: click.Context, _option: click.Parameter, value: str | N
         return None
     scheme, _, path = value.partition(":")
     if scheme != "age" or not path:
-        msg = f"'{value}' is no key of inputs: write age:PATH"
-        raise click.BadParameter(msg)
+        raise click.BadParameter(f"'{value}' is no key of inputs: write age:PATH")
     return age.Identities(path)
 
 
@@ -136,8 +135,7 @@ class Path(click.ParamType[str]):
 def output_file(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
     """Return the file of ``-o``. Raise ``BadParameter`` for ``-``, which is standard output elsewhere."""
     if value == "-":
-        msg = "'-' is no file; write the name of one (./- for this one)"
-        raise click.BadParameter(msg)
+        raise click.BadParameter("'-' is no file; write the name of one (./- for this one)")
     return value
 
 
@@ -200,8 +198,7 @@ def _tags(_context: click.Context, _option: click.Parameter, value: str | None) 
     """Return the tags. Raise ``BadParameter`` for a list of none: an unset variable must not mean everything."""
     tags = lower_tags(tag.strip() for tag in (value or "").split(",") if tag.strip())
     if value is not None and not tags:
-        msg = "it names no tag"
-        raise click.BadParameter(msg)
+        raise click.BadParameter("it names no tag")
     return tags
 
 
@@ -209,8 +206,7 @@ def _targets(kind: str, _context: click.Context, _option: click.Parameter, value
     """Return the targets of reports, made by the function ``kind`` of ``reporting``. Raise ``BadParameter``."""
     texts = [value] if isinstance(value, str) else value or []
     if "" in texts:
-        msg = "it is empty"
-        raise click.BadParameter(msg)
+        raise click.BadParameter("it is empty")
     try:
         return [getattr(reporting, kind)(text) for text in texts]
     except UsageError as error:
@@ -487,15 +483,13 @@ def is_hosted(settings: Settings) -> bool:
         return True
     for name in _ROLLOUT:
         if settings.get(name):
-            msg = f"{_flag(name)} needs --on"
-            raise UsageError(msg)
+            raise UsageError(f"{_flag(name)} needs --on")
     context = click.get_current_context(silent=True)
     source = context.get_parameter_source("hosts_file") if context is not None else None
     if (
         settings.get("hosts_file") and source is click.core.ParameterSource.COMMANDLINE
     ):  # a variable also is there for commands without --on
-        msg = "--inventory needs --on, which selects hosts of it; for all: --on all"
-        raise UsageError(msg)
+        raise UsageError("--inventory needs --on, which selects hosts of it; for all: --on all")
     return False
 
 
@@ -519,6 +513,5 @@ def saved_plan_options(settings: Settings, document: Mapping[str, object]) -> di
             raise UsageError(msg)
         value = source is not click.core.ParameterSource.DEFAULT and settings.get(name)
         if name in {"stack", "project"} and value and value != document.get(name):
-            msg = f"{parameter.opts[0]} {value}: the plan is about the {name} '{document.get(name)}'"
-            raise UsageError(msg)
+            raise UsageError(f"{parameter.opts[0]} {value}: the plan is about the {name} '{document.get(name)}'")
     return {name: settings[name] for name in EXECUTION}

@@ -73,8 +73,7 @@ class Reporting:
             for source in sources:
                 with suppress(OSError):
                     if target.path and Path(target.path).samefile(source):
-                        msg = f"{target.text}: the report would replace a file that this command reads"
-                        raise UsageError(msg)
+                        raise UsageError(f"{target.text}: the report would replace a file that this command reads")
         self.targets = targets
 
     def detach(self) -> Sequence[Target]:
@@ -121,8 +120,7 @@ def report(text: str) -> Target:
 def _check_writable(target: str, *paths: str) -> None:
     """Raise ``UsageError`` unless the caller may write into one of the ``paths``."""
     if not any(os.access(path, os.W_OK) for path in paths):
-        msg = f"{target}: cannot be written"
-        raise UsageError(msg)
+        raise UsageError(f"{target}: cannot be written")
 
 
 def report_directory(path: str) -> Target:
@@ -155,11 +153,9 @@ def _import_reporter(module: str, name: str) -> Reporter:
     try:
         reporter = getattr(import_module(module), name)
     except Exception as error:  # a foreign module may raise anything
-        msg = f"{module}:{name} cannot be imported: {type(error).__name__}: {error}"
-        raise UsageError(msg) from error
+        raise UsageError(f"{module}:{name} cannot be imported: {type(error).__name__}: {error}") from error
     if not callable(reporter):
-        msg = f"{module}:{name} is no function"
-        raise UsageError(msg)
+        raise UsageError(f"{module}:{name} is no function")
     return reporter  # type: ignore[no-any-return] # it is called as a reporter
 
 

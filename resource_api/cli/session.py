@@ -142,8 +142,7 @@ class Session:
         source = self.stdin_manifest()
         if not (source.problems or source.project_given or self.settings.get("project")):
             option = ", or give --project NAME" if "project" in self.settings else ""
-            msg = f"a manifest on standard input needs a project: write 'project: NAME' into it{option}"
-            raise UsageError(msg)
+            raise UsageError(f"a manifest on standard input needs a project: write 'project: NAME' into it{option}")
         return source
 
     def warn_of_inputs(self) -> None:

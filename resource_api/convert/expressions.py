@@ -152,8 +152,7 @@ def follow(value: Any, keys: tuple[str | int, ...]) -> Any:
         try:
             value = value.member(key) if isinstance(value, ValueReference) else value[key]
         except (KeyError, IndexError, TypeError):
-            msg = f"there is no member '{key}'"
-            raise Unconvertible(msg) from None
+            raise Unconvertible(f"there is no member '{key}'") from None
     return value
 
 
@@ -171,8 +170,7 @@ def parse_template(text: str, label: str = "") -> nodes.Template:
     try:
         return _ENVIRONMENT.parse(text)
     except (TemplateSyntaxError, RecursionError) as error:
-        msg = f"'{_short(label or text)}' is no expression: {getattr(error, 'message', '')}"
-        raise Unconvertible(msg) from None
+        raise Unconvertible(f"'{_short(label or text)}' is no expression: {getattr(error, 'message', '')}") from None
 
 
 def _short(text: str) -> str:

@@ -280,8 +280,7 @@ def _library(name: str) -> dict[str, str]:
     spec = PathFinder.find_spec(name)  # sh replaces itself by an object without specification when it is imported
     origin = None if spec is None else spec.origin
     if origin is None or not os.path.isfile(origin):
-        msg = f"the library {name}, which other hosts need, is not installed as files"
-        raise UsageError(msg)
+        raise UsageError(f"the library {name}, which other hosts need, is not installed as files")
     if origin.endswith("/__init__.py"):
         return dict(_tree(os.path.dirname(origin), name))
     return {os.path.basename(origin): origin}

@@ -115,8 +115,7 @@ class AsyncsshTransport:
         try:
             options = self.library.SSHClientConnectionOptions(**target, client_keys=None)
         except (ValueError, OSError) as error:
-            msg = f"the configuration of ssh cannot be used: {error}"
-            raise unreachable(msg) from error
+            raise unreachable(f"the configuration of ssh cannot be used: {error}") from error
         config = options.config
         user_files = config.get("UserKnownHostsFile", [str(self._directory / "known_hosts")])
         global_files = config.get("GlobalKnownHostsFile", _GLOBAL_KNOWN_HOSTS)
@@ -165,8 +164,7 @@ class AsyncsshTransport:
             request = self.library.get_server_host_key(**target, server_host_key_algs=algorithms or _PLAIN_KEYS)
             key = await asyncio.wait_for(request, host.connect_timeout)
             if key is None:
-                msg = f"it shows no key ({endpoint.text})"
-                raise unreachable(msg)
+                raise unreachable(f"it shows no key ({endpoint.text})")
         trusted = self.trusted(endpoint)
         trust = "known" if key in trusted else "changed" if trusted else "unknown"
         if key in self._key_finder(endpoint)(endpoint.name, "", endpoint.port)[2]:  # the revoked keys
@@ -256,8 +254,7 @@ class AsyncsshTransport:
                 known_hosts = self.library.read_known_hosts(readable)
                 revokes = any(b"@revoked" in Path(file).read_bytes() for file in readable)
             except (ValueError, OSError) as error:
-                msg = f"the known hosts cannot be read: {error}"
-                raise unreachable(msg) from error
+                raise unreachable(f"the known hosts cannot be read: {error}") from error
             # Names may be hashed: a search hashes each line.
             self._key_finders[files] = partial(_keys_of, known_hosts) if revokes else known_hosts.match
         return self._key_finders[files]
@@ -281,8 +278,7 @@ class AsyncsshTransport:
                 text, transient = self._untrusted(str(error), host, endpoint, refused_keys), False
             else:
                 text, transient = _explanation(self.library, error, host)
-            msg = f"{text} ({endpoint.text})"
-            raise unreachable(msg, transient=transient) from error
+            raise unreachable(f"{text} ({endpoint.text})", transient=transient) from error
 
     def _untrusted(self, text: str, host: Host, endpoint: Endpoint, refused_keys: Sequence[str]) -> str:
         """Return the error message for a refused host key, with the remedy."""

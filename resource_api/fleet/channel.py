@@ -121,8 +121,7 @@ class HostChannel:
             return [self._ended(body["code"])]
         if kind in {"event", "result"} and self.sent:
             return [self._event(kind, body["document"])]
-        msg = f"a frame '{kind}' at the wrong time"
-        raise ValueError(msg)
+        raise ValueError(f"a frame '{kind}' at the wrong time")
 
     def _supply(self, kind: str, body: Mapping[str, object]) -> None:
         """Send the archives that ``need`` names, or on ``have`` the job. Raise ``ValueError`` for other archives."""
@@ -133,8 +132,7 @@ class HostChannel:
         # Each must be one of the job's archives, named once.
         digests = str(body["digests"]).split()
         if self._supplied or len(digests) != len({self._job.payload, self._job.modules}.intersection(digests)):
-            msg = "it asks for archives that are not for it"
-            raise ValueError(msg)
+            raise ValueError("it asks for archives that are not for it")
         self._supplied = True
         for digest in digests:
             raw = self._bytes_of(digest)
@@ -144,23 +142,20 @@ class HostChannel:
         """Return the event of a document. Raise ``ValueError`` for unknown ones, and for more than a run can have."""
         self._events += 1
         if self._events > MAX_EVENTS:
-            msg = f"more than {MAX_EVENTS} events"
-            raise ValueError(msg)
+            raise ValueError(f"more than {MAX_EVENTS} events")
         if (
             type(document) is not dict
             or document.get("type") not in TYPES
             or (document["type"] == "result") != (kind == "result")
         ):
-            msg = "a document of an unknown type"
-            raise ValueError(msg)
+            raise ValueError("a document of an unknown type")
         self._refused = self._refused or document["type"] == "refused"
         return HostEvent(self.host, document)
 
     def _ended(self, code: object) -> HostEvent:
         """Return the end of a job with its exit code. Raise ``ValueError`` for another value."""
         if type(code) is not int or not 0 <= code <= 255:  # noqa: PLR2004 - the largest exit code
-            msg = "no exit code"
-            raise ValueError(msg)
+            raise ValueError("no exit code")
         if self._refused and code in _REFUSALS:
             return self._end(REFUSED, code)
         return self._end(ENDED, code)
@@ -175,5 +170,4 @@ class HostChannel:
         """Drop a line that is no frame, such as a greeting of the login. Raise ``ValueError`` for a flood of them."""
         self._other += len(line)
         if self._other > _MAX_OTHER:
-            msg = "more than 1 MiB of lines that are no frames"
-            raise ValueError(msg)
+            raise ValueError("more than 1 MiB of lines that are no frames")

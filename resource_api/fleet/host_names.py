@@ -45,12 +45,10 @@ def address(name: str) -> Address:
     before, colon, after = name.rpartition(":")
     if colon and ":" not in before:
         if not after.isascii() or not after.isdigit() or len(after) > 5 or not 0 < int(after) < 65536:  # noqa: PLR2004 - TCP
-            msg = f"'{name}': a port is a number from 1 to 65535"
-            raise ValueError(msg)
+            raise ValueError(f"'{name}': a port is a number from 1 to 65535")
         text, port = before, int(after)
     if (match := _ADDRESS.fullmatch(text)) is None:
-        msg = f"'{name}' can be no host: write NAME, USER@NAME or NAME:PORT"
-        raise ValueError(msg)
+        raise ValueError(f"'{name}' can be no host: write NAME, USER@NAME or NAME:PORT")
     return Address(match[2], match[1], port)
 
 
@@ -61,8 +59,7 @@ def expand(pattern: str) -> list[str]:
     """
     parts = _RANGE.split(pattern)
     if any("[" in text or "]" in text for text in parts[::2]):
-        msg = f"'{pattern}': a bracket has no counterpart; a range is written as web[1:50]"
-        raise ValueError(msg)
+        raise ValueError(f"'{pattern}': a bracket has no counterpart; a range is written as web[1:50]")
     choices: list[Sequence[str]] = []
     count = 1
     for position, part in enumerate(parts):
@@ -73,8 +70,7 @@ def expand(pattern: str) -> list[str]:
         choices.append(values)
     names = list(map("".join, product(*choices)))
     if max(map(len, names)) > _LONGEST:
-        msg = f"'{pattern:.40}…' has a name of more than {_LONGEST} characters"
-        raise ValueError(msg)
+        raise ValueError(f"'{pattern:.40}…' has a name of more than {_LONGEST} characters")
     return names
 
 
@@ -88,20 +84,16 @@ def _values(text: str, pattern: str) -> Iterator[str]:
         match = _ENDS.fullmatch(item)
         if match is None:
             hint = "; an IPv6 address is written without brackets" if ":" in item and item.count(":") > 1 else ""
-            msg = f"'{pattern}': '[{text}]' is no range; write [1:50], [01:20], [a:c] or [1,3,7:9]{hint}"
-            raise ValueError(msg)
+            raise ValueError(f"'{pattern}': '[{text}]' is no range; write [1:50], [01:20], [a:c] or [1,3,7:9]{hint}")
         low, high = match[1], match[2] or match[1]
         is_number = low.isdigit()
         if is_number != high.isdigit() or (not is_number and low.islower() != high.islower()):
-            msg = f"'{pattern}': the ends of '{item}' are of two sorts"
-            raise ValueError(msg)
+            raise ValueError(f"'{pattern}': the ends of '{item}' are of two sorts")
         if is_number and high[0] == "0" and len(high) != len(low):
-            msg = f"'{pattern}': write both ends of '{item}' with as many digits"
-            raise ValueError(msg)
+            raise ValueError(f"'{pattern}': write both ends of '{item}' with as many digits")
         numbers = range(int(low), int(high) + 1) if is_number else range(ord(low), ord(high) + 1)
         if not numbers:
-            msg = f"'{pattern}': '{item}' ends before it begins"
-            raise ValueError(msg)
+            raise ValueError(f"'{pattern}': '{item}' ends before it begins")
         if len(numbers) > MAX_HOSTS:
             raise ValueError(_too_many(pattern))
         width = _width(low)
@@ -211,8 +203,7 @@ def limited(find: Callable[[str], Sequence[str]]) -> Callable[[str], Sequence[st
         hosts = find(name) if remaining >= 0 else ()
         remaining -= len(hosts)
         if remaining < 0:
-            msg = f"more than {MAX_HOSTS:,} hosts are named"
-            raise ValueError(msg)
+            raise ValueError(f"more than {MAX_HOSTS:,} hosts are named")
         return hosts
 
     return limited_find

@@ -319,8 +319,7 @@ class Selection:
         with errors_as(UsageError, begin="--on: "):
             hosts = host_names.select(items, self._members, list(self._default.hosts))
         if not hosts:
-            msg = f"--on {','.join(selections)}: no host is left"
-            raise UsageError(msg)
+            raise UsageError(f"--on {','.join(selections)}: no host is left")
         return {name: self.inventory_of(name) for name in hosts}
 
     def inventory_of(self, name: str) -> Inventory:
@@ -371,8 +370,7 @@ class Selection:
                 return inventory.groups[name]
         if name == ALL and not any(name in inventory.hosts for inventory in self._searched):
             if not self._default.hosts:
-                msg = f"'{ALL}' means all hosts of an inventory, and there is none: --hosts names its file"
-                raise ValueError(msg)
+                raise ValueError(f"'{ALL}' means all hosts of an inventory, and there is none: --hosts names its file")
             return list(self._default.hosts)
         names = host_names.expand(name)
         for host in names:

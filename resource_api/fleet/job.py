@@ -131,12 +131,10 @@ def encode(job: HostJob) -> bytes:
 def decode(frame: protocol.Frame) -> HostJob:
     """Return the job of a frame. Raise ``ValueError`` for another frame."""
     if frame.kind != _KIND or frame.body.keys() != set(HostJob._fields):
-        msg = "this is no job"
-        raise ValueError(msg)
+        raise ValueError("this is no job")
     job = HostJob(**frame.body)
     if job.command not in COMMANDS:
-        msg = f"a job for the unknown command {job.command!r:.40}"
-        raise ValueError(msg)
+        raise ValueError(f"a job for the unknown command {job.command!r:.40}")
     return job
 
 

@@ -78,8 +78,7 @@ class Ledger:
             self._connection.execute(f"PRAGMA {setting}")
         [(version,)] = self._connection.execute("PRAGMA user_version")
         if version > _VERSION:
-            msg = f"{self.path} was written by a newer resource-api"
-            raise StateError(msg)
+            raise StateError(f"{self.path} was written by a newer resource-api")
         self._connection.executescript(f"{_TABLES}PRAGMA user_version={_VERSION};")
 
     def close(self) -> None:
@@ -136,8 +135,7 @@ class Ledger:
             matches = rows[-1:] if prefix == "last" else [row for row in rows if row[0].startswith(prefix)]
             if len(matches) != 1:
                 which = f"{len(matches)} runs begin with '{prefix}'" if matches else f"there is no run '{prefix}'"
-                msg = f"--rerun: {which} among the last {MAX_RUNS} over several hosts"
-                raise UsageError(msg)
+                raise UsageError(f"--rerun: {which} among the last {MAX_RUNS} over several hosts")
             run, request, digest = matches[0]
             query = "SELECT name, inputs, status FROM host WHERE run = ? ORDER BY position"
             hosts = self._connection.execute(query, (run,))

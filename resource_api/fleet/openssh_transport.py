@@ -246,8 +246,7 @@ class OpensshProcess(transport.RemoteProcess):
             self._stdin.write(data)
             await self._stdin.drain()
         except OSError as error:
-            msg = "the program ssh has ended"
-            raise lost(msg) from error
+            raise lost("the program ssh has ended") from error
 
     async def exit_code(self) -> int | None:
         """Return the exit code after the end of both outputs, or None.
@@ -258,12 +257,10 @@ class OpensshProcess(transport.RemoteProcess):
             await asyncio.wait_for(asyncio.gather(self._process.wait(), self._silent.wait()), transport.EXIT_SECONDS)
         code = self._child.get_returncode()
         if code is not None and code < 0 and self._on_close is not None:  # killed, and not by ``close``
-            msg = f"the program ssh was ended here by signal {-code}"
-            raise lost(msg)
+            raise lost(f"the program ssh was ended here by signal {-code}")
         last = filled_lines(self._stderr_tail.decode("utf-8", "replace"))[-1:]
         if code == _FAILED and last and _ENDED.fullmatch(last[0]):
-            msg = f"the connection was lost: {last[0]}"
-            raise lost(msg)
+            raise lost(f"the connection was lost: {last[0]}")
         return None if code is None or code < 0 or code == _FAILED else code
 
     def close(self) -> None:
@@ -293,8 +290,7 @@ def _arguments(host: Host, *, terminal: bool) -> list[str]:
     for setting, value in (("user", host.user or ""), ("via", _via(host))):
         # `DOMAIN\user` goes to no shell.
         if _UNSAFE.search(value.replace("\\", "") if setting == "user" else value):
-            msg = f"{setting} '{value}' has characters that the program ssh does not take"
-            raise unreachable(msg)
+            raise unreachable(f"{setting} '{value}' has characters that the program ssh does not take")
     # Nothing of this user's for the host: no agent (-a), X11 (-x), Kerberos ticket (-k) or forwarded port.
     arguments = ["-tt" if terminal else "-T", "-a", "-x", "-k", "-o", "ClearAllForwardings=yes"]
     arguments += ["-o", "PermitLocalCommand=yes", "-o", f"LocalCommand=echo {_CONNECTED}; echo {_CONNECTED} >&2"]
@@ -343,8 +339,7 @@ def _existing(identity: str) -> str:
     """Return the path of a key; with an agent, only the public half exists. Raise ``HostUnreachable``."""
     path = os.path.expanduser(identity)
     if not any(os.access(file, os.R_OK) for file in (path, f"{path}.pub")):
-        msg = f"{path}: no such key, or it cannot be read"
-        raise unreachable(msg)
+        raise unreachable(f"{path}: no such key, or it cannot be read")
     return path
 
 

@@ -81,8 +81,7 @@ def parse_share(text: str) -> Share:
     """Parse ``3`` or ``10%``. Raise ``ValueError``."""
     match = _SHARE.fullmatch(text.strip())
     if match is None or (match[2] and int(match[1]) > _WHOLE):
-        msg = f"'{text}' is neither a number of hosts nor a share of them from 0% to 100%"
-        raise ValueError(msg)
+        raise ValueError(f"'{text}' is neither a number of hosts nor a share of them from 0% to 100%")
     return Share(int(match[1]), percent=bool(match[2]))
 
 
@@ -90,8 +89,7 @@ def parse_batches(text: str) -> list[Share]:
     """Parse the sizes of batches, ``1,10%,100%``. Raise ``ValueError``."""
     shares = [parse_share(item) for item in text.split(",")]
     if not all(share.number for share in shares):
-        msg = f"'{text}': a batch has at least one host"
-        raise ValueError(msg)
+        raise ValueError(f"'{text}': a batch has at least one host")
     return shares
 
 

@@ -97,8 +97,7 @@ class PythonRuntimes:
                 try:
                     return runtime.digest, reading.read(path, LARGEST)
                 except OSError as error:
-                    msg = f"{path}: {error.strerror}; add the runtime again"
-                    raise ResourceError(msg) from error
+                    raise ResourceError(f"{path}: {error.strerror}; add the runtime again") from error
         return None
 
     def add(self, path: str) -> PythonRuntime:
@@ -123,11 +122,9 @@ def _read(file: Path) -> PythonRuntime:
         runtime = PythonRuntime(str(fields["digest"]), str(fields["python"]), platform, int(fields["size"]))
         _version(runtime.python)
     except OSError as error:
-        msg = f"{file}: {error.strerror}"
-        raise ResourceError(msg) from error
+        raise ResourceError(f"{file}: {error.strerror}") from error
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-        msg = f"{file}: is damaged; remove it, and add the runtime again"
-        raise ResourceError(msg) from error
+        raise ResourceError(f"{file}: is damaged; remove it, and add the runtime again") from error
     return runtime
 
 
@@ -170,14 +167,11 @@ def _inspect(path: str, file: BinaryIO) -> tuple[str, str, HostPlatform]:
             if match := _VERSIONED.fullmatch(member.name):
                 python, header = f"{match[1]}.{match[2]}", content[:4096]
     except (ResourceError, OSError, EOFError) as error:
-        msg = f"{path}: is no archive that can be used: {error}"
-        raise UsageError(msg) from error
+        raise UsageError(f"{path}: is no archive that can be used: {error}") from error
     if top is None or not python:
-        msg = f"{path}: has no bin/python3 with the program bin/python3.N beside it"
-        raise UsageError(msg)
+        raise UsageError(f"{path}: has no bin/python3 with the program bin/python3.N beside it")
     if _version(python) < _OLDEST:
-        msg = f"{path}: has Python {python}; hosts need 3.11 or later"
-        raise UsageError(msg)
+        raise UsageError(f"{path}: has Python {python}; hosts need 3.11 or later")
     machine, libc = _elf(path, header)
     return python, top, HostPlatform(machine, libc, (2, needed) if libc == "glibc" else (0, 0))
 
@@ -196,11 +190,9 @@ def _elf(path: str, header: bytes) -> tuple[str, str]:
                 position, length = struct.unpack_from("<Q16xQ", header, start + 8)
                 interpreter = header[position : position + length]
     except struct.error as error:
-        msg = f"{path}: its program has a damaged header"
-        raise UsageError(msg) from error
+        raise UsageError(f"{path}: its program has a damaged header") from error
     if kind not in _MACHINES or header[4:6] != b"\2\1":  # 64 bits, little-endian
-        msg = f"{path}: is for a machine that is not known (ELF {kind})"
-        raise UsageError(msg)
+        raise UsageError(f"{path}: is for a machine that is not known (ELF {kind})")
     return _MACHINES[kind], "musl" if b"ld-musl" in interpreter else "glibc"
 
 

@@ -305,13 +305,11 @@ def _read_password(source: ValueSource) -> str:
         password = source.read().removesuffix("\r")
     if not password or "\n" in password:  # further lines would be input of the program that sudo starts
         there = "are more" if password else "is none"
-        msg = f"become_password: {source.name}: a password is one line, and there {there}"
-        raise ResourceError(msg)
+        raise ResourceError(f"become_password: {source.name}: a password is one line, and there {there}")
     if any(
         char < " " or char == "\x7f" for char in password
     ):  # sudo ends a line at a carriage return too, and doas reads from a terminal
-        msg = f"become_password: {source.name}: a password has no control characters"
-        raise ResourceError(msg)
+        raise ResourceError(f"become_password: {source.name}: a password has no control characters")
     return password
 
 

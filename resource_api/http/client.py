@@ -170,8 +170,7 @@ class _TimedStream(RawIOBase):
         """Read within the remaining time: the socket's own limit begins anew with each part. Raise ``TimeoutError``."""
         remaining = self._end - time.monotonic()
         if remaining <= 0:
-            msg = "the answer did not end in time"
-            raise TimeoutError(msg)
+            raise TimeoutError("the answer did not end in time")
         self._socket.settimeout(remaining)
         return self._stream.readinto(buffer)
 
@@ -196,11 +195,9 @@ def _read_content(response: HTTPResponse) -> bytes:
         parts.append(part)
         size += len(part)
         if size > _MAX_ANSWER:
-            msg = f"the answer is larger than {show_size(_MAX_ANSWER)}"
-            raise ResourceError(msg)
+            raise ResourceError(f"the answer is larger than {show_size(_MAX_ANSWER)}")
     if response.length:
-        msg = f"the answer broke off, {response.length} bytes before its end"
-        raise HTTPException(msg)
+        raise HTTPException(f"the answer broke off, {response.length} bytes before its end")
     response.close()  # the connection stays open
     return b"".join(parts)
 
@@ -246,8 +243,7 @@ def expand(template: str, /, **values: object) -> str:
 
     def text(match: re.Match[str]) -> str:
         if match[1] not in values:
-            msg = f"the path {template} has no value for {match[0]}"
-            raise ValueError(msg)
+            raise ValueError(f"the path {template} has no value for {match[0]}")
         return quote(str(values[match[1]]), safe="")
 
     return re.sub(r"\{(\w+)\}", text, template)
@@ -327,8 +323,7 @@ def _entries(response: Response, paging: Paging) -> list[dict[str, object]]:
     entries = field_at(response.body, paging.items)
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         subject = f"the field {paging.items!r}" if paging.items else "the answer"
-        msg = f"{response.request}: {subject} is not a list of objects"
-        raise ResourceError(msg)
+        raise ResourceError(f"{response.request}: {subject} is not a list of objects")
     return entries
 
 
@@ -350,8 +345,7 @@ def _follow(url: str, link: str) -> str:
     try:
         return urljoin(url, link)
     except ValueError as error:
-        msg = f"{url}: the service names an address that is no URL"
-        raise RequestError(msg) from error
+        raise RequestError(f"{url}: the service names an address that is no URL") from error
 
 
 def _is_service(url: str) -> bool:
@@ -398,8 +392,7 @@ class Client:
         a user or a query, and for a header that cannot be sent.
         """
         if not _is_service(url):
-            msg = "the address of a service is a URL of http or https without user, password and query"
-            raise ResourceError(msg)
+            raise ResourceError("the address of a service is a URL of http or https without user, password and query")
         #: The URL that paths are beneath, without a slash at its end.
         self.url = url.rstrip("/")
         self._origin = urlsplit(url)[:2]  # scheme, host and port
@@ -512,10 +505,8 @@ class Client:
             if not url:
                 return
             if url in urls:
-                msg = f"{response.request}: the page after it is one that was read before"
-                raise ResourceError(msg)
-        msg = f"the list at {path} has more than {_MAX_PAGES} pages"
-        raise ResourceError(msg)
+                raise ResourceError(f"{response.request}: the page after it is one that was read before")
+        raise ResourceError(f"the list at {path} has more than {_MAX_PAGES} pages")
 
     def finish(self, response: Response, job: Job | None = None) -> Response:
         """Wait for the job that an answer has started, if it has, and return the last answer about it.
@@ -540,8 +531,7 @@ class Client:
                 return answer
             if over is False:
                 raise self._error(answer, answer.status)
-        msg = f"{url}: the job was not over after {job.timeout:g} s"
-        raise RequestError(msg)
+        raise RequestError(f"{url}: the job was not over after {job.timeout:g} s")
 
     def close(self) -> None:
         """Close the connections now, not when nothing refers to the client any more; a later request opens new ones."""
@@ -556,8 +546,7 @@ class Client:
         parts = urlsplit(url)
         if parts[:2] != self._origin:
             address = f"{parts.scheme}://{parts.hostname}{parts.path}"
-            msg = f"the service names another address, which does not get the token: {address}"
-            raise RequestError(msg)
+            raise RequestError(f"the service names another address, which does not get the token: {address}")
         return f"{url}{'&' if parts.query else '?'}{urlencode(query, doseq=True)}" if query else url
 
     def _send(self, method: str, url: str, headers: Mapping[str, str], data: bytes | None) -> tuple[Response, int]:
@@ -576,8 +565,7 @@ class Client:
         except ServiceUnreachable as error:
             response, status = Response(0, {}, str(error)), 0 if error.sent else -1
         except ResourceError as error:
-            msg = f"{request}: {error}"
-            raise RequestError(msg) from error
+            raise RequestError(f"{request}: {error}") from error
         response = response._replace(request=request)
         if context is not None and context.enabled("debug"):
             end = response.status or response.text
@@ -600,8 +588,7 @@ class Client:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if context is not None and context.cancelled:
-                msg = f"{self._mask(url)} is busy (interrupted)"
-                raise RequestError(msg, response.status)
+                raise RequestError(f"{self._mask(url)} is busy (interrupted)", response.status)
             time.sleep(min(0.2, max(0.0, end - time.monotonic())))
 
 
@@ -623,8 +610,7 @@ def _header(name: str, value: str | Sensitive[str]) -> str:
     """
     text: str = reveal(value)
     if not re.fullmatch(r"[\w-]+", name) or not text.isascii() or not text.isprintable():
-        msg = f"the header {name} has characters that cannot be in a header"
-        raise ResourceError(msg)
+        raise ResourceError(f"the header {name} has characters that cannot be in a header")
     return text
 
 

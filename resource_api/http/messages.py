@@ -50,8 +50,7 @@ class Response(NamedTuple):
         try:
             return json.loads(text, parse_constant=_refuse)
         except (ValueError, RecursionError) as error:
-            msg = f"{self.request}: the answer is not JSON: {_fault(error)}"
-            raise ResourceError(msg) from None
+            raise ResourceError(f"{self.request}: the answer is not JSON: {_fault(error)}") from None
 
     @property
     def words(self) -> str:
@@ -125,8 +124,7 @@ def _message_text(value: object) -> str:
 
 def _refuse(name: str) -> object:
     """Raise ``_NotFiniteError`` for NaN or Infinity, where ``json.loads`` would take a number."""
-    msg = f"{name} is no number"
-    raise _NotFiniteError(msg)
+    raise _NotFiniteError(f"{name} is no number")
 
 
 def field_at(value: object, path: str) -> object:

@@ -189,8 +189,7 @@ def _value_of(path: ExpressionPath, resolve: Resolve) -> tuple[Any, str]:
 def _checked(value: object, name: str) -> Any:
     """Return a value that may decide. Raise ``ConditionError`` for a secret, and for one that is not known."""
     if is_secret(value):
-        msg = f"{name} is a secret, and what is left out would tell it"
-        raise ConditionError(msg, (), "test another value")
+        raise ConditionError(f"{name} is a secret, and what is left out would tell it", (), "test another value")
     if is_unknown(value):
         msg = f"{name} is not known before anything is read"
         raise NotKnownError(msg, (), "a condition takes inputs, facts and what is made of them alone")
@@ -260,8 +259,7 @@ def _test_existence(expected: bool, value: object, name: str) -> str:  # noqa: F
 def _test_match(source: str, value: Any, name: str) -> str:
     """Return the reason that a text does not match a pattern, or "". Raise ``ConditionError`` for no text."""
     if type(_present(value)) is not str:
-        msg = f"{name} is no text, so that no regular expression can match it"
-        raise ConditionError(msg)
+        raise ConditionError(f"{name} is no text, so that no regular expression can match it")
     return "" if translate(source).search(value) else f"{name} is {show(value)}, without a match of /{source}/"
 
 

@@ -107,8 +107,7 @@ class ValueSource(NamedTuple):
             reason = error.strerror or str(error)
         except ValueError as error:
             reason = str(error)
-        msg = f"{self.name}: {reason}"
-        raise ValueError(msg)
+        raise ValueError(f"{self.name}: {reason}")
 
     def _content(self) -> bytes:
         """Return the bytes of the file, variable or program. Raise ``ValueError`` or ``OSError``."""
@@ -117,13 +116,11 @@ class ValueSource(NamedTuple):
         if self.kind == "env":
             if text := os.environ.get(self.text):
                 return os.fsencode(text)
-            msg = "the environment has no such variable, or it is empty"
-            raise ValueError(msg)
+            raise ValueError("the environment has no such variable, or it is empty")
         words, directory = shlex.split(self.text), self.directory or "."
         program = shutil.which(os.path.join(directory, words[0]) if "/" in words[0] else words[0]) if words else None
         if program and (reason := CodeTrust().check_file(os.path.abspath(program))):
-            msg = f"it is not executed, because others could have changed it: {reason}"
-            raise ValueError(msg)
+            raise ValueError(f"it is not executed, because others could have changed it: {reason}")
         # A program that asks for something needs the terminal; elsewhere its messages might end in a log.
         return interactive.output(words, directory, MAX_BYTES, quiet=not sys.stderr.isatty())
 
@@ -210,8 +207,7 @@ class InputFiles:
     def decrypt(self, raw: bytes, path: str) -> bytes:
         """Return the content of an encrypted file. Raise as ``parse`` does."""
         if self._identities is None:
-            msg = f"{path} is encrypted; name its key with --inputs-key age:PATH or RESOURCE_API_INPUTS_KEY"
-            raise UsageError(msg)
+            raise UsageError(f"{path} is encrypted; name its key with --inputs-key age:PATH or RESOURCE_API_INPUTS_KEY")
         try:
             return self._identities.decrypt(raw)
         except ValueError as error:

@@ -118,11 +118,9 @@ def _input_value(name: str, declared: Input, arguments: Mapping[str, object], co
         value = None
     else:
         placeholder = "@FILE" if datatype.sensitive else "VALUE"
-        msg = f"is not given and has no default; give it with -i {name}={placeholder}"
-        raise ValueError(msg)
+        raise ValueError(f"is not given and has no default; give it with -i {name}={placeholder}")
     if isinstance(value, TextInput) and not isinstance(value, FileInput) and datatype.sensitive:
-        msg = f"input '{name}' is sensitive and cannot be given on the command line; write -i {name}=@FILE"
-        raise UsageError(msg)
+        raise UsageError(f"input '{name}' is sensitive and cannot be given on the command line; write -i {name}=@FILE")
     if isinstance(value, TextInput):
         value = from_text.coerce(datatype, str(value))
     if datatype.holds_contents and contents is not None:

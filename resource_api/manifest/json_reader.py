@@ -60,8 +60,7 @@ def _parse(decoded: str) -> tuple[Any, bool]:
     def unique(items: list[tuple[str, object]]) -> dict[str, Any]:
         data = dict(items)
         if len(data) != len(items):
-            msg = "duplicate key"
-            raise ValueError(msg)
+            raise ValueError("duplicate key")
         keys.update(data)
         return data
 

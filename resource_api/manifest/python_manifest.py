@@ -217,11 +217,9 @@ class PendingValue:
         """Return the pending value under a key, of a mapping or a list. Raise ``TypeError`` for a part of a text."""
         *before, last = self.expression.parts
         if before or isinstance(last, str):
-            msg = f"{self.expression} is text, and has no '{key}'"
-            raise TypeError(msg)
+            raise TypeError(f"{self.expression} is text, and has no '{key}'")
         if isinstance(key, bool) or not isinstance(key, (str, int)):
-            msg = f"{self.expression}: {_key_problem(key)}"
-            raise TypeError(msg)
+            raise TypeError(f"{self.expression}: {_key_problem(key)}")
         step = Index(key) if isinstance(key, int) else key
         return PendingValue(Expression((last._replace(keys=(*last.keys, step)),)))
 
@@ -320,8 +318,7 @@ class View(dict[str, Any]):
 
     def __missing__(self, name: str) -> Any:
         """Raise ``KeyError`` with the keys that exist."""
-        msg = f"there is no '{name}'; there is {', '.join(sorted(self)) or 'nothing'}"
-        raise _MissingKeyError(msg)
+        raise _MissingKeyError(f"there is no '{name}'; there is {', '.join(sorted(self)) or 'nothing'}")
 
 
 class Inputs(View):
@@ -333,8 +330,7 @@ class Inputs(View):
 
     def __missing__(self, name: str) -> Any:
         """Raise ``KeyError`` with the declared inputs."""
-        msg = f"there is no input '{name}'; declared are {', '.join(sorted(self)) or 'none'}"
-        raise _MissingKeyError(msg)
+        raise _MissingKeyError(f"there is no input '{name}'; declared are {', '.join(sorted(self)) or 'none'}")
 
 
 class ManifestFacts(Mapping[str, Any]):
@@ -352,8 +348,7 @@ class ManifestFacts(Mapping[str, Any]):
             names = self._facts.names()
             part = f"write m.facts.{name}" if name.partition(".")[0] in names else ""
             advice = part or suggestion(name, names, "fact") or f"there is {', '.join(names)}"
-            msg = f"there is no fact '{name}'; {advice}"
-            raise _MissingKeyError(msg) from None
+            raise _MissingKeyError(f"there is no fact '{name}'; {advice}") from None
 
     def __getattr__(self, name: str) -> Any:
         """Read a fact."""
@@ -421,8 +416,7 @@ class ManifestApi:
         Raises ``TypeError`` for a name that is no text.
         """
         if not isinstance(name, str):
-            msg = f"the name of an output must be text, not {name!r:.80}"
-            raise TypeError(msg)
+            raise TypeError(f"the name of an output must be text, not {name!r:.80}")
         plain = _plain(value)
         self._declare("outputs", name, {"value": plain, "sensitive": True} if sensitive else plain)
 
@@ -456,8 +450,7 @@ class ManifestApi:
             parts.append(literal)
             if field is not None:
                 if field >= len(values):
-                    msg = f"m.text has no value for {{{field}}}; the first one is {{0}}"
-                    raise ValueError(msg)
+                    raise ValueError(f"m.text has no value for {{{field}}}; the first one is {{0}}")
                 value = values[field]
                 secret = secret or isinstance(value, Sensitive)
                 parts += _parts(value.reveal() if isinstance(value, Sensitive) else value)
@@ -473,8 +466,7 @@ class ManifestApi:
             title: Any = ..., attributes: Mapping[str, object] | None = None, **more: object
         ) -> DeclaredResource:
             if title is ...:
-                msg = f"the title is missing; write m.{type_name}('TITLE', ...)"
-                raise TypeError(msg)
+                raise TypeError(f"the title is missing; write m.{type_name}('TITLE', ...)")
             return self.resource(type_name, title, attributes, **more)
 
         return declare
@@ -545,8 +537,7 @@ class ComponentApi(ManifestApi):
 def _check_type_name(type_name: object) -> None:
     """Raise ``TypeError`` for a type that is no text, or that is a whole reference."""
     if not isinstance(type_name, str):
-        msg = f"the type must be text such as 'file', not {type_name!r:.80}"
-        raise TypeError(msg)
+        raise TypeError(f"the type must be text such as 'file', not {type_name!r:.80}")
     name, bracket, title = type_name.partition("[")
     if bracket:
         msg = f"type and title are two arguments: write m.resource({name.lower()!r}, {title.removesuffix(']')!r}, ...)"
@@ -560,8 +551,7 @@ def _title(type_name: str, title: object) -> str:
     if type(title) is int or hasattr(title, "__fspath__"):
         return str(title)
     many = "; a resource is one thing: write a loop" if isinstance(title, (list, tuple, set)) else ""
-    msg = f"the title must be text, not {title!r:.80}; write m.resource({type_name!r}, 'TITLE', ...){many}"
-    raise TypeError(msg)
+    raise TypeError(f"the title must be text, not {title!r:.80}; write m.resource({type_name!r}, 'TITLE', ...){many}")
 
 
 def _plain(value: object) -> Any:
@@ -594,8 +584,7 @@ def _check_method(value: Any) -> None:
     """Raise ``TypeError`` for a mapping's method if the mapping has a key of that name."""
     mapping = getattr(value, "__self__", None)
     if isinstance(mapping, View) and (name := value.__name__) in mapping:
-        msg = f"'.{name}' is a method of mappings; write [{name!r}] for the value under that key"
-        raise TypeError(msg)
+        raise TypeError(f"'.{name}' is a method of mappings; write [{name!r}] for the value under that key")
 
 
 def _relation(value: object) -> Any:
@@ -623,8 +612,7 @@ def _fields(template: str) -> list[tuple[str, int | None]]:
             fields.append((literal, int(field)))
         else:
             written = f"{field}{conversion and '!'}{conversion or ''}{spec and ':'}{spec}"
-            msg = f"m.text takes {{0}}, {{1}}, ... only, not {{{written}}}"
-            raise ValueError(msg)
+            raise ValueError(f"m.text takes {{0}}, {{1}}, ... only, not {{{written}}}")
     return fields
 
 

@@ -125,8 +125,7 @@ def from_texts(files: Sequence[Mapping[str, Any]], root: str = "", path: str = "
     ``ValueError`` for a file without a name.
     """
     if not all(isinstance(file["file"], str) and file["file"] for file in files):
-        msg = "a file of the manifest has no name"
-        raise ValueError(msg)
+        raise ValueError("a file of the manifest has no name")
     documents = []
     for file in files:
         heads = {
@@ -214,8 +213,7 @@ def read_file(path: str, open_file: Callable[[str], int] = _open) -> tuple[bytes
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            msg = "it is not a regular file"
-            raise ValueError(msg)
+            raise ValueError("it is not a regular file")
         with os.fdopen(descriptor, "rb", closefd=False) as file:
             return file.read(document.MAX_BYTES + 1), (status.st_dev, status.st_ino)
     finally:

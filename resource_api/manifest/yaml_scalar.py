@@ -46,8 +46,7 @@ def plain(text: str) -> Any:
     if _FLOAT.match(text):
         return finite(text)
     if _NOT_FINITE.match(text):
-        msg = "infinity and not-a-number are not allowed"
-        raise ValueError(msg)
+        raise ValueError("infinity and not-a-number are not allowed")
     return text
 
 
@@ -61,8 +60,7 @@ def integer(text: str) -> int:
     number = int(digits or "0", base) if len(digits) <= _LONGEST else MAX_INTEGER + 1
     number = -number if text[0] == "-" else number
     if not MIN_INTEGER <= number <= MAX_INTEGER:
-        msg = "the integer does not fit 64 bits; in quotes it is a string"
-        raise ValueError(msg)
+        raise ValueError("the integer does not fit 64 bits; in quotes it is a string")
     return number
 
 
@@ -70,8 +68,7 @@ def finite(text: str) -> float:
     """Return the float of ``text``. Raises ``ValueError`` if it would become infinite."""
     number = float(text)
     if number - number != 0:
-        msg = "the number is too large for a float; in quotes it is a string"
-        raise ValueError(msg)
+        raise ValueError("the number is too large for a float; in quotes it is a string")
     return number
 
 
@@ -80,14 +77,12 @@ def tagged(text: str, tag: str) -> Any:
     if tag in ("!", CORE + "str"):
         return text
     if tag not in _TAGS:
-        msg = "this tag is not allowed; only !!str, !!int, !!float, !!bool, !!null, !!map and !!seq are"
-        raise ValueError(msg)
+        raise ValueError("this tag is not allowed; only !!str, !!int, !!float, !!bool, !!null, !!map and !!seq are")
     value = plain(text)
     if type(value) is int and _TAGS[tag] is float:
         return float(value)
     if type(value) is not _TAGS[tag]:
-        msg = f"the value is not what its tag !!{tag.removeprefix(CORE)} says"
-        raise ValueError(msg)
+        raise ValueError(f"the value is not what its tag !!{tag.removeprefix(CORE)} says")
     return value
 
 

@@ -55,15 +55,13 @@ def _element(change: Change, index: Any) -> Any:
     """Return one of the pair. Raise ``TypeError`` for a key: in Puppet a change is a hash."""
     if type(index) is str:
         field = {"is": ".is_", "is_": ".is_", "should": ".should"}.get(index, f".should[{index!r}]")
-        msg = f"a change is a pair (is_, should), not a mapping: write {field}, not [{index!r}]"
-        raise TypeError(msg)
+        raise TypeError(f"a change is a pair (is_, should), not a mapping: write {field}, not [{index!r}]")
     return tuple.__getitem__(change, index)
 
 
 def _no_attribute(_change: Change, name: str) -> Any:
     """Raise ``AttributeError``, which names the two fields: ``change.get("should")`` is the same mistake."""
-    msg = f"a change is a pair (is_, should), not a mapping: it has .is_ and .should, and no .{name}"
-    raise AttributeError(msg)
+    raise AttributeError(f"a change is a pair (is_, should), not a mapping: it has .is_ and .should, and no .{name}")
 
 
 if not TYPE_CHECKING:  # a type checker is to find these mistakes itself; the fields and unpacking do not pass here

@@ -153,5 +153,4 @@ def _untagged(mapping: dict[str, Any]) -> Any:
 
 def _locked(_text: str, _place: SecretPlace) -> Any:
     """Raise ``StateError``: stands for the decryption until the caller of ``decode`` has set the one with its key."""
-    msg = "a secret is encrypted and no key is available"
-    raise StateError(msg)
+    raise StateError("a secret is encrypted and no key is available")

@@ -230,5 +230,4 @@ def check_execution(
     """Raise ``UsageError`` for any argument but ``allowed``; ``plan`` describes the plan that it was given with."""
     refused = [*(["inputs"] if inputs else []), *(name for name in arguments if name not in allowed)]
     if refused:
-        msg = f"{refused[0]} cannot be given with {plan}; plan again"
-        raise UsageError(msg)
+        raise UsageError(f"{refused[0]} cannot be given with {plan}; plan again")

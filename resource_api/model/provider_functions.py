@@ -79,8 +79,7 @@ def canonical_name(functions: ProviderFunctions, title: str, namevars: Mapping[s
     row = {**(captured or {}), **namevars}
     if len(row) != len(definition.namevars):
         missing = ", ".join(namevar for namevar in definition.namevars if namevar not in row)
-        msg = f"the title does not hold every namevar; add {missing} as ATTR=VALUE"
-        raise ValueError(msg)
+        raise ValueError(f"the title does not hold every namevar; add {missing} as ATTR=VALUE")
     for key in row.keys() - namevars.keys():
         if isinstance(row[key], str):
             namevar = definition.attributes[key]
@@ -109,13 +108,11 @@ def _named_row(definition: TypeDefinition, name: object) -> Resource:
     else:
         row = definition.namevars_from_title(name) if isinstance(name, str) else None
     if row is None or len(row) != len(namevars):
-        msg = f"{name!r} is no name; write a tuple of {', '.join(namevars)}"
-        raise ValueError(msg)
+        raise ValueError(f"{name!r} is no name; write a tuple of {', '.join(namevars)}")
     for namevar, value in row.items():
         attribute = definition.attributes[namevar]
         if not attribute.datatype.accepts(value):
-            msg = f"{namevar} {messages.refusal(attribute.datatype, value, attribute.must_be)}"
-            raise ValueError(msg)
+            raise ValueError(f"{namevar} {messages.refusal(attribute.datatype, value, attribute.must_be)}")
     return row
 
 

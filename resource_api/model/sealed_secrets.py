@@ -110,8 +110,7 @@ def json_object(value: object) -> dict[str, Any]:
     noun = (
         "an unknown value" if value is UNKNOWN else "a secret" if isinstance(value, Sensitive) else type(value).__name__
     )
-    msg = f"{noun} cannot be kept"
-    raise TypeError(msg)
+    raise TypeError(f"{noun} cannot be kept")
 
 
 def map_sealed(value: object, change: Callable[[Sealed, tuple[Any, ...]], Any], path: tuple[object, ...] = ()) -> Any:

@@ -235,8 +235,7 @@ def predict(entry: Entry, is_: Resource | None, should: Resource, functions: Pro
     try:
         answer = functions.plan(entry.name, is_, should)
     except Exception as error:  # a method of a provider may raise anything
-        msg = f"plan failed: {reason(error)}"
-        raise ComparisonError(msg) from error
+        raise ComparisonError(f"plan failed: {reason(error)}") from error
     if isinstance(answer, Planned) and not hasattr(answer.state, "items"):
         msg = f"plan must give state as a mapping of attributes to values, not {type(answer.state).__name__}"
         raise ComparisonError(msg)
@@ -246,14 +245,12 @@ def predict(entry: Entry, is_: Resource | None, should: Resource, functions: Pro
     for field, value in (("unknown", answer.unknown), ("replace", answer.replace), ("changes", answer.changes)):
         # One text would be a collection of letters.
         if isinstance(value, str) or not (isinstance(value, Collection) and all(isinstance(n, str) for n in value)):
-            msg = f"plan must give {field} as a list of attributes, not {type(value).__name__}"
-            raise ComparisonError(msg)
+            raise ComparisonError(f"plan must give {field} as a list of attributes, not {type(value).__name__}")
     problems = list(_unknown_names(entry.definition, answer))
     if not (problems or answer.tolerant):
         problems = list(_broken_rules(entry.definition, answer, is_ or {}, should))
     if problems:
-        msg = f"the plan of its provider '{entry.definition.instance}' is wrong: {'; '.join(problems)}"
-        raise ComparisonError(msg)
+        raise ComparisonError(f"the plan of its provider '{entry.definition.instance}' is wrong: {'; '.join(problems)}")
     return answer
 
 

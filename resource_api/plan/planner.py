@@ -469,8 +469,7 @@ class _Planner:
             return UNKNOWN if entry.instance in self.catalog.missing else self._predicted_value(path, step)
         row, failure = self.queries.observation(entry)
         if failure or not exists(row):
-            msg = f"{path}: {entry.reference} does not exist and is not among the targets"
-            raise ValueError(msg)
+            raise ValueError(f"{path}: {entry.reference} does not exist and is not among the targets")
         return unknowns.value_of(path, entry.definition, effective_should(entry, row, entry.should), row)
 
     def _predicted_value(self, path: ExpressionPath, step: Step) -> Any:

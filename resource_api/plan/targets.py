@@ -69,8 +69,7 @@ def select(
     if _are_all(undeclared, catalog):
         for option, _ in _unmatched_tags(catalog, options):
             advice = "nothing recorded has this type or title, and tags are not recorded; use --target or --exclude"
-            msg = f"{option}: {advice}"
-            raise UsageError(msg)
+            raise UsageError(f"{option}: {advice}")
         undeclared = ()
     chosen = set(range(len(catalog.entries)))
     if options.targets:
@@ -83,8 +82,7 @@ def select(
         chosen -= {entry.index for entry in catalog.entries if options.skip_tags & tags(entry)}.union(undeclared)
     for pattern in options.replace:
         if chosen.isdisjoint(matching([pattern], catalog, "--replace", untouched)):
-            msg = f"--replace {pattern} is left out by {' '.join(_selecting(options))}"
-            raise UsageError(msg)
+            raise UsageError(f"--replace {pattern} is left out by {' '.join(_selecting(options))}")
     return chosen
 
 
@@ -170,8 +168,7 @@ def matching_indices(
             advice = hint(pattern, (name for row in names for name in row))
             if undeclared:
                 advice = f" that is declared: {_undeclared([untouched[index] for index in sorted(undeclared)], option)}"
-            msg = f"{option} {pattern} matches no resource{advice}"
-            raise UsageError(msg)
+            raise UsageError(f"{option} {pattern} matches no resource{advice}")
         indices |= matched
     return indices
 

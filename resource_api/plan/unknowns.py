@@ -62,8 +62,7 @@ def value_of(path: ExpressionPath, definition: TypeDefinition, should: Resource,
     if is_concrete and not is_completed(path, definition, should):
         return _declared_value(path, definition, should)
     if is_ is None or not exists(is_):
-        msg = f"{path}: {path.root} does not exist"
-        raise ValueError(msg)
+        raise ValueError(f"{path}: {path.root} does not exist")
     return expression.follow_keys(mark_secrets(definition, is_, should).get(attribute), path, path.keys[1:])
 
 

@@ -212,8 +212,7 @@ class Implementations:
             name = implementation or self.chosen
             if error := self._unsuitable(context, name):
                 type_name = capitalize_type(self._definition.name)
-                msg = f"the implementation '{name}' of {type_name} is not suitable: {error}"
-                raise ProviderError(msg)
+                raise ProviderError(f"the implementation '{name}' of {type_name} is not suitable: {error}")
             provider = self._provider(name)
             if self._config is not None and name not in self._configured:
                 with context.activate(provider):

@@ -119,8 +119,7 @@ class DefinitionFiles:
         try:
             return self._read(path)[0]
         except OSError as error:
-            msg = f"{path}: {error.strerror}"
-            raise DefinitionError(msg) from error
+            raise DefinitionError(f"{path}: {error.strerror}") from error
 
     def component(self, path: str) -> Component:
         """Return the component that a file defines, and its function ``build``. Raise ``DefinitionError``."""
@@ -129,8 +128,7 @@ class DefinitionFiles:
         _check_name(path, "COMPONENT", value.name)
         build = getattr(module, "build", None)
         if not callable(build):
-            msg = f"{path}: defines no function build(m)"
-            raise DefinitionError(msg)
+            raise DefinitionError(f"{path}: defines no function build(m)")
         mappings = (value.attributes, value.outputs)  # a constant that was given to COMPONENT is read
         if unread := [name for name in _UNREAD if hasattr(module, name) and getattr(module, name) not in mappings]:
             raise DefinitionError("\n".join(self._unread(path, unread)))
@@ -187,11 +185,9 @@ def policy(name: str, file: str, functions: Mapping[str, object]) -> Policy:
     """Return a policy; ``functions``: ``resource`` and ``plan`` → function or None. Raise ``DefinitionError``."""
     for word, function in functions.items():
         if function is not None and not callable(function):
-            msg = f"{file}: '{word}' must be a function, not {type(function).__name__}"
-            raise DefinitionError(msg)
+            raise DefinitionError(f"{file}: '{word}' must be a function, not {type(function).__name__}")
     if not any(functions.values()):
-        msg = f"{file}: defines neither resource(resource) nor plan(plan)"
-        raise DefinitionError(msg)
+        raise DefinitionError(f"{file}: defines neither resource(resource) nor plan(plan)")
     from resource_api.model.step import Policy  # policies are rare
 
     return Policy(name, file, functions["resource"], functions["plan"])  # type: ignore[arg-type] # callable, checked above
@@ -208,11 +204,9 @@ def _defined(path: str, module: ModuleType, constant: str, expected: type[object
     if value is None:
         candidates = [name for name, member in vars(module).items() if _is_candidate(member, expected, module)]
         hint = f"; rename '{candidates[0]}' to {constant}" if len(candidates) == 1 else ""
-        msg = f"{path}: defines no {constant}{hint}"
-        raise DefinitionError(msg)
+        raise DefinitionError(f"{path}: defines no {constant}{hint}")
     if not isinstance(value, expected):
-        msg = f"{path}: {constant} must be a {expected.__name__}, not {type(value).__name__}"
-        raise DefinitionError(msg)
+        raise DefinitionError(f"{path}: {constant} must be a {expected.__name__}, not {type(value).__name__}")
     return value
 
 
@@ -226,8 +220,7 @@ def _is_candidate(value: object, expected: type[object], module: ModuleType) -> 
 def _check_name(path: str, constant: str, name: str) -> None:
     """Raise ``DefinitionError`` unless a definition has the name of its file."""
     if name != _stem(path):
-        msg = f"{path}: {constant} is named '{name}' but its file is named '{_stem(path)}'"
-        raise DefinitionError(msg)
+        raise DefinitionError(f"{path}: {constant} is named '{name}' but its file is named '{_stem(path)}'")
 
 
 def _type_from_json(path: str, data: bytes) -> TypeDefinition:
@@ -250,15 +243,13 @@ def _type_from_json(path: str, data: bytes) -> TypeDefinition:
     try:
         return TypeDefinition(**fields)
     except (DefinitionError, TypeError) as error:
-        msg = f"{path}: {error}"
-        raise DefinitionError(msg) from error
+        raise DefinitionError(f"{path}: {error}") from error
 
 
 def _mapping(path: str, label: str, value: object) -> Mapping[str, Any]:
     """Return a value that must be a JSON object. Raise ``DefinitionError`` for another, which it calls ``label``."""
     if not isinstance(value, dict):
-        msg = f"{path}: {label} must be an object, not {type(value).__name__}"
-        raise DefinitionError(msg)
+        raise DefinitionError(f"{path}: {label} must be an object, not {type(value).__name__}")
     return value
 
 
@@ -272,8 +263,7 @@ def _members(
         try:
             members[name] = make(path, key_path, _mapping(path, key_path, value))
         except TypeError as error:
-            msg = f"{path}: {key_path}: {error}"
-            raise DefinitionError(msg) from error
+            raise DefinitionError(f"{path}: {key_path}: {error}") from error
     return members
 
 
@@ -333,8 +323,7 @@ def _run(module: ModuleType, path: str, loader: Callable[[str, str], SourceFileL
         raise wrapped from error
     if stdout.written or path_changed:
         misdeed = "prints" if stdout.written else "changes sys.path"
-        msg = f"{path}: {misdeed} while it is loaded; a module file must not"
-        raise DefinitionError(msg)
+        raise DefinitionError(f"{path}: {misdeed} while it is loaded; a module file must not")
 
 
 def _relative(path: str) -> str:

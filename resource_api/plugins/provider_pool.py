@@ -222,8 +222,7 @@ class ProviderPool:
         answer = answer if call.function.keeps_secrets else reveal(answer)
         if not datatype.accepts(Sensitive(answer) if datatype.sensitive else answer):
             problem = messages.first_problem(datatype, Sensitive(answer) if secret else answer)
-            msg = f"function {call} must return {datatype.text}: its result {problem}"
-            raise ValueError(msg)
+            raise ValueError(f"function {call} must return {datatype.text}: its result {problem}")
         if not (secret or datatype.sensitive):
             run.log.mask.add(answer)
             return answer
@@ -362,8 +361,7 @@ class ProviderPool:
             Context(definition, self.run, reading=True).make_default(provider)
         except Exception as error:
             self.run.log_traceback(error, definition.name)
-            msg = f"the provider of '{definition.name}' cannot be made: {reason(error)}"
-            raise ProviderError(msg) from error
+            raise ProviderError(f"the provider of '{definition.name}' cannot be made: {reason(error)}") from error
         return provider
 
     def _call_configure(self, instance: str, definition: TypeDefinition, provider: Any) -> None:
@@ -371,16 +369,14 @@ class ProviderPool:
         if instance in self._unavailable:
             raise ProviderError(self._unavailable[instance])
         if instance not in self._configs:
-            msg = f"the provider '{instance}' is not configured"
-            raise ProviderError(msg)
+            raise ProviderError(f"the provider '{instance}' is not configured")
         context = Context(definition, self.run, answering=True)
         try:
             with process_guard.contained(), context.activate(provider):
                 provider.configure(context, MappingProxyType(copy_resource(self._configs[instance])))
         except Exception as error:
             self.run.log_traceback(error, instance)
-            msg = f"the provider '{instance}' cannot be configured: {reason(error)}"
-            raise ProviderError(msg) from error
+            raise ProviderError(f"the provider '{instance}' cannot be configured: {reason(error)}") from error
 
     def _close(self, instance: str) -> None:
         """Close the provider of an instance and forget it, but not which implementation was chosen."""

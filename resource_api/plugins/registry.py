@@ -96,8 +96,7 @@ class Registry:
         directory of ``trust``. Raise ``UsageError`` for a directory that does not exist.
         """
         if missing := next((directory for directory in directories if not os.path.isdir(directory)), None):
-            msg = f"module path: there is no directory {os.fspath(missing)}"
-            raise UsageError(msg)
+            raise UsageError(f"module path: there is no directory {os.fspath(missing)}")
         return cls(ModulePath.resolve(directories, bundled=bundled), trust)
 
     @cached_property
@@ -113,14 +112,11 @@ class Registry:
     def register_type(self, definition: TypeDefinition) -> None:
         """Add a type. Raise ``DefinitionError`` when its name is taken, also by a file of the module path."""
         if not isinstance(definition, TypeDefinition):
-            msg = f"expected a TypeDefinition, got {type(definition).__name__}"
-            raise DefinitionError(msg)
+            raise DefinitionError(f"expected a TypeDefinition, got {type(definition).__name__}")
         if definition.name in self._types:
-            msg = f"type '{definition.name}' is registered already"
-            raise DefinitionError(msg)
+            raise DefinitionError(f"type '{definition.name}' is registered already")
         if path := self._module_path.find("types", definition.name, installed=False):
-            msg = f"type '{definition.name}' is registered already, by {path}"
-            raise DefinitionError(msg)
+            raise DefinitionError(f"type '{definition.name}' is registered already, by {path}")
         self._add_type(definition)
 
     def _add_type(self, definition: TypeDefinition) -> None:
@@ -147,8 +143,7 @@ class Registry:
             msg = f"a provider of '{name}' is registered already" + (f" as '{key}'" if implementation else "")
             raise DefinitionError(msg + (f", by {path}" if path else ""))
         if not isinstance(provider, type):
-            msg = f"the provider of '{name}' must be a class, not {type(provider).__name__}"
-            raise DefinitionError(msg)
+            raise DefinitionError(f"the provider of '{name}' must be a class, not {type(provider).__name__}")
         check_interface(self.type(name), provider)
         self._providers[name] = by_preference({**registered, key: provider})
 
@@ -192,11 +187,9 @@ class Registry:
     def register_component(self, definition: ComponentDefinition, build: Callable[[object], object]) -> None:
         """Add a component and the function that builds it. Raise ``DefinitionError`` when its name is taken."""
         if not isinstance(definition, ComponentDefinition):
-            msg = f"expected a ComponentDefinition, got {type(definition).__name__}"
-            raise DefinitionError(msg)
+            raise DefinitionError(f"expected a ComponentDefinition, got {type(definition).__name__}")
         if self._components.get(definition.name) or definition.name in self._types:
-            msg = f"a type or component '{definition.name}' is registered already"
-            raise DefinitionError(msg)
+            raise DefinitionError(f"a type or component '{definition.name}' is registered already")
         self._components[definition.name] = definition, build
 
     def register_policy(
@@ -353,8 +346,7 @@ class Registry:
         path = self._module_path.find("components", name, installed=False)
         type_file = self._module_path.find("types", name, installed=False)
         if path is not None and (type_file is not None or name in self._types):
-            msg = f"{path}: a component cannot be called like a type: {type_file or f'{name} is one'}"
-            raise DefinitionError(msg)
+            raise DefinitionError(f"{path}: a component cannot be called like a type: {type_file or f'{name} is one'}")
         return path if path or type_file or name in self._types else self._module_path.find("components", name)
 
     def _provider_classes(self, name: str, versions: str) -> Mapping[str, builtins.type[object]]:
@@ -414,8 +406,7 @@ class Registry:
     def _provider_files(self, name: str) -> Mapping[str, str]:
         """Return the files of a type's providers by name. Raise ``DefinitionError`` where there is none."""
         if not (files := self._module_path.providers(name)):
-            msg = f"type '{name}' has no provider; expected providers/{name}.py on the module path"
-            raise DefinitionError(msg)
+            raise DefinitionError(f"type '{name}' has no provider; expected providers/{name}.py on the module path")
         for stem, path in files.items():
             if not TYPE_NAME.match(stem):
                 msg = f"{path}: '{stem}' cannot name a provider; use lower-case letters, digits and '_'"
@@ -475,6 +466,5 @@ def _newest(candidates: Sequence[_TypeVersion], versions: str) -> _TypeVersion:
     fitting = [pair for pair in declared if accepted.contains(pair[0])]
     if not fitting:
         available = ", ".join(str(number) for number, _ in declared) or "none that declares its version"
-        msg = f"no version of type '{name}' fits '{versions}'; on the module path: {available}"
-        raise DefinitionError(msg)
+        raise DefinitionError(f"no version of type '{name}' fits '{versions}'; on the module path: {available}")
     return max(fitting, key=lambda pair: pair[0])[1]

@@ -193,8 +193,7 @@ class _Matcher:
             raise ConfigurationError("; ".join(messages))
         complete = {**config, **{name: checked[name] for name in hidden}}
         if changed := breaking_changes(record, complete, functions, self._state.salt):
-            msg = f"what it has made cannot be reached with other values of {', '.join(changed)}"
-            raise ConfigurationError(msg)
+            raise ConfigurationError(f"what it has made cannot be reached with other values of {', '.join(changed)}")
         return complete
 
     def result(self) -> ProviderInstances:
@@ -312,16 +311,13 @@ def deferred_configuration(
             result = expression.evaluate(value, resolve)
             values[name] = canonicalize.with_texts(functions.definition.config.attributes[name].datatype, value, result)
         if is_unknown(values[name]):
-            msg = f"{prefix} is only known after apply: {name}"
-            raise ConfigurationError(msg, later=True)
+            raise ConfigurationError(f"{prefix} is only known after apply: {name}", later=True)
     before, inputs = prior.recorded.get(instance.name), {**instance.config, **values}
     former = recorded_config(before, inputs, prior.state.salt)[0] if before is not None else None
     config, problems = provider_config.validate_config(functions, inputs, former)
     if problems:
-        msg = f"{prefix}: {'; '.join(problem.message for problem in problems)}"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"{prefix}: {'; '.join(problem.message for problem in problems)}")
     if before is not None and (changed := breaking_changes(before, config, functions, prior.state.salt)):
         advice = "so that what it has made is out of reach; give the new one another name under providers:"
-        msg = f"{prefix} changed ({', '.join(changed)}) {advice}"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"{prefix} changed ({', '.join(changed)}) {advice}")
     return config

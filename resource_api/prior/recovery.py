@@ -132,13 +132,11 @@ def _upgraded_values(values: Mapping[str, object], version: int, functions: Prov
         msg = f"what version {version} of its type has recorded cannot be upgraded: {reason(error)}"
         raise ValueError(msg) from error
     if not hasattr(answer, "keys") or not all(isinstance(name, str) for name in answer):
-        msg = f"upgrade must return a mapping of attributes to values, not {type(answer).__name__}"
-        raise ValueError(msg)
+        raise ValueError(f"upgrade must return a mapping of attributes to values, not {type(answer).__name__}")
     for name, value in answer.items():
         if _is_wrong(functions.definition, name, value):
             declared = functions.definition.attributes[name].type
-            msg = f"upgrade returned a value for '{name}' that is not of its type {declared}"
-            raise ValueError(msg)
+            raise ValueError(f"upgrade returned a value for '{name}' that is not of its type {declared}")
     return dict(answer)
 
 

@@ -60,8 +60,7 @@ def validation_answers(answer: Any) -> list[str | Problem]:
             msg = f"validate must return texts or Problem(attribute, message), one or several, not {part!r:.80}"
             raise WrongAnswer(msg)
         if not (part if isinstance(part, str) else part.message):
-            msg = "validate must return None, not an empty text, where nothing is wrong"
-            raise WrongAnswer(msg)
+            raise WrongAnswer("validate must return None, not an empty text, where nothing is wrong")
     return answers
 
 
@@ -201,8 +200,7 @@ def collect_rows(definition: TypeDefinition, answer: Any) -> list[Resource]:
     rows: list[Resource] = []
     for row in answer:
         if len(rows) >= MAX_ROWS:
-            msg = f"{definition.name}: get returned more than {MAX_ROWS} resources"
-            raise ProviderError(msg)
+            raise ProviderError(f"{definition.name}: get returned more than {MAX_ROWS} resources")
         if type(row) is dict:
             rows.append(row.copy())
         elif isinstance(row, MappingABC):

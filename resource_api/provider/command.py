@@ -70,14 +70,12 @@ class CommandResult(NamedTuple):
 def _no_attribute(_result: CommandResult, name: str) -> Any:
     """Raise ``AttributeError``: elsewhere a program that is run returns its output as text."""
     hint = f"; write .stdout.{name}" if hasattr(str, name) else ""
-    msg = f"a result has exit_code, stdout and stderr, and no '{name}'{hint}"
-    raise AttributeError(msg)
+    raise AttributeError(f"a result has exit_code, stdout and stderr, and no '{name}'{hint}")
 
 
 def _no_member(_result: CommandResult, _part: object) -> bool:
     """Raise ``TypeError``: whether something is one of the fields is never meant."""
-    msg = "a result is no text: search its .stdout"
-    raise TypeError(msg)
+    raise TypeError("a result is no text: search its .stdout")
 
 
 if not TYPE_CHECKING:  # a type checker is to find these mistakes itself
@@ -110,8 +108,7 @@ class Command:
     ) -> None:
         """Describe the program; it is not searched yet. Raise ``TypeError`` for another type."""
         if not isinstance(program, str):
-            msg = f"a program is text such as 'git', not {program!r:.80}"
-            raise TypeError(msg)
+            raise TypeError(f"a program is text such as 'git', not {program!r:.80}")
         self.program = program
         self.read_only = read_only
         self.timeout = timeout
@@ -261,8 +258,7 @@ def _account(name: str, user: str) -> child.Identity:
     try:
         return child.find_identity(user)
     except KeyError:
-        msg = f"there is no user '{user}' to run it as"
-        raise CommandError(msg, (name,)) from None
+        raise CommandError(f"there is no user '{user}' to run it as", (name,)) from None
 
 
 class ProgramRun:

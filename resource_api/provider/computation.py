@@ -49,20 +49,16 @@ def compute(what: str, function: Callable[[], Value], *, seconds: float | None =
     def go_on() -> None:
         """Raise ``ResourceError`` once the time is over or the run is being stopped."""
         if time.monotonic() >= until:
-            msg = f"{what} takes more than {limit:.3g} s, and was ended"
-            raise ResourceError(msg)
+            raise ResourceError(f"{what} takes more than {limit:.3g} s, and was ended")
         if context is not None and context.cancelled:
-            msg = f"{what} was ended: the run is being stopped"
-            raise ResourceError(msg)
+            raise ResourceError(f"{what} was ended: the run is being stopped")
 
     try:
         return _compute_in_child(function, go_on)  # type: ignore[no-any-return] # it is what the function returns
     except MemoryError:
-        msg = f"{what} needs more than {MEMORY >> 30} GiB of memory"
-        raise ResourceError(msg) from None
+        raise ResourceError(f"{what} needs more than {MEMORY >> 30} GiB of memory") from None
     except OSError as error:
-        msg = f"{what} failed: {error.strerror or error}"
-        raise ResourceError(msg) from error
+        raise ResourceError(f"{what} failed: {error.strerror or error}") from error
 
 
 def _compute_in_child(function: Callable[[], object], go_on: Callable[[], None]) -> Any:
@@ -95,8 +91,7 @@ def _compute_in_child(function: Callable[[], object], go_on: Callable[[], None])
         with suppress(ChildProcessError):
             os.waitpid(pid, 0)
     if not answer:
-        msg = "the computation has died, perhaps for want of memory"
-        raise ChildProcessError(msg)
+        raise ChildProcessError("the computation has died, perhaps for want of memory")
     error, value = pickle.loads(answer)  # noqa: S301 - of our own child
     if error:
         raise value

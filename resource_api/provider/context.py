@@ -248,8 +248,7 @@ class Context:
                 hint = f"did you mean '{_LEVELS_ELSEWHERE[name]}'?"
             else:
                 hint = suggestion(name, [method for method in dir(type(self)) if method[0] != "_"])
-            msg = f"a context has no '{name}'" + (f"; {hint}" if hint else "")
-            raise AttributeError(msg)
+            raise AttributeError(f"a context has no '{name}'" + (f"; {hint}" if hint else ""))
 
     @contextmanager
     def activate(self, provider: object) -> Iterator[Self]:
@@ -361,8 +360,7 @@ class Context:
         outside of ``get``, ``set``, ``refresh`` and ``import_``; ``ResourceError`` for a secret where state has no key.
         """
         if self._answering:
-            msg = "private data is stored in get, set, refresh and import_ only"
-            raise ProviderError(msg)
+            raise ProviderError("private data is stored in get, set, refresh and import_ only")
         if not self.reading:
             self.outcomes.names(name)
         if not self.noop:
@@ -486,8 +484,7 @@ class Context:
         self._require_changing()
         *titles, attribute, is_, should = arguments
         if not titles and not self.open_contexts:
-            msg = "attribute_changed needs a title outside a context"
-            raise ProviderError(msg)
+            raise ProviderError("attribute_changed needs a title outside a context")
         names = self.outcomes.names(titles[0]) if titles else self.open_contexts[-1].names
         difference = Difference(attribute, is_, should, message)
         for name in names:
@@ -515,8 +512,7 @@ class Context:
             how = "only context.failed(name, message=...) reports on a resource"
             if self._answering:
                 how = "no resource is reported on: what it returns or raises counts"
-            msg = f"nothing is changed in this call; {how}"
-            raise ProviderError(msg)
+            raise ProviderError(f"nothing is changed in this call; {how}")
 
     def _open(
         self, titles: object, message: str, status: str, change: tuple[object, object] | None = None

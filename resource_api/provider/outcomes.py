@@ -86,8 +86,7 @@ class CallOutcomes(dict["Name", Outcome]):
             for name in names:
                 if name not in self.subjects:
                     reported = f"{self._definition.name}: {show(name)}"
-                    msg = f"{reported} is not among the changes of this call; it cannot be reported"
-                    raise ProviderError(msg)
+                    raise ProviderError(f"{reported} is not among the changes of this call; it cannot be reported")
         return names
 
     def mention(self, name: Name) -> Outcome:
@@ -202,8 +201,7 @@ class CallOutcomes(dict["Name", Outcome]):
         outcome = self.mention(name)
         if outcome.status is not None:
             attribute = f"{self.reference([name])}: attribute '{difference.attribute}'"
-            msg = f"{attribute} is reported after the resource's status"
-            raise ProviderError(msg)
+            raise ProviderError(f"{attribute} is reported after the resource's status")
         outcome.attributes.append(difference)
         large = large_change(self._definition, difference)
         self.log_change([name], text, **difference_fields(self._definition, difference), change=large)

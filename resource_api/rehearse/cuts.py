@@ -105,8 +105,7 @@ def _run_held(
         _, descriptors, _, _ = socket.recv_fds(ours, 1, 1)
     if not descriptors:
         os.waitpid(child, 0)
-        msg = "the kernel does not let system calls be watched: cuts cannot be made"
-        raise IsolationError(msg)
+        raise IsolationError("the kernel does not let system calls be watched: cuts cannot be made")
     watched = os.pidfd_open(child)
     try:
         count, killed_at = _watch(descriptors[0], watched, kill_at, state_write, stopped)

@@ -141,8 +141,7 @@ def definition_of(registry: Registry, name: str) -> Definition:
 def function_of(definition: TypeDefinition, name: str) -> FunctionPage:
     """Return the page of a type's function. Raise ``UsageError`` where it has none of that name."""
     if name not in definition.functions:
-        msg = f"type '{definition.name}' has no function '{name}'{hint(name, definition.functions)}"
-        raise UsageError(msg)
+        raise UsageError(f"type '{definition.name}' has no function '{name}'{hint(name, definition.functions)}")
     return FunctionPage(f"{definition.name}.{name}", definition.functions[name])
 
 

@@ -191,8 +191,7 @@ def document(text: str | bytes) -> RunJson:
     """Return the documented form of a result of ``encode``. Raise ``ValueError`` for other text."""
     document: object = json.loads(text)
     if not isinstance(document, dict) or document.get("format_version") != FORMAT_VERSION:
-        msg = "it was written by another version of this program"
-        raise ValueError(msg)
+        raise ValueError("it was written by another version of this program")
     positions, calls = document.pop("places"), document.pop("calls")
     groups, drifted = [StepGroup(*group) for group in document.pop("groups")], document.pop("drift")
     run = {

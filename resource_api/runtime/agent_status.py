@@ -89,15 +89,11 @@ def _read_document(path: str, part: str) -> object:
     except FileNotFoundError:
         return None
     except OSError as error:
-        msg = f"{path}: cannot be read: {error.strerror}"
-        raise StateError(msg) from error
+        raise StateError(f"{path}: cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
-        msg = f"{path}: is damaged; remove it"
-        raise StateError(msg) from error
+        raise StateError(f"{path}: is damaged; remove it") from error
     if not isinstance(document, dict) or document.pop("format", None) != FORMAT:
-        msg = f"{path}: was written by another version of this program; remove it"
-        raise StateError(msg)
+        raise StateError(f"{path}: was written by another version of this program; remove it")
     if not document_schema.accepts(document_schema.load("agent-status")["properties"][part], document):
-        msg = f"{path}: is damaged; remove it"
-        raise StateError(msg)
+        raise StateError(f"{path}: is damaged; remove it")
     return document

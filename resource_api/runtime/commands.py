@@ -92,12 +92,10 @@ def _recorded_value(runtime: Runtime, catalog: Catalog, path: ExpressionPath) ->
     record = state.records.get(declared.key) if declared is not None else None
     record = record or next((record_ for record_ in state.records.values() if record_.reference == path.root), None)
     if record is None:
-        msg = f"{path}: {recorded_stack.no_record(state, path.root)}"
-        raise ValueError(msg)
+        raise ValueError(f"{path}: {recorded_stack.no_record(state, path.root)}")
     values = {**record.should, **(record.is_ or {})}
     if path.keys[0] not in values:
-        msg = f"{path}: nothing is recorded of '{path.keys[0]}'{hint(path.keys[0], values)}"
-        raise ValueError(msg)
+        raise ValueError(f"{path}: nothing is recorded of '{path.keys[0]}'{hint(path.keys[0], values)}")
     value = open_sealed(values[path.keys[0]])
     runtime.log.mask.add([value])
     return expression.follow_keys(value, path, path.keys[1:])
@@ -162,8 +160,7 @@ def facts(call: Call) -> Any:
         value = value.get(key) if isinstance(value, dict) else None
     if value is None:
         names = [dotted for dotted, _ in dotted_facts({root: machine[root] for root in machine.names()}, "")]
-        msg = f"there is no fact '{name}'{hint(name, names, 'fact')}"
-        raise ResourceAPIError(msg)
+        raise ResourceAPIError(f"there is no fact '{name}'{hint(name, names, 'fact')}")
     return value
 
 
@@ -262,11 +259,9 @@ def state_mv(call: Call) -> dict[str, Any]:
             raise UsageError(problem)
         parent, member = split_component(target_reference, record.type)
         if member.type != record.type:
-            msg = f"{record.reference} cannot become {target_reference}: a resource keeps its type"
-            raise UsageError(msg)
+            raise UsageError(f"{record.reference} cannot become {target_reference}: a resource keeps its type")
         if any(recorded.reference == target_reference for recorded in state.records.values()):
-            msg = f"{target_reference} is recorded already"
-            raise UsageError(msg)
+            raise UsageError(f"{target_reference} is recorded already")
         old = str(record.reference)
         renames = Renames({old: str(target_reference)})
         renamed = [(recorded, renames.dependencies(recorded)) for recorded in state.records.values()]
@@ -305,8 +300,7 @@ def state_untaint(call: Call) -> dict[str, Any]:
 def _rename_project(call: Call, old: str | None, new: str | None) -> dict[str, Any]:
     """Record a project with its stacks under another name. Raise ``UsageError``."""
     if new is None or "[" in (old or ""):
-        msg = "write 'state mv FROM TO' for a resource, 'state mv [PROJECT] --project NEW' for a project"
-        raise UsageError(msg)
+        raise UsageError("write 'state mv FROM TO' for a resource, 'state mv [PROJECT] --project NEW' for a project")
     runtime = call.runtime
     store = runtime.store
     with runtime.lock("state mv"):

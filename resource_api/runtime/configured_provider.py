@@ -83,11 +83,9 @@ class ProviderSelector:
         an invalid declaration, ``ProviderError`` where a function or ``check_config`` fails.
         """
         if config is not None and (provider is not None or manifest is not None):
-            msg = "a provider has its configuration where it is declared: give its name, or a configuration"
-            raise UsageError(msg)
+            raise UsageError("a provider has its configuration where it is declared: give its name, or a configuration")
         if inputs and manifest is None and provider is None:
-            msg = "inputs are those of a manifest, or of providers.yaml: name a provider"
-            raise UsageError(msg)
+            raise UsageError("inputs are those of a manifest, or of providers.yaml: name a provider")
         with ProviderPool(self._registry, self._run) as providers:
             if manifest is not None:
                 return self._from_manifest(type_name, provider, manifest, inputs, providers)
@@ -110,8 +108,7 @@ class ProviderSelector:
             msg = f"{type_name}: {error if attributes.attributes else 'its provider takes no configuration'}"
             raise UsageError(msg)
         if problems := canonicalize.check_values(attributes, canonicalize.fill_defaults(attributes, dict(values))):
-            msg = f"{type_name}: {'; '.join(problem.message for problem in problems)}"
-            raise UsageError(msg)
+            raise UsageError(f"{type_name}: {'; '.join(problem.message for problem in problems)}")
         return SelectedProvider(type_name, provider_config.default_config(functions, values))
 
     def _from_manifest(
@@ -181,8 +178,7 @@ class _Configurations:
     def _call(self, call: FunctionCall, inputs: Mapping[str, object]) -> Any:
         """Call a function of a provider, which is configured first. Raise ``ValueError`` for a cycle."""
         if call.instance in self._begun:
-            msg = f"the provider '{call.instance}' needs the result of its own function to be configured"
-            raise ValueError(msg)
+            raise ValueError(f"the provider '{call.instance}' needs the result of its own function to be configured")
         if (instance := self._catalog.instances.get(call.instance)) is not None:
             self._begun.add(call.instance)
             self._providers.configure(call.instance, self.config(instance))
@@ -196,8 +192,7 @@ def _default_provider(type_name: str, manifest: Manifest) -> str:
         return type_name
     names = [name for name, declared in manifest.providers.items() if declared.type == type_name]
     declares = f"; it declares {', '.join(names)}" if names else ""
-    msg = f"name the provider of the manifest: --provider NAME{declares}"
-    raise UsageError(msg)
+    raise UsageError(f"name the provider of the manifest: --provider NAME{declares}")
 
 
 def _declared_members(manifest: Manifest, definition: TypeDefinition, provider: str) -> dict[str, set[str]]:

@@ -53,13 +53,11 @@ _ARGUMENTS: Final[dict[str, tuple[tuple[type, ...], str]]] = {
 def _check_arguments(state: object, **arguments: object) -> None:
     """Raise ``UsageError`` for an argument of a ``Runtime`` that is of another kind."""
     if not (state is None or isinstance(state, str) or hasattr(state, "load")):
-        msg = f"state must be sqlite:PATH, postgresql://..., memory:, None or a store, not {state!r}"
-        raise UsageError(msg)
+        raise UsageError(f"state must be sqlite:PATH, postgresql://..., memory:, None or a store, not {state!r}")
     for name, value in arguments.items():
         kinds, expected = _ARGUMENTS[name]
         if not isinstance(value, kinds):
-            msg = f"{name} must be {expected}; it is {value!r}"
-            raise UsageError(msg)
+            raise UsageError(f"{name} must be {expected}; it is {value!r}")
 
 
 class RunEnvironment(ResourceReader):
@@ -198,14 +196,12 @@ class RunEnvironment(ResourceReader):
         own_stack = StackName(self.project or project, self.stack)
         stack = stack_name(own_stack.project, name)
         if stack == own_stack:
-            msg = "this is the stack itself; refer to its resources"
-            raise ValueError(msg)
+            raise ValueError("this is the stack itself; refer to its resources")
         if stack not in (stacks := self.store.stacks()):
             project = own_stack.project
             names = [row.stack if row.project == project else "/".join(row) for row in stacks if row != own_stack]
             advice = suggestion(name, names) or (f"recorded are: {', '.join(names)}" if names else "none is recorded")
-            msg = f"unknown stack '{name}'; {advice}"
-            raise EvaluationError(msg)
+            raise EvaluationError(f"unknown stack '{name}'; {advice}")
         outputs: Values = open_sealed(self.store.load(stack).outputs)
         self.log.mask.add(outputs)
         return outputs

@@ -233,8 +233,7 @@ def _check_name(name: str, targets: Sequence[str], entries: Sequence[Entry], pro
     (entry,) = entries
     if not ("import" in entry.definition.features or names_entry(name, entry, providers.functions(entry.instance))):
         declared = entry.definition.title_of(entry.definition.absent_row(entry.name))
-        msg = f"{entry.reference} is declared as '{declared}', not '{name}'; declare what is to be imported"
-        raise UsageError(msg)
+        raise UsageError(f"{entry.reference} is declared as '{declared}', not '{name}'; declare what is to be imported")
 
 
 def _declared_entry(catalog: Catalog, target: str, stack: StackName) -> Entry:
@@ -244,13 +243,11 @@ def _declared_entry(catalog: Catalog, target: str, stack: StackName) -> Entry:
         target_reference = reference.parse_name(target)
     if target_reference in catalog.components:
         members = ", ".join(str(member.reference) for member in catalog.components[target_reference].members)
-        msg = f"{target_reference} is a component; import its resources one by one: {members}"
-        raise UsageError(msg)
+        raise UsageError(f"{target_reference} is a component; import its resources one by one: {members}")
     entry = catalog.find(target_reference)
     if entry is None:
         near = hint(target_reference, (str(declared.reference) for declared in catalog.entries))
-        msg = f"{target_reference} is not declared in {catalog.manifest.file}; declare it first{near}"
-        raise UsageError(msg)
+        raise UsageError(f"{target_reference} is not declared in {catalog.manifest.file}; declare it first{near}")
     return entry
 
 

@@ -150,11 +150,9 @@ class ManifestCompiler:
         ``UsageError`` for inputs that are no mapping.
         """
         if not isinstance(inputs, Mapping):
-            msg = f"inputs must be a mapping of names to values, not {inputs!r:.80}"
-            raise UsageError(msg)
+            raise UsageError(f"inputs must be a mapping of names to values, not {inputs!r:.80}")
         if not isinstance(source, (str, os.PathLike, Mapping, Manifest)):
-            msg = f"a manifest is a path or a mapping, not {source!r:.80}"
-            raise UsageError(msg)
+            raise UsageError(f"a manifest is a path or a mapping, not {source!r:.80}")
         manifest = (
             source
             if isinstance(source, Manifest)

@@ -320,8 +320,7 @@ def _pairs(answer: Any) -> Iterable[object]:
     """Return the answer of ``preflight``, where None is empty. Raise ``ProviderError`` unless it is iterable."""
     if answer is None or hasattr(answer, "__iter__"):
         return answer or ()
-    msg = f"it must return pairs of a name and a Problem, not {answer!r:.80}"
-    raise ProviderError(msg)
+    raise ProviderError(f"it must return pairs of a name and a Problem, not {answer!r:.80}")
 
 
 def _checked(answer: object, steps: Mapping[Name, Step]) -> tuple[Step, Problem]:
@@ -330,12 +329,10 @@ def _checked(answer: object, steps: Mapping[Name, Step]) -> tuple[Step, Problem]
     Raise ``ValueError`` where its ``needs`` is no reference.
     """
     if not (isinstance(answer, (tuple, list)) and len(answer) == 2 and isinstance(answer[1], Problem)):  # noqa: PLR2004 - a pair
-        msg = f"it must return pairs of a name and a Problem, not {answer!r:.80}"
-        raise ProviderError(msg)
+        raise ProviderError(f"it must return pairs of a name and a Problem, not {answer!r:.80}")
     name = tuple(answer[0]) if isinstance(answer[0], list) else answer[0]
     if name not in steps:
-        msg = f"it reports {name!r:.80}, which is not among the changes"
-        raise ProviderError(msg)
+        raise ProviderError(f"it reports {name!r:.80}, which is not among the changes")
     problem = answer[1].checked()
     if problem.needs is not None:
         reference.parse(problem.needs)

@@ -234,8 +234,7 @@ class Planning:
         if not self._environment.run.private.may_hold_secrets:
             for step in plan.steps:
                 if "private_secrets" in step.entry.definition.features and _acts(step):
-                    msg = f"{step.reference}: {NEEDS_KEY}"
-                    raise UsageError(msg)
+                    raise UsageError(f"{step.reference}: {NEEDS_KEY}")
 
 
 def _import_ids(catalog: Catalog, prior: Prior) -> dict[RecordKey, str]:

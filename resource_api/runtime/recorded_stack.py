@@ -119,8 +119,7 @@ def selected(store: StateStore, settings: Settings) -> StackName:
     """Return the stack of ``--project``, or of the only recorded project. Raise ``UsageError``."""
     names = all_selected(store, settings)
     if len(names) > 1:
-        msg = f"several projects are recorded: {_listed(names)}; --project names one"
-        raise UsageError(msg)
+        raise UsageError(f"several projects are recorded: {_listed(names)}; --project names one")
     return names[0]
 
 
@@ -178,8 +177,7 @@ def no_record(state: StackState, target: Reference) -> str:
 def find_output(outputs: Mapping[str, object], name: str, *, reveal: bool = False) -> object:
     """Return one output. Raise ``ResourceAPIError`` for an unknown one, and as ``revealed`` does."""
     if name not in outputs:
-        msg = f"there is no output '{name}'{hint(name, outputs)}"
-        raise ResourceAPIError(msg)
+        raise ResourceAPIError(f"there is no output '{name}'{hint(name, outputs)}")
     return revealed({name: outputs[name]})[name] if reveal else outputs[name]
 
 
@@ -286,8 +284,7 @@ class Runs:
         """Return the newest kept run, or the one ``before`` runs earlier. Raise ``UsageError``."""
         runs = [run for run in self.all if run["kept"]] or self.all
         if len(runs) <= before:
-            msg = f"{'1 run is' if len(runs) == 1 else f'{len(runs)} runs are'} recorded{self._whose}"
-            raise UsageError(msg)
+            raise UsageError(f"{'1 run is' if len(runs) == 1 else f'{len(runs)} runs are'} recorded{self._whose}")
         return runs[-1 - before]
 
     def _find(self, prefix: str) -> Mapping[str, Any]:
@@ -295,8 +292,7 @@ class Runs:
         runs = [run for run in self.all if str(run.get("run", "")).startswith(prefix)]
         if len(runs) != 1:
             which = f"{len(runs)} runs begin with" if runs else "there is no run"
-            msg = f"{which} '{prefix}' in the history{self._whose}; 'resource-api history' lists the runs"
-            raise UsageError(msg)
+            raise UsageError(f"{which} '{prefix}' in the history{self._whose}; 'resource-api history' lists the runs")
         return runs[0]
 
 
@@ -512,8 +508,7 @@ def _copy(target: Store, name: StackName, state: StackState, url: str) -> Copied
             target.overwrite(name, state)
         status = "copied"
         if not _are_equal(target.load(name), state):
-            msg = f"{url}: {name} is not as it was copied"
-            raise StateError(msg)
+            raise StateError(f"{url}: {name} is not as it was copied")
     return CopiedStack(*name, state.serial, len(state.records), status)
 
 

@@ -37,8 +37,7 @@ class ResourceReader:
     def __init__(self, registry: Registry, run: RunContext) -> None:
         """Use ``registry``, and ``run`` for log, cancellation and isolation; read nothing yet. Raise ``TypeError``."""
         if not isinstance(registry, Registry):
-            msg = f"a Runtime needs a registry, not {registry!r:.80}; write Registry.from_path(DIRECTORY)"
-            raise TypeError(msg)
+            raise TypeError(f"a Runtime needs a registry, not {registry!r:.80}; write Registry.from_path(DIRECTORY)")
         self.registry = registry
         self.run = run
         registry.send_warnings(lambda message: run.log.write("warning", "", message))
@@ -66,8 +65,7 @@ class ResourceReader:
         resources, ``ManifestError`` for an invalid entry.
         """
         if isinstance(names, (str, bytes)):
-            msg = f"names must be a list of names, not {names!r}"
-            raise UsageError(msg)
+            raise UsageError(f"names must be a list of names, not {names!r}")
         selected = self.select(type_name, provider=provider, manifest=manifest, inputs=inputs, config=config)
         canonical = None if names is None else partial(_canonical, names)
         return self.read_all(type_name, canonical, strict=strict, selected=selected)
@@ -180,8 +178,7 @@ class ResourceReader:
 def check_has_resources(definition: TypeDefinition) -> None:
     """Raise ``UsageError`` for a type that has only functions."""
     if not definition.attributes:
-        msg = f"{capitalize_type(definition.name)}: its type has functions and no resources"
-        raise UsageError(msg)
+        raise UsageError(f"{capitalize_type(definition.name)}: its type has functions and no resources")
 
 
 def _differences(names: Sequence[str], verdicts: list[object] | Exception) -> list[str]:
@@ -259,16 +256,14 @@ def parse_name(
     missing namevar, and for an empty NAME, which comes from an unset variable.
     """
     if not name:
-        msg = "NAME is empty"
-        raise UsageError(msg)
+        raise UsageError("NAME is empty")
     first, equals, _ = name.partition("=")
     if equals and definition.attribute_spelt(first) in definition.attributes:
         changes = [name, *changes]
         texts = {attribute: text for attribute, _, text in (pair.partition("=") for pair in changes)}
         row = {namevar: attribute.default for namevar, attribute in definition.defaults} | definition.renamed(texts)
         if missing := next((namevar for namevar in definition.namevars if not row.get(namevar)), None):
-            msg = f"NAME is missing before '{first}='; write it there, or {missing}=VALUE"
-            raise UsageError(msg)
+            raise UsageError(f"NAME is missing before '{first}='; write it there, or {missing}=VALUE")
         name = definition.title_of(row)
     return name, parse_attributes(definition, name, changes, read_secret)
 
@@ -285,8 +280,7 @@ def parse_attributes(
         attribute, equals, text = pair.partition("=")
         attribute = definition.attribute_spelt(attribute)
         if not equals:
-            msg = f"'{pair}': write ATTR=VALUE"
-            raise UsageError(msg)
+            raise UsageError(f"'{pair}': write ATTR=VALUE")
         if attribute not in definition.attributes:
             hint = suggestion(attribute, definition.attributes, "attribute", definition.name)
             msg = f"{Reference(definition.name, name)}: unknown attribute '{attribute}'" + (f"; {hint}" if hint else "")
@@ -297,7 +291,6 @@ def parse_attributes(
                 text = read_secret(attribute, text)
             value = from_text.coerce(declared.datatype, text, declared.must_be)
         except ValueError as error:
-            msg = f"{Reference(definition.name, name)}: {attribute} {error}"
-            raise UsageError(msg, attribute) from error
+            raise UsageError(f"{Reference(definition.name, name)}: {attribute} {error}", attribute) from error
         values[attribute] = value
     return values

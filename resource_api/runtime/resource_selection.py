@@ -71,8 +71,7 @@ def _matching_types(reader: ResourceReader, pattern: str) -> Iterator[TypeDefini
     """Yield the types of a pattern that can be listed here; warn of broken ones. Raise ``UsageError`` for no match."""
     matches, log = resource_table.matcher(pattern), reader.run.log
     if not (names := [name for name in reader.registry.names() if matches(capitalize_type(name))]):
-        msg = f"{pattern} matches no type"
-        raise UsageError(msg)
+        raise UsageError(f"{pattern} matches no type")
     for name in names:
         try:
             definition = reader.registry.type(name)
@@ -106,14 +105,11 @@ def list_types(call: ResourceCall) -> ShownResources:
     options = call.options
     every_type, text = options.get("every_type"), options.get("type_name")
     if every_type and text is not None:
-        msg = "--all lists every type; leave out TYPE, or --all"
-        raise UsageError(msg)
+        raise UsageError("--all lists every type; leave out TYPE, or --all")
     if option := next((name for name in ("provider", "manifest", "config") if options.get(name)), None):
-        msg = f"--{option} needs exactly one TYPE"
-        raise UsageError(msg)
+        raise UsageError(f"--{option} needs exactly one TYPE")
     if options.get("name") is not None:
-        msg = "NAME and ATTR=VALUE need exactly one TYPE"
-        raise UsageError(msg)
+        raise UsageError("NAME and ATTR=VALUE need exactly one TYPE")
     definitions, explicit = find_types(call.reader, "*" if every_type else text or "")
     filter_tests(filters := options.get("filters") or (), definitions)
     listed, complete = read_types(call.reader, definitions, explicit, strict=options.get("strict") or "error")
@@ -257,8 +253,7 @@ class Filter(NamedTuple):
         is_number = isinstance(operand, (int, float)) and not isinstance(operand, bool)
         kind: Any = (int, float) if is_number else str
         if not isinstance(operand, kind):
-            reason = f"{self.attribute} has no order; compare it with =, != or ~"
-            raise self._error(reason)
+            raise self._error(f"{self.attribute} has no order; compare it with =, != or ~")
         compare = _ORDERS[self.operator]
         return lambda value: isinstance(value, kind) and not isinstance(value, bool) and bool(compare(value, operand))
 
@@ -273,8 +268,7 @@ def parse_filter(text: str) -> Filter:
     if match is None or match[2] not in _OPERATORS:
         suggestion = _FOREIGN.get(match[2]) if match is not None else None
         advice = f"; did you mean '{suggestion}'?" if suggestion else ""
-        msg = f"--filter '{text}': write 'ATTR OP VALUE' with one of {' '.join(_OPERATORS)}{advice}"
-        raise UsageError(msg)
+        raise UsageError(f"--filter '{text}': write 'ATTR OP VALUE' with one of {' '.join(_OPERATORS)}{advice}")
     return Filter(*match.groups())
 
 
@@ -356,8 +350,7 @@ def find_resources(call: ResourceCall) -> ShownResources:
     if name is None or (any(mark in name for mark in "*?") and not attributes.keys() >= set(definition.namevars)):
         if changes:
             namevar = definition.namevars[0]
-            msg = f"'{name}' is a pattern, and ATTR=VALUE changes one resource; give {namevar}=NAME too"
-            raise UsageError(msg)
+            raise UsageError(f"'{name}' is a pattern, and ATTR=VALUE changes one resource; give {namevar}=NAME too")
         rows, failures = reader.read(definition.name, strict=strict, selected=selected)
         listed = select_resources([(definition, rows)], name, filters)
         _log_failures(reader.run.log, definition.name, failures)
@@ -380,5 +373,4 @@ def _check_change(options: Mapping[str, object], definition: TypeDefinition) -> 
         msg = f"a {capitalize_type(definition.name)} has a name in a manifest only; declare it there to change it"
         raise UsageError(msg)
     if option := next((option for option in ("filters", "edit") if options.get(option)), None):
-        msg = f"--{option.removesuffix('s')} cannot be combined with ATTR=VALUE"
-        raise UsageError(msg)
+        raise UsageError(f"--{option.removesuffix('s')} cannot be combined with ATTR=VALUE")

@@ -84,8 +84,7 @@ def check_target(path: str, sources: Iterable[str]) -> None:
     for source in sources:
         with suppress(OSError):
             if os.path.samefile(path, source):
-                msg = f"-o {path} would overwrite {source}, which the plan is made of"
-                raise UsageError(msg)
+                raise UsageError(f"-o {path} would overwrite {source}, which the plan is made of")
 
 
 def document(plan: Plan, key: Key | None = None, directory: str = "", host: str = "") -> PlanJson:
@@ -101,8 +100,7 @@ def document(plan: Plan, key: Key | None = None, directory: str = "", host: str 
         raise ResourceAPIError(msg)
     if key is None and (name := _find_secret(plan)):
         remedy = "name a key (--key), or apply the manifest"
-        msg = f"a plan with secrets cannot be saved without a key: {name} holds one; {remedy}"
-        raise ResourceAPIError(msg)
+        raise ResourceAPIError(f"a plan with secrets cannot be saved without a key: {name} holds one; {remedy}")
     saved = documents.plan(plan)
     embedded = {
         "files": manifest.text,
@@ -152,8 +150,7 @@ def load(path: str) -> PlanJson:
     """Return the document of a saved plan. Raise ``ManifestError`` for any other file, ``UsageError`` for ``-``."""
     if (saved := read_saved_plan(path)) is None:
         if path == "-":
-            msg = "a saved plan is not read from standard input; give the name of its file"
-            raise UsageError(msg)
+            raise UsageError("a saved plan is not read from standard input; give the name of its file")
         reason = "this is no saved plan, as plan -o writes it" if os.path.exists(path) else "there is no such file"
         raise ManifestError([Problem(None, reason, file=path, code="plan")])
     _check_format(saved, path)
@@ -199,8 +196,7 @@ class SavedPlan:
         self.path = path
         self._embedded = embedded = _decrypted(document, path, key)
         if (own := embedded.get("host", host)) != host:
-            msg = f"{path} is the plan of the host {own}; apply its directory with --on {shell_word(own)}"
-            raise UsageError(msg)
+            raise UsageError(f"{path} is the plan of the host {own}; apply its directory with --on {shell_word(own)}")
         self.project, self.stack = saved["project"], saved["stack"]
         # It was made to be shown, and is applied now.
         self.options = _read_options(embedded["options"], path)._replace(saved=True, shown=False)

@@ -142,8 +142,7 @@ def _family(runtime: Runtime, manifest: Manifest, resource: StateResource) -> Fa
     name = resource.type.partition("_")[0]
     declared: ConfiguredProvider | None = manifest.providers.get(name)
     if declared is None or not declared.is_program:
-        msg = f"the manifest declares no provider '{name}'; write it under providers:, with a source"
-        raise DefinitionError(msg)
+        raise DefinitionError(f"the manifest declares no provider '{name}'; write it under providers:, with a source")
     if resource.alias and resource.alias not in manifest.providers:
         msg = f"the manifest declares no provider '{resource.alias}'; write {resource.alias}: {{type: {name}, ...}}"
         raise DefinitionError(msg)
@@ -206,8 +205,7 @@ def _made_values(resources: Sequence[_Read]) -> dict[str, dict[str, str]]:
 def _write(path: str, declarations: Sequence[Sequence[str]]) -> None:
     """Write the declarations into the manifest. Raise ``UsageError``."""
     if not path.endswith(_YAML):
-        msg = f"{path}: declarations are written as YAML; name a manifest that ends in .yaml"
-        raise UsageError(msg)
+        raise UsageError(f"{path}: declarations are written as YAML; name a manifest that ends in .yaml")
     with errors_as(UsageError, (OSError, ValueError, ManifestError), f"{path} cannot be written: "):
         raw, _ = read_file(path)
         content = state_file.with_resources(yaml_reader.read(raw, path), declarations)

@@ -324,8 +324,7 @@ class Snapshot:
         """
         self.read(definition, names)
         if error := self.failure(definition.instance):
-            msg = f"{definition.name}: {error}"
-            raise ProviderError(msg) from self._instances[definition.instance].cause
+            raise ProviderError(f"{definition.name}: {error}") from self._instances[definition.instance].cause
         resources, failures = [], {}
         for name in list(self._instances[definition.instance].checked) if names is None else names:
             row, failure = self.observation(definition.instance, name)
@@ -593,11 +592,9 @@ def _name(definition: TypeDefinition, row: Resource) -> Name:
         name = definition.name_of(row)
         hash(name)
     except KeyError as error:
-        msg = f"get returned a resource without its namevar {error}"
-        raise ProviderError(msg) from None
+        raise ProviderError(f"get returned a resource without its namevar {error}") from None
     except TypeError:
-        msg = f"get returned a namevar that cannot be one: {show(definition.name_of(row))}"
-        raise ProviderError(msg) from None
+        raise ProviderError(f"get returned a namevar that cannot be one: {show(definition.name_of(row))}") from None
     return name
 
 

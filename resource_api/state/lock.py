@@ -147,8 +147,7 @@ class Lock:
             return False
         except OSError as error:
             os.close(fd)
-            msg = f"{self._path}: cannot be locked: {error.strerror}"
-            raise StateError(msg) from error
+            raise StateError(f"{self._path}: cannot be locked: {error.strerror}") from error
         return (locked.st_dev, locked.st_ino) == (current.st_dev, current.st_ino)
 
     def _release(self) -> None:

@@ -137,8 +137,7 @@ class RowStore(ABC, Generic[S]):
         """Yield the session, for this thread alone. Raises ``RuntimeError`` without the lock, or an earlier failure."""
         with self._guard:
             if self._session is None:
-                msg = "state can be written only while its lock is held"
-                raise RuntimeError(msg)
+                raise RuntimeError("state can be written only while its lock is held")
             if self._session.failure is not None:
                 raise self._session.failure
             yield self._session

@@ -252,8 +252,7 @@ class StackRows:
             stack._load_rows(database, header)
             complete = all(index.matches(tallies[table]) for table, index in stack._indexes.items())
         except (ValueError, TypeError, LookupError) as error:
-            msg = f"the rows of {header.name} cannot be read"
-            raise database.damage(msg) from error
+            raise database.damage(f"the rows of {header.name} cannot be read") from error
         if not complete:
             raise _missing_rows(database, header.name)
         return stack
@@ -477,8 +476,7 @@ def headers(database: RowReader) -> dict[StackName, Header]:
             name = StackName(content["project"], content["stack"])
             stacks[name] = Header(number, name, content)
     except (ValueError, TypeError, LookupError) as error:
-        msg = "the header of a stack cannot be read"
-        raise database.damage(msg) from error
+        raise database.damage("the header of a stack cannot be read") from error
     return stacks
 
 

@@ -203,8 +203,7 @@ def check_rename(name: StackName, new: StackName, recorded: Container[StackName]
     """Raise ``UsageError`` when nothing is recorded of a stack, or something of its new name."""
     check_recorded(name, recorded)
     if new.checked() in recorded:
-        msg = f"{new} is recorded already"
-        raise UsageError(msg)
+        raise UsageError(f"{new} is recorded already")
 
 
 class MemoryStore:
@@ -296,8 +295,7 @@ class MemoryStore:
         drop_generations: bool = False,  # noqa: ARG002 - the protocol's
     ) -> StackState:
         """Raise ``UsageError``: nothing is written, so nothing can be encrypted."""
-        msg = "state is kept in memory: there is nothing to encrypt"
-        raise UsageError(msg)
+        raise UsageError("state is kept in memory: there is nothing to encrypt")
 
     def rename(self, name: StackName, new: StackName) -> None:
         """Move a stack with its history to a name that is free."""

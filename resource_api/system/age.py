@@ -82,8 +82,7 @@ def read_recipients(path: str) -> list[object]:
         with open(path, "rb") as file:
             lines = _lines(file.read(MAX_BYTES))
     except OSError as error:
-        msg = f"{path}: the recipients cannot be read: {error.strerror}"
-        raise UsageError(msg) from error
+        raise UsageError(f"{path}: the recipients cannot be read: {error.strerror}") from error
     return [_recipient(pyrage, line, path) for line in lines]
 
 
@@ -108,6 +107,5 @@ def _pyrage() -> Any:
     try:
         import pyrage  # type: ignore[import-untyped]
     except ImportError:
-        msg = "an age key needs the package 'pyrage': pip install 'resource-api[age]'"
-        raise UsageError(msg) from None
+        raise UsageError("an age key needs the package 'pyrage': pip install 'resource-api[age]'") from None
     return pyrage

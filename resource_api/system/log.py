@@ -91,8 +91,7 @@ class Log:
         ``UsageError`` for an unknown level.
         """
         if level not in LEVELS:
-            msg = f"unknown log level {level!r}; write {', '.join(LEVELS)}{hint(level, LEVELS)}"
-            raise UsageError(msg)
+            raise UsageError(f"unknown log level {level!r}; write {', '.join(LEVELS)}{hint(level, LEVELS)}")
         self.level = level
         self.terse = terse
         self._step_lines = step_lines

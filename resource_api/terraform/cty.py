@@ -85,8 +85,7 @@ def from_dynamic(kind: Type, value: Message | None) -> Any:
         try:
             return _unpacked(kind, msgpack.unpackb(value["msgpack"], strict_map_key=False))
         except (msgpack.UnpackException, ValueError, TypeError, LookupError, AttributeError) as error:
-            msg = "a value of the provider does not fit its schema"
-            raise ValueError(msg) from error
+            raise ValueError("a value of the provider does not fit its schema") from error
     return from_json(kind, json.loads(value["json"]))
 
 

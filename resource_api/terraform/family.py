@@ -95,8 +95,7 @@ class Family:
                 failure.position = self._position
             raise failure from error
         if errors := error_texts(answer):
-            msg = f"the Terraform provider {self.name} ({self.path}): {'; '.join(errors)}"
-            raise DefinitionError(msg)
+            raise DefinitionError(f"the Terraform provider {self.name} ({self.path}): {'; '.join(errors)}")
         if self._names_file is not None:
             try:
                 self._names_file.write(_type_names(self.name, answer))
@@ -138,8 +137,7 @@ class Family:
         declared: Message | None = self.schema["resource_schemas"].get(name)
         if declared is None:
             near = hint(name, self.schema["resource_schemas"])
-            msg = f"the Terraform provider {self.name} ({self.path}) has no resource '{name}'{near}"
-            raise UnknownType(msg)
+            raise UnknownType(f"the Terraform provider {self.name} ({self.path}) has no resource '{name}'{near}")
         return declared
 
     def names(self) -> list[str]:

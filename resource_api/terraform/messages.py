@@ -284,8 +284,7 @@ def _fields(data: bytes) -> list[tuple[int, int | bytes]]:
         if wire_type == _BYTES:
             size, position = _decode_varint(data, position)
         if size is None or position + size > len(data):
-            msg = "a message of the protocol is damaged"
-            raise ValueError(msg)
+            raise ValueError("a message of the protocol is damaged")
         if wire_type == _BYTES:
             fields.append((tag >> 3, data[position : position + size]))
         position += size
@@ -295,8 +294,7 @@ def _fields(data: bytes) -> list[tuple[int, int | bytes]]:
 def _decode_value(kind: str, content: int | bytes) -> Any:
     """Return the value of a field; integers are signed. Raise ``ValueError`` for content in another kind's form."""
     if isinstance(content, int) is not (kind in {"int", "bool"}):
-        msg = "a message of the protocol has a field of another kind"
-        raise ValueError(msg)
+        raise ValueError("a message of the protocol has a field of another kind")
     if isinstance(content, int):
         return bool(content) if kind == "bool" else content - (_WORD + 1) if content >> 63 else content
     return content if kind == "bytes" else content.decode() if kind == "str" else decode(kind, content)
@@ -309,5 +307,4 @@ def _decode_varint(data: bytes, position: int) -> tuple[int, int]:
         number |= (byte & _BITS) << 7 * index
         if byte < _MORE:
             return number & _WORD, position + index + 1
-    msg = "a message of the protocol is damaged"
-    raise ValueError(msg)
+    raise ValueError("a message of the protocol is damaged")

@@ -168,8 +168,7 @@ def _configuration(environment: Mapping[str, str], home: str) -> HclBlock:
         except (FileNotFoundError, NotADirectoryError):
             continue
         except (OSError, ValueError) as error:
-            msg = f"{path}: {getattr(error, 'strerror', None) or error}"
-            raise ValueError(msg) from error
+            raise ValueError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
     return HclBlock("", (), {}, [])
 
 
@@ -211,10 +210,8 @@ def version_range(text: str) -> SpecifierSet:
         written = _TERRAFORM_OPERATORS.sub(lambda match: "~=" if match[0][0] == "~" else "==", text)
         with suppress(InvalidSpecifier):
             SpecifierSet(written)
-            msg = f"'{text}' is not a range of versions; write '{written}'"
-            raise ValueError(msg) from None
-    msg = f"'{text}' is not a range of versions; write '>=1.2', '~=1.4' or '==2.0.1'"
-    raise ValueError(msg)
+            raise ValueError(f"'{text}' is not a range of versions; write '{written}'") from None
+    raise ValueError(f"'{text}' is not a range of versions; write '>=1.2', '~=1.4' or '==2.0.1'")
 
 
 def find(address: ProviderAddress, mirrors: Iterable[str]) -> Iterator[Package]:
@@ -261,8 +258,7 @@ def executable(directory: str, name: str) -> str:
     start = f"terraform-provider-{name}"
     programs = [entry for entry in _names(directory) if entry == start or entry.startswith(f"{start}_")]
     if len(programs) != 1:
-        msg = f"{directory} has {len(programs) or 'no'} program{'s' if programs else ''} {start}"
-        raise ResourceError(msg)
+        raise ResourceError(f"{directory} has {len(programs) or 'no'} program{'s' if programs else ''} {start}")
     return os.path.join(directory, programs[0])
 
 
@@ -302,8 +298,7 @@ def _write(directory: str, member: Member) -> None:
         os.makedirs(path, exist_ok=True)
         return
     if member.kind != "file":
-        msg = f"'{member.name}' is a link, which no package of a provider has"
-        raise ResourceError(msg)
+        raise ResourceError(f"'{member.name}' is a link, which no package of a provider has")
     os.makedirs(os.path.dirname(path), exist_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o755)  # one of the files is the program
     with os.fdopen(descriptor, "wb") as file:
@@ -337,16 +332,14 @@ def read_lock(path: str) -> dict[ProviderAddress, LockedProvider] | None:
     except FileNotFoundError:
         return None
     except (ValueError, LookupError, TypeError, OSError) as error:
-        msg = f"{path} cannot be read: {getattr(error, 'strerror', None) or error}"
-        raise ValueError(msg) from error
+        raise ValueError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
 
 
 def _locked(block: HclBlock) -> LockedProvider:
     """Return a block ``provider`` of a lock file. Raise ``KeyError``, and ``TypeError`` for members of other types."""
     version, hashes = block.attributes["version"], block.attributes["hashes"]
     if not isinstance(version, str) or not isinstance(hashes, list):
-        msg = f"provider '{block.labels[0]}' needs a version and hashes"
-        raise TypeError(msg)
+        raise TypeError(f"provider '{block.labels[0]}' needs a version and hashes")
     return LockedProvider(version, hashes)
 
 
@@ -411,8 +404,7 @@ def _tokens(text: str) -> Iterator[_Token]:
     while position < len(text):
         match = _TOKEN.match(text, position)
         if match is None or match.lastgroup is None:
-            msg = f"line {line}: {text[position : position + 20]!r} is not understood"
-            raise ValueError(msg)
+            raise ValueError(f"line {line}: {text[position : position + 20]!r} is not understood")
         if match.lastgroup not in {"space", "newline"}:
             yield _Token(match.lastgroup, match[0], line)
         line += match[0].count("\n")

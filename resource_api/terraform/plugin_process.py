@@ -90,8 +90,7 @@ class PluginProcess:
             )
         except OSError as error:
             shutil.rmtree(self._directory, ignore_errors=True)
-            msg = f"{command[0]} cannot be started: {error.strerror}"
-            raise PluginError(msg) from None
+            raise PluginError(f"{command[0]} cannot be started: {error.strerror}") from None
         self._reader = threading.Thread(target=self._read_output, name="terraform-output", daemon=True)
         self._reader.start()
         try:
@@ -139,13 +138,11 @@ class PluginProcess:
             try:
                 line = self._lines.get(timeout=max(end - time.monotonic(), 0.001))
             except queue.Empty:
-                msg = f"has not begun within {HANDSHAKE_LIMIT:.0f} s{self._printed()}"
-                raise HandshakeError(msg) from None
+                raise HandshakeError(f"has not begun within {HANDSHAKE_LIMIT:.0f} s{self._printed()}") from None
             if line is None:
                 exit_code = self._process.exit_code
                 ended = describe_exit(exit_code) if exit_code is not None else "ended"
-                msg = f"{ended} before its handshake{self._printed()}"
-                raise HandshakeError(msg)
+                raise HandshakeError(f"{ended} before its handshake{self._printed()}")
             if line.count("|") >= _SEPARATORS:
                 return parse_handshake(line)
 
@@ -192,11 +189,9 @@ class PluginProcess:
             printed = ""
             if error.code == UNAVAILABLE:
                 printed, self._local.channel = self._printed(), None
-            msg = f"{name}: {error}{printed}"
-            raise PluginError(msg, error.code) from None
+            raise PluginError(f"{name}: {error}{printed}", error.code) from None
         except (ValueError, OSError) as error:
-            msg = f"{name}: {getattr(error, 'strerror', None) or error}"
-            raise PluginError(msg) from error
+            raise PluginError(f"{name}: {getattr(error, 'strerror', None) or error}") from error
 
     def _channel(self) -> Channel:
         """Return the connection of this thread, opened by its first call: a connection has one call at a time."""
@@ -237,8 +232,7 @@ def start(command: Sequence[str], log: Callable[[str, str], None]) -> PluginProc
     process = PluginProcess(command, log, client=certificate)
     if process.is_open_to_others:
         process.close()
-        msg = "listens on TCP without TLS, where any user of the machine could call it"
-        raise PluginError(msg)
+        raise PluginError("listens on TCP without TLS, where any user of the machine could call it")
     return process
 
 
@@ -251,13 +245,11 @@ def parse_handshake(line: str) -> tuple[PluginAddress, int]:
     core, version, network, address, protocol, *rest = line.split("|")
     versions = {str(number): number for number in _VERSIONS}
     if core != "1" or protocol != "grpc" or version not in versions or network not in {"unix", "tcp"}:
-        msg = f"speaks '{line[:60]}', which is neither protocol 5 nor 6 over gRPC"
-        raise PluginError(msg)
+        raise PluginError(f"speaks '{line[:60]}', which is neither protocol 5 nor 6 over gRPC")
     try:  # go-plugin leaves out the padding
         certificate = base64.b64decode(rest[0] + "=" * (-len(rest[0]) % 4)) if rest else b""
     except ValueError:
-        msg = "names a certificate in its handshake that is damaged"
-        raise PluginError(msg) from None
+        raise PluginError("names a certificate in its handshake that is damaged") from None
     return PluginAddress(network, address, certificate), versions[version]
 
 

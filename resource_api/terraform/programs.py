@@ -73,8 +73,7 @@ def _check(path: str, key: str, open_trusted: Callable[[str], int]) -> None:
         is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
         os.close(descriptor)
     except OSError as error:
-        msg = f"{path}: {error.strerror}"
-        raise ProgramError(msg, key) from error
+        raise ProgramError(f"{path}: {error.strerror}", key) from error
     except UntrustedCode as error:
         raise ProgramError(str(error), key) from error
     if not is_file or not os.access(path, os.X_OK):
@@ -166,8 +165,7 @@ class _ProgramFinder:
     ) -> Package:
         """Return the package of the version that the lock names. Raise ``ProgramError`` with the remedy."""
         if locked is None:
-            msg = f"{self.lock_path} has no {address}; 'resource-api providers lock MANIFEST' adds it"
-            raise ProgramError(msg)
+            raise ProgramError(f"{self.lock_path} has no {address}; 'resource-api providers lock MANIFEST' adds it")
         if not accepted.contains(locked.version):
             msg = (
                 f"{self.lock_path} names {locked.version}, which '{accepted}' does not accept;"
@@ -177,8 +175,7 @@ class _ProgramFinder:
         package = packages.newest(candidates, packages.version_range(f"=={locked.version}"))
         if package is None:
             text = _not_found(address, f"=={locked.version}", candidates, searched)
-            msg = f"{text}; {self.lock_path} names that version"
-            raise ProgramError(msg)
+            raise ProgramError(f"{text}; {self.lock_path} names that version")
         return package
 
     def _check_hash(self, program: ProviderProgram, locked: LockedProvider) -> None:

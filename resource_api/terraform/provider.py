@@ -126,8 +126,7 @@ class _ProgramSession(BaseProvider):
         try:
             yield
         except PluginError as error:
-            msg = f"the Terraform provider {self.family.name}: {error}"
-            raise ResourceError(msg) from error
+            raise ResourceError(f"the Terraform provider {self.family.name}: {error}") from error
 
     def _limited(self, method: str, seconds: float, fields: Mapping[str, object]) -> Message:
         """Call the program; ask it to stop after some seconds, and give up after five more.
@@ -147,8 +146,7 @@ class _ProgramSession(BaseProvider):
         Raise ``ResourceError`` if it refuses, and if ``configure`` was not called though there are fields.
         """
         if self._configuration is None and self.family.config_fields:
-            msg = f"the Terraform provider {self.family.name} is asked before it is configured"
-            raise ResourceError(msg)
+            raise ResourceError(f"the Terraform provider {self.family.name} is asked before it is configured")
         if self._key is None:
             text = json.dumps(reveal(dict(self._configuration or {})), sort_keys=True, default=str)
             self._key = hashlib.sha256(text.encode()).hexdigest()
@@ -257,12 +255,10 @@ class Resources(_ProgramSession):
         """Yield the listed resources, named by id, or by display name where they have none. Raise ``CannotList``."""
         declared = self.family.schema["list_resource_schemas"].get(self.type_name)
         if declared is None:
-            msg = "a Terraform provider reads single resources, by what was recorded of them"
-            raise CannotList(msg)
+            raise CannotList("a Terraform provider reads single resources, by what was recorded of them")
         fields = schema.fields_of_block(declared["block"])
         if required := [name for name, field in fields.items() if field.required]:
-            msg = f"its provider lists only what {', '.join(required)} selects"
-            raise CannotList(msg)
+            raise CannotList(f"its provider lists only what {', '.join(required)} selects")
         request = {"type_name": self.type_name, "include_resource_object": True, "limit": _LONGEST_LIST}
         for event in self._events(context, "list", config=_config_value(fields, {}), **request):
             values = cty.from_dynamic(self._kind, event.get("resource_object"))
@@ -338,12 +334,10 @@ class Resources(_ProgramSession):
         answer = self._call(context, "import", type_name=self.type_name, **self._identified(identifier))
         imported = [row for row in answer["imported_resources"] if row["type_name"] == self.type_name]
         if not imported:
-            msg = f"the provider has imported nothing of the type {self.type_name}"
-            raise ResourceError(msg)
+            raise ResourceError(f"the provider has imported nothing of the type {self.type_name}")
         state = self._refreshed(context, imported[0]["state"], imported[0].get("private", b""))
         if state.values is None:
-            msg = f"there is no {self.type_name} with the id {identifier}"
-            raise ResourceError(msg)
+            raise ResourceError(f"there is no {self.type_name} with the id {identifier}")
         self._states[name] = state
         self._store(context, name, state, former=context.private(name))
         return self._row(name, state.values)
@@ -357,12 +351,10 @@ class Resources(_ProgramSession):
         try:
             values = json.loads(identifier)
             if unknown := values.keys() - kinds.keys():
-                msg = f"its identity has {', '.join(kinds)}, not {', '.join(sorted(unknown))}"
-                raise ResourceError(msg)
+                raise ResourceError(f"its identity has {', '.join(kinds)}, not {', '.join(sorted(unknown))}")
             return {"identity": {"identity_data": cty.to_dynamic(("object", kinds), values)}}
         except (ValueError, TypeError) as error:
-            msg = f"'{identifier}' is no identity in JSON: {error}"
-            raise ResourceError(msg) from error
+            raise ResourceError(f"'{identifier}' is no identity in JSON: {error}") from error
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
         """Write the elements of sets in one order, each once: the program returns them in any."""
@@ -518,8 +510,7 @@ class Resources(_ProgramSession):
 def _revealed(state: object) -> object:
     """Return a recorded state with its secrets. Raise ``ResourceError`` where only a digest of one is recorded."""
     if has_sealed(state):
-        msg = "its state has a secret of which only a digest is recorded; use --key"
-        raise ResourceError(msg)
+        raise ResourceError("its state has a secret of which only a digest is recorded; use --key")
     return reveal(state)
 
 

@@ -61,11 +61,9 @@ def read(path: str) -> StateFile:
     try:
         return parse(read_file(path)[0].decode())
     except OSError as error:
-        msg = f"{path}: {error.strerror}"
-        raise ValueError(msg) from error
+        raise ValueError(f"{path}: {error.strerror}") from error
     except ValueError as error:
-        msg = f"{path}: {error}"
-        raise ValueError(msg) from error
+        raise ValueError(f"{path}: {error}") from error
 
 
 def parse(text: str) -> StateFile:
@@ -74,8 +72,7 @@ def parse(text: str) -> StateFile:
         document = json.loads(text)
         version = document["version"]
     except (ValueError, TypeError, LookupError):
-        msg = "it is no state file of Terraform; an encrypted one is read by 'tofu state pull'"
-        raise ValueError(msg) from None
+        raise ValueError("it is no state file of Terraform; an encrypted one is read by 'tofu state pull'") from None
     if version != _VERSION:
         msg = f"it is a state file of version {version}; a command of Terraform 1.0 or later writes version {_VERSION}"
         raise ValueError(msg)
@@ -90,8 +87,7 @@ def parse(text: str) -> StateFile:
         }
         return StateFile(resources, outputs, left_out)
     except (LookupError, TypeError, AttributeError) as error:
-        msg = f"it is a damaged state file: {error!r}"
-        raise ValueError(msg) from error
+        raise ValueError(f"it is a damaged state file: {error!r}") from error
 
 
 def _instances(row: Mapping[str, Any], left_out: list[str]) -> Iterator[StateResource]:
@@ -187,13 +183,11 @@ def with_resources(document: Document, declarations: Sequence[Sequence[str]]) ->
     if positions:
         line, column = min(positions.values())
         if lines[line - 1][: column - 1].strip():
-            msg = "its section resources must have one resource a line, not be in braces"
-            raise ValueError(msg)
+            raise ValueError("its section resources must have one resource a line, not be in braces")
         index, indent = line - 1, " " * (column - 1)
     else:
         if (document.data or {}).get("resources"):
-            msg = "its section resources is not understood"
-            raise ValueError(msg)
+            raise ValueError("its section resources is not understood")
         if "resources" in (document.data or {}):
             lines = [line for line in lines if not re.match(r"resources:", line)]
         index, indent = len(lines) + 1, "  "  # after the line that follows

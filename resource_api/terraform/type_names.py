@@ -58,6 +58,5 @@ class TypeNamesFile:
         make_directory(self._directory)
         if not private_files.is_private_directory(self._directory):
             remedy = f"chmod 700 {shell_word(self._directory)}"
-            msg = f"{self._directory} is not a directory that only you can change; run: {remedy}"
-            raise PermissionError(msg)
+            raise PermissionError(f"{self._directory} is not a directory that only you can change; run: {remedy}")
         private_files.replace(self._path, json.dumps(names._asdict()).encode())

@@ -68,12 +68,10 @@ def _by_cause(answers: Any, changes: Mapping[Name, Change]) -> dict[Name, list[S
     reported: set[tuple[Name, str, Name, str]] = set()
     for pair in (answers or ()) if hasattr(answers or (), "__iter__") else [answers]:
         if not (isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[1], SideEffect)):  # noqa: PLR2004 - a pair
-            msg = f"side_effects must return pairs of a name and a SideEffect, not {pair!r:.80}"
-            raise ProviderError(msg)
+            raise ProviderError(f"side_effects must return pairs of a name and a SideEffect, not {pair!r:.80}")
         name, effect = tuple(pair[0]) if isinstance(pair[0], list) else pair[0], pair[1].checked()
         if name not in changes:
-            msg = f"side_effects reports {name!r:.80}, which is not among the changes"
-            raise ProviderError(msg)
+            raise ProviderError(f"side_effects reports {name!r:.80}, which is not among the changes")
         is_foreign = effect.type or effect.tree or changes.keys().isdisjoint((effect.name, *effect.aliases))
         key = (name, effect.type, effect.name, effect.action)
         if is_foreign and key not in reported:

@@ -266,8 +266,7 @@ class CarrierCompliance:
             assert event.document["type"] != "end", event
             if event.document["type"] == kind:
                 return event.document
-        msg = f"no {kind} came"
-        raise AssertionError(msg)
+        raise AssertionError(f"no {kind} came")
 
 
 _TYPE: Final = '''"""Files whose provider misbehaves."""
@@ -382,6 +381,5 @@ def trial(directory: Path, cache: Path) -> Trial:
         (directory / "modules" / kind / "effect.py").write_text(text)
     modules = modules_archive([str(directory / "modules")], lambda path: (Path(path).read_bytes(), Path(path).stat()))
     if modules is None:
-        msg = "there are no modules"
-        raise ValueError(msg)
+        raise ValueError("there are no modules")
     return Trial(str(directory), package_archive(str(cache)), modules)

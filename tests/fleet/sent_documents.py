@@ -23,5 +23,4 @@ def sent_documents(connections: PipeConnections, host: Host, job: HostJob) -> li
                 return entries
     finally:
         connections.close()
-    msg = f"no end came after {entries[-3:]}"
-    raise AssertionError(msg)
+    raise AssertionError(f"no end came after {entries[-3:]}")

@@ -233,5 +233,4 @@ def _wait_for(process: subprocess.Popen[bytes], port: int, log: Path) -> int:
                 children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text(encoding="ascii")
                 return int(children.split()[0])
         time.sleep(0.02)
-    msg = f"sshd has not started: {log.read_text(encoding='utf-8')}"
-    raise AssertionError(msg)
+    raise AssertionError(f"sshd has not started: {log.read_text(encoding='utf-8')}")

@@ -70,8 +70,7 @@ def run_to_end(trial: Trial, cache: str, job: HostJob) -> Mapping[str, object]:
                 return event.document
     finally:
         connections.close()
-    msg = "no end came"
-    raise AssertionError(msg)
+    raise AssertionError("no end came")
 
 
 def check(trial: Trial, cache: str, job: HostJob) -> None:

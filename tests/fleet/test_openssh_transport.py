@@ -184,8 +184,7 @@ def test_a_missing_program_is_one_sentence(home: Path, server: Server, monkeypat
     """It says what needs the program."""
 
     def missing(name: str) -> str:
-        msg = f"command '{name}' not found in /usr/bin"
-        raise CommandError(msg, (name,))
+        raise CommandError(f"command '{name}' not found in /usr/bin", (name,))
 
     monkeypatch.setattr(openssh_transport, "locate", missing)
     with pytest.raises(

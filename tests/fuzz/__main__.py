@@ -108,8 +108,7 @@ def _run_phase(phase: str, target: Target, seconds: int, location: Path) -> int:
             path.rename(location / f"{path.name}-{file.name}")
         if not count:
             print((file / "log").read_text(errors="replace")[-2000:], file=sys.stderr)
-            msg = f"{phase} of {target.name} ended with {code} before the first input"
-            raise SystemExit(msg)
+            raise SystemExit(f"{phase} of {target.name} ended with {code} before the first input")
     return inputs
 
 

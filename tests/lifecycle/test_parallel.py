@@ -128,8 +128,7 @@ class Side:
             def get(self, context: Any, names: Any = None) -> Iterator[Mapping[str, Any]]:  # noqa: ARG002
                 side.look(kind, names)
                 if kind == "tool" and "kit" not in side.things["narrow"]:
-                    msg = "there is no kit"
-                    raise RuntimeError(msg)
+                    raise RuntimeError("there is no kit")
                 rows = dict(side.things[kind])
                 for name in rows if names is None else names:
                     if name in rows:
@@ -354,8 +353,7 @@ def test_a_failed_read_fails_only_its_own_resources() -> None:
             assert failed.wait(5)
         if "bad" in (names or ()) and reading.is_set():
             threading.Timer(0.2, failed.set).start()
-            msg = "nobody answers"
-            raise RuntimeError(msg)
+            raise RuntimeError("nobody answers")
 
     def change(kind: str, name: str, should: Mapping[str, Any], context: Any) -> None:
         if kind == "errand":
@@ -380,8 +378,7 @@ def test_a_failed_read_before_a_change_is_repeated_after_it() -> None:
         if "bad" in (names or ()) and "bad" in side.things["wide"]:
             reading.set()
             assert event.wait(5)
-            msg = "nobody answers"
-            raise RuntimeError(msg)
+            raise RuntimeError("nobody answers")
         if kind == "narrow" and reading.is_set():
             event.set()
             time.sleep(0.2)

@@ -18,8 +18,7 @@ def refuse_to_make(bench: Bench) -> None:
 
     def change(kind: str, name: str, is_: Any, should: dict[str, Any], context: Any) -> None:
         if should.get("ensure") == "present" and is_ is None:
-            msg = "no more of these"
-            raise RuntimeError(msg)
+            raise RuntimeError("no more of these")
         created(kind, name, is_, should, context)
 
     bench.world.change = change  # type: ignore[method-assign]

@@ -142,8 +142,7 @@ def test_a_failed_prediction_for_the_new_one_keeps_the_old_one() -> None:
 
     def refuse(self: Any, context: Any, name: str, is_: Any, should: Mapping[str, Any]) -> Any:
         if is_ is None:
-            msg = "no more tickets today"
-            raise RuntimeError(msg)
+            raise RuntimeError("no more tickets today")
         return plan(self, context, name, is_, should)
 
     provider.plan = refuse
@@ -251,8 +250,7 @@ def test_a_failed_comparison_fails_its_resource() -> None:
     resources["Ticket[a]"]["image"] = "y"
 
     def broken(*_: Any) -> Any:
-        msg = "not configured yet"
-        raise RuntimeError(msg)
+        raise RuntimeError("not configured yet")
 
     tickets.runtime.registry.provider("ticket").plan = broken
     (step,) = tickets.runtime.plan(manifest(resources)).steps

@@ -387,8 +387,7 @@ def test_an_import_whose_replacement_fails_is_ours_and_replaced_later(bench: Ben
 
     def failing(kind: str, name: str, is_: Any, should: dict[str, Any], context: Any) -> None:
         if ("delete" if should["ensure"] == "absent" else "create") == verb:
-            msg = f"no {verb}"
-            raise RuntimeError(msg)
+            raise RuntimeError(f"no {verb}")
         change(kind, name, is_, should, context)
 
     bench.world.change = failing  # type: ignore[method-assign]

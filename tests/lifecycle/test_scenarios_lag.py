@@ -79,8 +79,7 @@ class Cloud:
         self._burn()
         if self.failing_reads and self.calls:
             self.failing_reads -= 1
-            msg = "503"
-            raise RuntimeError(msg)
+            raise RuntimeError("503")
         observed = next(buckets for at, buckets in reversed(self.history) if at <= time.monotonic() - self.lag)
         return [{"name": name, **observed[name]} for name in (observed if names is None else names) if name in observed]
 

@@ -139,8 +139,7 @@ def test_a_plan_policy_may_forbid_one_step(bench: Bench) -> None:
 
 def broken(_what: Any) -> str:
     """Raise an exception."""
-    msg = "I cannot tell"
-    raise ValueError(msg)
+    raise ValueError("I cannot tell")
 
 
 def wrong(_what: Any) -> Any:

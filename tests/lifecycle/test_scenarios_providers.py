@@ -26,8 +26,7 @@ class Harbours:
         class Provider(BaseProvider):
             def configure(self, context: Any, config: Mapping[str, Any]) -> None:  # noqa: ARG002
                 if config["harbour"] == "closed":
-                    msg = "no way in"
-                    raise RuntimeError(msg)
+                    raise RuntimeError("no way in")
                 self.harbour = config["harbour"]
                 here.calls.append(f"configure {self.harbour}")
 

@@ -238,8 +238,7 @@ def test_a_delete_first_whose_creation_fails_is_created_next_time(bench: Bench) 
 
     def change(kind: str, name: str, is_: Any, should: dict[str, Any], context: Any) -> None:
         if should.get("ensure") == "present":
-            msg = "no more of these"
-            raise RuntimeError(msg)
+            raise RuntimeError("no more of these")
         created(kind, name, is_, should, context)
 
     bench.world.change = change  # type: ignore[method-assign]

@@ -87,8 +87,7 @@ class Machine:
         """Return the rows of a type, as its provider does."""
         self.reads.append((kind, None if names is None else tuple(names)))
         if kind in self.unreadable:
-            msg = f"no {kind} can be read"
-            raise RuntimeError(msg)
+            raise RuntimeError(f"no {kind} can be read")
         rows = self.rows[kind]
         return [{"name": name, **rows[name]} for name in (rows if names is None else names) if name in rows]
 

@@ -123,8 +123,7 @@ class World:
         class Provider(BaseProvider):
             def get(self, context: Any, names: Collection[str] | None = None) -> Iterable[dict[str, Any]]:  # noqa: ARG002
                 if kind in world.unreadable or (kind == "gadget" and "tool" not in world.things["thing"]):
-                    msg = f"cannot look at any {kind}"
-                    raise RuntimeError(msg)
+                    raise RuntimeError(f"cannot look at any {kind}")
                 expected = world.things[kind] if names is None else names
                 return [row for name in expected if (row := world.row((kind, name))) is not None]
 
@@ -145,8 +144,7 @@ class World:
         self.calls.append((verb, kind, name))
         trouble = self.trouble.get((kind, name), "")
         if trouble == "raise":
-            msg = f"{name} is broken"
-            raise RuntimeError(msg)
+            raise RuntimeError(f"{name} is broken")
         if trouble == "fail":
             context.failed(name, message=f"{name} does not want to")
         if trouble == "crash":
@@ -162,8 +160,7 @@ class World:
         verb = "delete" if gone else "create" if is_ is None else "update"
         trouble = self.touch(kind, name, verb, context)
         if trouble == "unmade" and verb == "create":
-            msg = f"{name} cannot be made"
-            raise RuntimeError(msg)
+            raise RuntimeError(f"{name} cannot be made")
         if trouble in {"fail", "lie"}:
             return
         rows = self.things[kind]
@@ -177,8 +174,7 @@ class World:
             if kind in {"thing", "gizmo"}:
                 rows[name].setdefault("serial", f"S-{name}")
         if trouble == "half" and not gone:
-            msg = f"{name} broke half way"
-            raise RuntimeError(msg)
+            raise RuntimeError(f"{name} broke half way")
         if trouble == "late":
             self.dead()
             raise Kill
@@ -307,8 +303,7 @@ class Bench:
         except Kill:
             self.revive()
             return
-        msg = "nobody was killed"
-        raise AssertionError(msg)
+        raise AssertionError("nobody was killed")
 
     def revive(self) -> None:
         """Start a new process after a kill."""

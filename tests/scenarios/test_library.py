@@ -182,8 +182,7 @@ def test_the_exception_of_a_provider_is_the_cause() -> None:
 
         def get(self, context: Context, names: Any = None) -> list[dict[str, Any]]:  # noqa: ARG002 - it only fails
             """Fail."""
-            msg = "the mint is closed"
-            raise OSError(msg)
+            raise OSError("the mint is closed")
 
     registry = Registry()
     registry.register_type(COIN)

@@ -98,11 +98,9 @@ class Provider(BaseProvider):
                 with connection.makefile() as lines:
                     answer = json.loads(lines.readline())
         except (OSError, ValueError) as error:
-            msg = f"queued does not answer at {self.socket}: {error}"
-            raise ResourceError(msg) from error
+            raise ResourceError(f"queued does not answer at {self.socket}: {error}") from error
         if "error" in answer:
-            msg = f"queued refuses to {request}: {answer['error']}"
-            raise ResourceError(msg)
+            raise ResourceError(f"queued refuses to {request}: {answer['error']}")
         return answer["ok"]
 
 

@@ -35,8 +35,7 @@ class Provider(BaseProvider):
             config["token"] = Path(os.environ["DNS_API_TOKEN_FILE"]).read_text(encoding="utf-8").strip()
         parts = urlsplit(config.get("url", ""))
         if parts.scheme == "http" and parts.hostname not in {"127.0.0.1", "::1", "localhost"}:
-            msg = f"the token would be readable on the way to {parts.hostname}: use https"
-            raise ResourceError(msg)
+            raise ResourceError(f"the token would be readable on the way to {parts.hostname}: use https")
         return config
 
     def diff_config(self, context: Context, is_: Mapping[str, Any], should: Mapping[str, Any]) -> list[str]:

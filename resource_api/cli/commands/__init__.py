@@ -90,8 +90,7 @@ def os_errors_as(kind: type[ResourceAPIError], subject: str, *, names_file: bool
     try:
         yield
     except OSError as error:
-        msg = f"{(names_file and error.filename) or subject}: {error.strerror or error}"
-        raise kind(msg) from error
+        raise kind(f"{(names_file and error.filename) or subject}: {error.strerror or error}") from error
 
 
 class DeclinedError(Exception):
@@ -105,8 +104,7 @@ def asker(session: Session, command: str, declined: str) -> Callable[[str], bool
     """
     if session.json or not sys.stdin.isatty():
         reason = "with --json" if sys.stdin.isatty() else "when standard input is no terminal"
-        msg = f"{command} needs --yes {reason}"
-        raise UsageError(msg)
+        raise UsageError(f"{command} needs --yes {reason}")
 
     def confirmed(question: str) -> bool:
         """Ask, and write that nothing is done for any answer but yes."""

@@ -147,8 +147,7 @@ def _agent(settings: Settings) -> Agent:
     """Return the agent that the options describe. Raise ``click.UsageError`` for an invalid option."""
     manifest = settings["manifest"]
     if os.path.isabs(manifest) or ".." in manifest.split("/") or manifest == "-":
-        msg = f"MANIFEST is a path in the source, such as site.yaml, not '{manifest}'"
-        raise click.UsageError(msg)
+        raise click.UsageError(f"MANIFEST is a path in the source, such as site.yaml, not '{manifest}'")
     try:
         source = verified_sources.parse(settings["source"])
         verified_sources.check(source, settings["signers"])
@@ -351,8 +350,7 @@ def status(**settings: object) -> int:
 def pause(reason: str, **settings: object) -> int:
     """Let the agent make no more runs, for a REASON that 'agent status' shows; a running one ends."""
     if not reason.strip():
-        msg = "REASON is empty"
-        raise click.UsageError(msg)
+        raise click.UsageError("REASON is empty")
 
     def pause_in(directory: str) -> str:
         """Record the pause in the agent's directory; return the message about it."""

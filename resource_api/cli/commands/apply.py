@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 def apply(session: Session, manifest: str, **settings: object) -> int:
     """Bring the system to the state that MANIFEST declares; never ask. MANIFEST may be a saved plan."""
     if settings["explain"] and not settings["noop"]:
-        msg = "--explain needs --noop: it shows a plan"
-        raise UsageError(msg)
+        raise UsageError("--explain needs --noop: it shows a plan")
     if (code := run_on_hosts(session, "apply", manifest)) is not None:
         return code
 

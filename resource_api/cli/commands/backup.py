@@ -76,8 +76,7 @@ def restore(session: Session, path: str, at: str | None, directory: str | None, 
         with backups.BackupStore(store_path) as store:
             store.restore(copy)
     except OSError as error:
-        msg = f"{copy.path}: {describe_error(error, copy.path)}"
-        raise ResourceError(msg) from error
+        raise ResourceError(f"{copy.path}: {describe_error(error, copy.path)}") from error
     session.console.show(
         lambda: _row(copy), lambda: f"restored {copy.path} as of {time_of(copy.time)}: {copy.sha256[:_SHOWN]}"
     )
@@ -109,16 +108,13 @@ def _copies(store_path: str, path: str | None, *, beneath: bool = True) -> Itera
 def _chosen(copies: Sequence[Backup], path: str, at: str | None) -> Backup:
     """Return the newest copy, or the newest with the digest ``at``. Raise ``UsageError``, ``ResourceError``."""
     if at is not None and len(at) < _FEWEST:
-        msg = f"--at {at}: give at least {_FEWEST} digits"
-        raise UsageError(msg)
+        raise UsageError(f"--at {at}: give at least {_FEWEST} digits")
     matches = [copy for copy in copies if at is None or copy.sha256.startswith(at.lower())]
     if not matches:
         kind = "copy" if at is None else f"copy with a SHA-256 that begins with {at}"
-        msg = f"there is no {kind} of {path}; 'resource-api backup list' shows all"
-        raise ResourceError(msg)
+        raise ResourceError(f"there is no {kind} of {path}; 'resource-api backup list' shows all")
     if at is not None and len({copy.sha256 for copy in matches}) > 1:
-        msg = f"--at {at}: several copies of {path} begin so; give more digits"
-        raise UsageError(msg)
+        raise UsageError(f"--at {at}: several copies of {path} begin so; give more digits")
     return matches[-1]
 
 

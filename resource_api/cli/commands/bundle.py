@@ -80,8 +80,7 @@ def make(session: Session, directory: str, out: str, **settings: Any) -> None:
     collected = bundles.collect(directory, settings["module_path"], {path, path + trust.SIGNATURE_SUFFIX})
     name = settings["name"] or os.path.basename(os.path.realpath(directory))
     if not STACK_NAME.match(name):
-        msg = f"'{name}' can be no name of a bundle; give one with --name"
-        raise UsageError(msg)
+        raise UsageError(f"'{name}' can be no name of a bundle; give one with --name")
     before = _existing_bundle(path, out)
     generation = settings["generation"] or (before.generation if before else 1)
     bundle = collected._replace(name=name, generation=generation)
@@ -100,8 +99,7 @@ def _existing_bundle(path: str, name: str) -> Bundle | None:
     except FileNotFoundError:
         return None
     except Untrusted as error:
-        msg = f"{name}: is there and is no bundle: {error}; it is not replaced"
-        raise UsageError(msg) from error
+        raise UsageError(f"{name}: is there and is no bundle: {error}; it is not replaced") from error
 
 
 @_command("sign", "resource-api bundle sign site.bundle --key ~/.ssh/id_ed25519")
@@ -152,8 +150,7 @@ def _path_in_errors(path: str) -> Iterator[None]:
     try:
         yield
     except Untrusted as error:
-        msg = f"{path}: {error}"
-        raise Untrusted(msg) from error
+        raise Untrusted(f"{path}: {error}") from error
 
 
 def _document(path: str, bundle: Bundle) -> dict[str, Any]:

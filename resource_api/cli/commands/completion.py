@@ -87,6 +87,5 @@ def _home(variable: str, default: str) -> Path:
     if value.startswith("/"):
         return Path(value)
     if not home.startswith("/"):
-        msg = f"you have no home directory to write into; set HOME or {variable}"
-        raise UsageError(msg)
+        raise UsageError(f"you have no home directory to write into; set HOME or {variable}")
     return Path(home, default)

@@ -19,8 +19,7 @@ def help(context: click.Context, names: tuple[str, ...], *, everything: bool) ->
     for name in names:
         group = target.command
         if not isinstance(group, click.Group):
-            msg = f"{target.command_path} has no commands"
-            raise click.UsageError(msg, context)
+            raise click.UsageError(f"{target.command_path} has no commands", context)
         _, command, _ = group.resolve_command(target, [name])
         if command is not None:
             target = click.Context(command, parent=target, info_name=name)

@@ -92,19 +92,15 @@ _REPORT_FORMS: Final = ("text", "json", "html")
 def _rehearsal_page(path: str, form: str, on: Sequence[str]) -> str:
     """Return the page of a rehearsal that was written to a file. Raise ``UsageError`` for any other."""
     if form != "html" or on:
-        msg = f"{path}: a rehearsal is shown with --format html" + (", and without --on" if on else "")
-        raise UsageError(msg)
+        raise UsageError(f"{path}: a rehearsal is shown with --format html" + (", and without --on" if on else ""))
     try:
         document = json.loads(Path(path).read_bytes())
     except OSError as error:
-        msg = f"{path}: {error.strerror}"
-        raise UsageError(msg) from error
+        raise UsageError(f"{path}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
-        msg = f"{path} is not what 'rehearse --json' has written: {error}"
-        raise UsageError(msg) from error
+        raise UsageError(f"{path} is not what 'rehearse --json' has written: {error}") from error
     if violations := find_violations("rehearse", document):
-        msg = f"{path} is not what 'rehearse --json' has written: {violations[0]}"
-        raise UsageError(msg)
+        raise UsageError(f"{path} is not what 'rehearse --json' has written: {violations[0]}")
     return pages.rehearsal(document).rstrip("\n")
 
 
@@ -161,11 +157,9 @@ def _run_document(session: Session, form: str, call: Call) -> RunJson | Overview
 def _report_since(session: Session, run: str | None, form: str, seconds: float) -> int:
     """Write an overview of the runs of a period, on this machine or on hosts."""
     if run is not None:
-        msg = "RUN and --since exclude each other"
-        raise UsageError(msg)
+        raise UsageError("RUN and --since exclude each other")
     if form == "json" and session.settings["on"]:
-        msg = "--format json is for one machine; with --on the documents are those of --json"
-        raise UsageError(msg)
+        raise UsageError("--format json is for one machine; with --on the documents are those of --json")
     if options.is_hosted(session.settings):
         answers = hosted_display.Overviews(session, seconds, form)
         return run_on_hosts(session, "report", answers=answers, since=seconds) or 0

@@ -73,12 +73,10 @@ def list_(session: Session, patterns: Sequence[str], **settings: Any) -> None:
 def trust(session: Session, patterns: Sequence[str], *, yes: bool, fingerprints: Sequence[str], **settings: Any) -> int:
     """Show the keys of the hosts that WHERE selects, ask, and record them in ~/.ssh/known_hosts."""
     if yes and not fingerprints:
-        msg = "--yes needs --fingerprint: a key that nobody has compared proves nothing"
-        raise UsageError(msg)
+        raise UsageError("--yes needs --fingerprint: a key that nobody has compared proves nothing")
     if not yes and (session.json or not sys.stdin.isatty()):
         reason = "with --json" if sys.stdin.isatty() else "when standard input is no terminal"
-        msg = f"trust needs --yes and --fingerprint {reason}"
-        raise UsageError(msg)
+        raise UsageError(f"trust needs --yes and --fingerprint {reason}")
     selected = _select(session, patterns, settings["hosts_file"])
     if settings["connect_timeout"]:
         selected = [host._replace(connect_timeout=settings["connect_timeout"]) for host in selected]
@@ -144,8 +142,7 @@ def _select(session: Session, patterns: Sequence[str], file: str | None) -> list
     """Return the hosts of ``patterns``, without these all of the inventory. Raise ``UsageError``, ``ManifestError``."""
     default = file or inventory.beside(None)
     if not patterns and default is None:
-        msg = f"there is no {inventory.FILE} here; name an inventory with --hosts, or name hosts"
-        raise UsageError(msg)
+        raise UsageError(f"there is no {inventory.FILE} here; name an inventory with --hosts, or name hosts")
     try:
         selection = Selection(default, session.registry.trust, session.inputs.reader)
         inventories = selection.find(patterns)
@@ -244,6 +241,5 @@ def run(session: Session, words: tuple[str, ...], **_settings: object) -> int:
     Several words are executed as they are; a single one is a line for sh. 0: it ended with 0 on every host, else 1.
     """
     if (code := run_on_hosts(session, "run", words=list(words))) is None:
-        msg = "run needs --on WHERE: it runs a command on other hosts"
-        raise UsageError(msg)
+        raise UsageError("run needs --on WHERE: it runs a command on other hosts")
     return code

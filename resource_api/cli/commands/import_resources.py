@@ -72,21 +72,17 @@ def import_(
     """
     type_names, out = settings["type_names"], settings["out"]
     if options.is_hosted(settings) and (type_names is not None or settings["from_terraform"] is not None):
-        msg = "import --all and --from-terraform write the manifest of one machine; leave out --on"
-        raise UsageError(msg)
+        raise UsageError("import --all and --from-terraform write the manifest of one machine; leave out --on")
     if type_names is not None:
         if manifest is not None or name is not None or out is None:
-            msg = "write 'import --all TYPE -o FILE', without a manifest and references"
-            raise UsageError(msg)
+            raise UsageError("write 'import --all TYPE -o FILE', without a manifest and references")
         return _import_all(session, type_names, out, yes=settings["yes"])
     if (state := settings["from_terraform"]) is not None:
         if manifest is None or references or name is not None or out is not None or settings["yes"]:
-            msg = "write 'import MANIFEST --from-terraform FILE'"
-            raise UsageError(msg)
+            raise UsageError("write 'import MANIFEST --from-terraform FILE'")
         return _import_state(session, manifest, state)
     if manifest is None or not references or out is not None or settings["yes"]:
-        msg = "write 'import MANIFEST REFERENCE...' or 'import --all TYPE -o FILE'"
-        raise UsageError(msg)
+        raise UsageError("write 'import MANIFEST REFERENCE...' or 'import --all TYPE -o FILE'")
     return show_document(
         session,
         "import",
@@ -128,11 +124,9 @@ def _import_state(session: Session, manifest: str, file: str) -> int:
 def _import_all(session: Session, type_names: str, out: str, *, yes: bool) -> int:
     """Write a manifest of all resources of types, show its plan, ask, and import them; return the exit code."""
     if os.path.lexists(out):
-        msg = f"{out} exists already; name a new file"
-        raise UsageError(msg)
+        raise UsageError(f"{out} exists already; name a new file")
     if not out.endswith((".yaml", ".yml")):
-        msg = f"{out}: the manifest is written as YAML; name a file that ends in .yaml"
-        raise UsageError(msg)
+        raise UsageError(f"{out}: the manifest is written as YAML; name a file that ends in .yaml")
     confirm = None if yes else asker(session, "import --all", "Nothing is imported")
     lines, complete = _manifest_lines(session, type_names, _project(session, out))
     if not complete:
@@ -148,8 +142,7 @@ def _project(session: Session, out: str) -> str:
     project = session.settings["project"] or os.path.basename(out).rpartition(".")[0]
     if STACK_NAME.match(project):
         return str(project)
-    msg = f"no project can be called '{project}', like this file; give --project NAME"
-    raise UsageError(msg)
+    raise UsageError(f"no project can be called '{project}', like this file; give --project NAME")
 
 
 def _manifest_lines(session: Session, type_names: str, project: str) -> tuple[list[str], bool]:

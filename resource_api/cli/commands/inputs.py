@@ -84,8 +84,7 @@ def edit(session: Session, file: str, **_settings: object) -> None:
     The text is in memory only. A FILE that does not exist is created.
     """
     if not file.endswith(AGE):
-        msg = f"{file}: an encrypted file ends in {AGE}; another can be edited as it is"
-        raise UsageError(msg)
+        raise UsageError(f"{file}: an encrypted file ends in {AGE}; another can be edited as it is")
     core_dumps.forbid()
     recipients = _recipients(session, file)
     path = os.path.abspath(file)
@@ -113,14 +112,12 @@ def _recipients(session: Session, file: str) -> Sequence[object]:
     path = file + _RECIPIENTS
     if not os.path.lexists(path):
         advice = "write the recipients into it, one a line; the file of your key names it"
-        msg = f"{path} is missing, so nobody could open {file} again: {advice}"
-        raise UsageError(msg)
+        raise UsageError(f"{path} is missing, so nobody could open {file} again: {advice}")
     if writers := session.registry.trust.who_can_change(path):
         session.log.write("warning", path, f"others can change these recipients, and read the file then: {writers}")
     if recipients := age.read_recipients(path):
         return recipients
-    msg = f"{path}: there is no recipient in it"
-    raise UsageError(msg)
+    raise UsageError(f"{path}: there is no recipient in it")
 
 
 def _edit_text(session: Session, file: str, text: str) -> str | None:
@@ -145,8 +142,7 @@ def _replace(path: str, before: bytes | None, after: bytes) -> None:
     def change(content: bytes) -> bytes:
         """Return the new content. Raise ``ResourceError`` if the present one is not that before."""
         if content != (before or b""):
-            msg = f"{path} was changed while it was edited, and is left as it is; edit it again"
-            raise ResourceError(msg)
+            raise ResourceError(f"{path} was changed while it was edited, and is left as it is; edit it again")
         return after
 
     with os_errors_as(ResourceError, f"{path} cannot be written"):

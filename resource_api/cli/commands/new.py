@@ -110,8 +110,7 @@ def write_type(name: str, directory: Path, *, shared: bool = False, http: bool =
     or cannot be written; nothing is written then.
     """
     if shared and http:
-        msg = "--shared and --http exclude each other"
-        raise UsageError(msg)
+        raise UsageError("--shared and --http exclude each other")
     if not shared:
         return _write(name, directory, _HTTP_TYPE if http else _TYPE)
     has_lib = any(os.path.exists(directory / file) for file in _LIB)
@@ -134,8 +133,7 @@ def _write(name: str, directory: Path, templates: Mapping[str, str]) -> list[Pat
     paths = {directory / file.replace("sample", name): TEMPLATES / template for file, template in templates.items()}
     for path in paths:
         if os.path.lexists(path):
-            msg = f"{path} exists already and is never overwritten; nothing was written"
-            raise UsageError(msg)
+            raise UsageError(f"{path} exists already and is never overwritten; nothing was written")
     written: list[Path] = []
     try:
         for path, template in paths.items():
@@ -146,8 +144,7 @@ def _write(name: str, directory: Path, templates: Mapping[str, str]) -> list[Pat
         for path in written:
             with suppress(OSError):
                 path.unlink()
-        msg = f"{error.filename or directory}: cannot be written: {error.strerror}"
-        raise UsageError(msg) from error
+        raise UsageError(f"{error.filename or directory}: cannot be written: {error.strerror}") from error
     return written
 
 

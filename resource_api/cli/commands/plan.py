@@ -67,8 +67,7 @@ def _check_out(context: click.Context, option: click.Parameter, value: str | Non
     """Return the file of ``-o``. Raise ``BadParameter`` for Terraform's ``-out=FILE``, which is ``-o ut=FILE`` here."""
     if value and (value == "ut" or value.startswith("ut=")):
         file = value[3:] or "FILE"
-        msg = f"write -o {file} or --out {file}"
-        raise click.BadParameter(msg)
+        raise click.BadParameter(f"write -o {file} or --out {file}")
     return options.output_file(context, option, value)
 
 
@@ -164,8 +163,7 @@ def destroy(session: Session, manifest: str, out: str | None, *, yes: bool, noop
     """Delete the resources that state records as ours for the project of MANIFEST and its stack; forget the rest."""
     if out is not None:
         if yes:
-            msg = "-o saves the plan, and --yes is for carrying it out; apply does that with a saved plan"
-            raise UsageError(msg)
+            raise UsageError("-o saves the plan, and --yes is for carrying it out; apply does that with a saved plan")
         return show_plan(session, manifest, out, destroy=True)
     confirm = None if yes or noop else asker(session, "destroy", "Nothing is deleted")
     if (code := run_on_hosts(session, "destroy", manifest, confirm=confirm)) is not None:
@@ -252,8 +250,7 @@ def watch(manifest: str, **settings: object) -> int:
     Its files are also the included ones, inputs, types, providers, components, policies, assets and templates.
     """
     if manifest == "-":
-        msg = "watch needs a manifest in a file; standard input cannot be read again"
-        raise click.UsageError(msg)
+        raise click.UsageError("watch needs a manifest in a file; standard input cannot be read again")
     for number in _SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _stop)

@@ -92,8 +92,7 @@ def schema(session: Session, manifest: str, name: str, **_settings: object) -> N
     """Print the schemas of the provider NAME of MANIFEST, as 'terraform providers schema -json' does."""
     programs = {program.name: program for program in _programs(session, manifest)}
     if name not in programs:
-        msg = f"{manifest} declares no Terraform provider '{name}'{hint(name, programs)}"
-        raise UsageError(msg)
+        raise UsageError(f"{manifest} declares no Terraform provider '{name}'{hint(name, programs)}")
     program = programs[name]
     title = name if program.address is None else str(program.address)
     session.output.print(json.dumps(_terraform().schema(program, title), indent=2))

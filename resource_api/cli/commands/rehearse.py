@@ -25,15 +25,13 @@ def _size(_context: click.Context, _option: click.Parameter, value: str) -> str:
     """Return the value of ``--size``. Raise ``BadParameter`` for one that a tmpfs does not accept."""
     if re.fullmatch(r"[1-9][0-9]*[kmgKMG%]?", value):
         return value
-    msg = f"'{value}' is no size: write bytes, with K, M or G, or a percentage of the memory"
-    raise click.BadParameter(msg)
+    raise click.BadParameter(f"'{value}' is no size: write bytes, with K, M or G, or a percentage of the memory")
 
 
 def _terminal() -> int:
     """Return a descriptor of the terminal of standard input. Raise ``UsageError``."""
     if not sys.stdin.isatty():
-        msg = "--shell needs a terminal as standard input"
-        raise UsageError(msg)
+        raise UsageError("--shell needs a terminal as standard input")
     # Inside, descriptor 0 is another file.
     return os.dup(sys.stdin.fileno())
 

@@ -122,19 +122,15 @@ def _check_options(session: Session) -> None:
     """Raise ``UsageError`` for options that contradict each other; make ``--format json`` the same as ``--json``."""
     form = session.settings["form"]
     if form is not None and session.json and form != "json":
-        msg = f"--json and --format {form} exclude each other"
-        raise UsageError(msg)
+        raise UsageError(f"--json and --format {form} exclude each other")
     session.output.json = session.json or form == "json"
     if session.settings["edit"] and (form or session.json):
-        msg = "--edit shows YAML; leave out --format and --json"
-        raise UsageError(msg)
+        raise UsageError("--edit shows YAML; leave out --format and --json")
     for option in ("edit", "manifest"):
         if session.settings[option] and session.settings["on"]:
-            msg = f"--{option} is for this machine alone; leave out --on"
-            raise UsageError(msg)
+            raise UsageError(f"--{option} is for this machine alone; leave out --on")
     if form == "yaml" and session.settings["on"]:
-        msg = "--format yaml shows a manifest of one machine; with --on write --format table, csv or json"
-        raise UsageError(msg)
+        raise UsageError("--format yaml shows a manifest of one machine; with --on write --format table, csv or json")
 
 
 def _show(session: Session, listed: Listed, selected: SelectedProvider | None, *, listing: bool) -> int:
@@ -163,20 +159,17 @@ def _configuration(definition: TypeDefinition, pairs: Sequence[str]) -> dict[str
     for pair in pairs:
         key, equals, text = pair.partition("=")
         if not equals:
-            msg = f"--config {key}: write KEY=VALUE, KEY=@FILE or KEY=env:NAME"
-            raise UsageError(msg)
+            raise UsageError(f"--config {key}: write KEY=VALUE, KEY=@FILE or KEY=env:NAME")
         if (attribute := definition.config.attributes.get(key)) is None:
             near = hint(key, definition.config.attributes)
-            msg = f"--config: unknown configuration '{key}' of {capitalize_type(definition.name)}{near}"
-            raise UsageError(msg)
+            raise UsageError(f"--config: unknown configuration '{key}' of {capitalize_type(definition.name)}{near}")
         sensitive = attribute.datatype.sensitive
         value = (command_inputs.secret_value if sensitive else command_inputs.indirect_value)(f"--config {key}", text)
         try:
             coerced = from_text.coerce(attribute.datatype, text if value is None else value, attribute.must_be)
         except ValueError as error:
             reason = f"it must be {attribute.datatype.text}" if sensitive else str(error)
-            msg = f"--config {key}: {reason}"
-            raise UsageError(msg) from error
+            raise UsageError(f"--config {key}: {reason}") from error
         config[key] = Sensitive(coerced) if sensitive else coerced
     return config
 

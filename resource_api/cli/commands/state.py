@@ -118,8 +118,7 @@ def export(session: Session, **_settings: object) -> None:
     """Print the whole of one stack as JSON; keep it as you keep the state itself."""
     state, key = RecordedStack(session.runtime, session.settings).state, session.runtime.key
     if not state.serial:
-        msg = f"nothing is recorded of project {state.project}, stack {state.stack}"
-        raise UsageError(msg)
+        raise UsageError(f"nothing is recorded of project {state.project}, stack {state.stack}")
     session.output.print_json(state_export.to_document(state, key if state.encrypted else None))
 
 
@@ -225,12 +224,10 @@ def untaint(session: Session, ref: str, **_settings: object) -> int:
 def rekey(session: Session, *, to: Key | None, decrypt: bool, drop_generations: bool, **_settings: object) -> None:
     """Encrypt a stack that is not, give it a new data key, or another key."""
     if decrypt and to is not None:
-        msg = "--to and --decrypt do not go together"
-        raise UsageError(msg)
+        raise UsageError("--to and --decrypt do not go together")
     key = None if decrypt else to or session.runtime.key
     if key is None and not decrypt:
-        msg = "name the key with --key or RESOURCE_API_KEY; 'resource-api new key PATH' makes one"
-        raise UsageError(msg)
+        raise UsageError("name the key with --key or RESOURCE_API_KEY; 'resource-api new key PATH' makes one")
     stack = RecordedStack(session.runtime, session.settings)
     with stack.changing("state rekey"):
         after = stack.store.rekey(stack.name, key, drop_generations=drop_generations)
@@ -304,12 +301,10 @@ def rm_stack(session: Session, name: str, project: str | None, *, force: bool, *
         session.runtime.claim(stack_name)
         count = len(store.load(stack_name).records)
         if not force and (users := _dependent_stacks(store, stack_name)):
-            msg = f"outputs of {stack_name} are used by {', '.join(users)}; --force forgets it all the same"
-            raise UsageError(msg)
+            raise UsageError(f"outputs of {stack_name} are used by {', '.join(users)}; --force forgets it all the same")
         if count and not force:
             advice = "destroy deletes them, --force forgets them and leaves them as they are"
-            msg = f"{stack_name} has {counted(count, 'resource')}; {advice}"
-            raise UsageError(msg)
+            raise UsageError(f"{stack_name} has {counted(count, 'resource')}; {advice}")
         store.remove(stack_name)
     session.console.show(
         lambda: {**stack_name._asdict(), "forgotten": count},
@@ -348,8 +343,7 @@ def _manifest_and_name(words: Sequence[str]) -> tuple[str | None, str | None]:
     manifest = words[0] if words[:1] and words[0].endswith(_MANIFESTS) else None
     rest = words if manifest is None else words[1:]
     if len(rest) > 1:
-        msg = f"'{rest[1]}' is one argument too many; write output [MANIFEST] [NAME]"
-        raise UsageError(msg)
+        raise UsageError(f"'{rest[1]}' is one argument too many; write output [MANIFEST] [NAME]")
     return manifest, rest[0] if rest else None
 
 

@@ -81,8 +81,7 @@ class _JobOptions(dict[str, Any]):
     """A job's options by name. A missing one is the controller's mistake, and no bug on this host."""
 
     def __missing__(self, name: str) -> Any:
-        msg = f"the job lacks the option '{name}'"
-        raise UsageError(msg)
+        raise UsageError(f"the job lacks the option '{name}'")
 
 
 class HostRun:
@@ -335,8 +334,7 @@ def _read(run: HostRun) -> int:
     """Send the document of a command that reads. Raise ``UsageError`` for one that hosts do not have."""
     name = " ".join(filter(None, (run.job.command, run.options.get("subcommand"))))
     if (read := commands.DOCUMENTS.get(name)) is None:
-        msg = f"'{name}' cannot be asked of other hosts"
-        raise UsageError(msg)
+        raise UsageError(f"'{name}' cannot be asked of other hosts")
     run.result(read(run), reveal=bool(run.options.get("reveal")))
     return 0
 
@@ -420,8 +418,7 @@ _COMMANDS: Final[Mapping[str, Callable[[HostRun], int]]] = {
 
 # State needs it, some Pythons lack it, and its import takes milliseconds: checked before the job, imported later.
 if find_spec("_sqlite3") is None:
-    msg = "No module named 'sqlite3'"
-    raise ModuleNotFoundError(msg, name="sqlite3")
+    raise ModuleNotFoundError("No module named 'sqlite3'", name="sqlite3")
 
 _READ: Final = 64 * 1024
 #: Characters of a text, and members of a list or mapping, in a document that is too large.
@@ -453,8 +450,7 @@ class Sender:
         """Send the document of a command that reads. Raise ``ResourceAPIError`` if it is too large."""
         raw = protocol.encode_plain("result", {"document": document})
         if len(raw) > jobs.MAX_RESULT:
-            msg = f"the answer is larger than {jobs.MAX_RESULT >> 20} MiB; ask for less at once"
-            raise ResourceAPIError(msg)
+            raise ResourceAPIError(f"the answer is larger than {jobs.MAX_RESULT >> 20} MiB; ask for less at once")
         self._send(raw)
 
     def end(self, code: int) -> None:

@@ -70,8 +70,7 @@ class Journal:
             make_directory(self._directory)
             private = private_files.is_private_directory(self._directory)
         if not private:
-            msg = f"{self._directory}: must be a directory that only its owner can open, and no link"
-            raise StateError(msg)
+            raise StateError(f"{self._directory}: must be a directory that only its owner can open, and no link")
         with self._lock.held(timeout):
             self._lock.write_holder(command)
             yield
@@ -111,8 +110,7 @@ class Journal:
         except FileNotFoundError:
             return None
         except OSError as error:
-            msg = f"{self._path}: {error.strerror}"
-            raise StateError(msg) from error
+            raise StateError(f"{self._path}: {error.strerror}") from error
         except (ValueError, LookupError, TypeError):
             pass
         msg = f"{self._path}: it is damaged, or others can write to it; remove it, and every job is taken as a new one"

@@ -217,8 +217,7 @@ def parse(text: str) -> DataType:
     Raises ``DataTypeError`` with the column if it is invalid, and ``TypeError`` if it is not a string.
     """
     if not isinstance(text, str):
-        msg = f"a data type is written as text, not as {type(text).__name__}"
-        raise TypeError(msg)
+        raise TypeError(f"a data type is written as text, not as {type(text).__name__}")
     return _build(parser.read(text))
 
 
@@ -226,19 +225,15 @@ def _build(term: TypeTerm) -> DataType:
     """Return the data type of a parsed term. Raise ``DataTypeError`` with the column."""
     name, arguments = term.value, term.arguments
     if name not in KINDS:
-        msg = f"unknown data type '{name}'; {_advice(name)}"
-        raise DataTypeError(msg, term.column)
+        raise DataTypeError(f"unknown data type '{name}'; {_advice(name)}", term.column)
     if arguments == ():
-        msg = f"the brackets of {name} are empty"
-        raise DataTypeError(msg, term.column + len(name))
+        raise DataTypeError(f"the brackets of {name} are empty", term.column + len(name))
     if name in PREDICATES:
         if arguments:
-            msg = f"{name} takes no parameters"
-            raise DataTypeError(msg, arguments[0].column)
+            raise DataTypeError(f"{name} takes no parameters", arguments[0].column)
         return make(name, PREDICATES[name], [])
     if arguments is None and name in _PARAMETERS:
-        msg = f"{name} needs parameters: {_PARAMETERS[name]}"
-        raise DataTypeError(msg, term.column)
+        raise DataTypeError(f"{name} needs parameters: {_PARAMETERS[name]}", term.column)
     return _BUILDERS[name](term, list(arguments or ()))
 
 
@@ -287,12 +282,10 @@ def _limits(term: TypeTerm, arguments: list[TypeTerm], *, whole: bool = True, le
     limits = [_limit(argument, whole=whole) for argument in arguments]
     for argument, value in zip(arguments, limits, strict=True):
         if least is not None and value is not None and value < least:
-            msg = f"a size cannot be negative, got {value}"
-            raise DataTypeError(msg, argument.column)
+            raise DataTypeError(f"a size cannot be negative, got {value}", argument.column)
     low, high = [*limits, None, None][:2]
     if low is not None and high is not None and low > high:
-        msg = f"min {low} is greater than max {high}"
-        raise DataTypeError(msg, arguments[0].column)
+        raise DataTypeError(f"min {low} is greater than max {high}", arguments[0].column)
     return low, high
 
 
@@ -333,8 +326,7 @@ def _boolean(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
 def _word(term: TypeTerm) -> str:
     """Return a word of ``Enum``. Raise ``DataTypeError`` for a Boolean or data type without quotes."""
     if term.kind == "word" and term.value in {"true", "false"}:
-        msg = f"{term.value} is a boolean; write '{term.value}' in quotes for the word"
-        raise DataTypeError(msg, term.column)
+        raise DataTypeError(f"{term.value} is a boolean; write '{term.value}' in quotes for the word", term.column)
     if term.kind == "type" and (term.arguments is not None or term.value in KINDS):
         msg = f"{term.value} is a data type; write Variant[...] for alternatives, quotes for the word"
         raise DataTypeError(msg, term.column)
@@ -419,8 +411,7 @@ def _hash(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
     """Return ``Hash``, or ``Hash[Key, Value, min, max]``. Raise ``DataTypeError`` for a type of keys alone."""
     _refuse_more(term, arguments, 4)
     if len(arguments) == 1:
-        msg = "Hash takes the type of its keys and the type of its values"
-        raise DataTypeError(msg, arguments[0].column)
+        raise DataTypeError("Hash takes the type of its keys and the type of its values", arguments[0].column)
     key, item = map(_argument_type, arguments[:2]) if arguments else (STRING, ANY)
     low, high = _limits(term, arguments[2:], least=0)
     spelt = [key.text, item.text, *_limit_texts(low, high)] if arguments else []
@@ -441,8 +432,7 @@ def _struct(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
             raise _unexpected(key_term, "a key, Optional[key] or NotUndef[key]")
         key, part = _word(key_term.arguments[0] if wrapper else key_term), _argument_type(value_term)
         if key in members:
-            msg = f"the key '{key}' is given twice"
-            raise DataTypeError(msg, key_term.column)
+            raise DataTypeError(f"the key '{key}' is given twice", key_term.column)
         members[key] = (wrapper == "NotUndef" or (not wrapper and not part.optional), part)
         key_text = f"{wrapper}[{_word_text(key)}]" if wrapper else _word_text(key)
         spelt.append(f"{key_text} => {part.text}")

@@ -66,16 +66,13 @@ class _Token(NamedTuple):
 def read(text: str) -> TypeTerm:
     """Return the term of an expression. Raises ``DataTypeError``."""
     if len(text) > _LONGEST:
-        msg = f"a data type has at most {_LONGEST} characters, not {len(text)}"
-        raise DataTypeError(msg)
+        raise DataTypeError(f"a data type has at most {_LONGEST} characters, not {len(text)}")
     reader = _Reader(_tokens(text))
     term = reader.term(0)
     if reader.token.kind != "end":
-        msg = f"nothing may follow the type, got {_shown(reader.token)}"
-        raise DataTypeError(msg, reader.token.column)
+        raise DataTypeError(f"nothing may follow the type, got {_shown(reader.token)}", reader.token.column)
     if term.kind not in {"type", "word"}:
-        msg = "expected the name of a data type"
-        raise DataTypeError(msg, term.column)
+        raise DataTypeError("expected the name of a data type", term.column)
     return term
 
 
@@ -87,8 +84,7 @@ def _tokens(text: str) -> list[_Token]:
         position = _SPACE.match(text, position).end()  # type: ignore[union-attr] # it matches nothing as well
         match = _TOKEN.match(text, position)
         if match is None:
-            msg = _UNEXPECTED.get(text[position], f"unexpected {text[position]!r}")
-            raise DataTypeError(msg, position + 1)
+            raise DataTypeError(_UNEXPECTED.get(text[position], f"unexpected {text[position]!r}"), position + 1)
         tokens.append(_Token(str(match.lastgroup), match.group(), position + 1))
         position = match.end()
     return tokens
@@ -125,8 +121,7 @@ class _Reader:
         """Read a data type, or a value that is a parameter of one. Raise ``DataTypeError`` at its column."""
         token = self.take()
         if depth > DEPTH:
-            msg = f"types may be nested {DEPTH} levels, not deeper"
-            raise DataTypeError(msg, token.column)
+            raise DataTypeError(f"types may be nested {DEPTH} levels, not deeper", token.column)
         if token.kind == "name":
             return self.name(token, depth)
         if token.kind == "number":
@@ -137,8 +132,7 @@ class _Reader:
             return TypeTerm("regex", token.text[1:-1], token.column)
         if token.text == "{":
             return TypeTerm("pairs", self.pairs(depth), token.column)
-        msg = f"expected a data type or a value, got {_shown(token)}"
-        raise DataTypeError(msg, token.column)
+        raise DataTypeError(f"expected a data type or a value, got {_shown(token)}", token.column)
 
     def name(self, token: _Token, depth: int) -> TypeTerm:
         """Return the term of a name that was taken: with brackets or a capital a data type, otherwise a word."""
@@ -160,8 +154,7 @@ class _Reader:
         while not self.took("}"):
             key = self.term(depth + 1)
             if not self.took("=>"):
-                msg = f"expected '=>' after the key, got {_shown(self.token)}"
-                raise DataTypeError(msg, self.token.column)
+                raise DataTypeError(f"expected '=>' after the key, got {_shown(self.token)}", self.token.column)
             pairs.append((key, self.term(depth + 1)))
             self.separator("}")
         return tuple(pairs)
@@ -179,13 +172,11 @@ def _number(token: _Token) -> int | float:
     """Return the number of a token. Raise ``DataTypeError`` for one that languages read differently."""
     text = token.text
     if len(text) > _LONGEST_NUMBER:
-        msg = "the number is too long"
-        raise DataTypeError(msg, token.column)
+        raise DataTypeError("the number is too long", token.column)
     if "x" in text:
         return int(text, 16)
     if text.lstrip("-").startswith("0") and text.lstrip("-").isdigit() and text.lstrip("-") != "0":
-        msg = f"a number with a leading zero can be read two ways: '{text}'"
-        raise DataTypeError(msg, token.column)
+        raise DataTypeError(f"a number with a leading zero can be read two ways: '{text}'", token.column)
     return float(text) if set(text) & set(".eE") else int(text)
 
 
@@ -280,8 +271,7 @@ def translate(source: str) -> re.Pattern[str]:
         ends = list(accumulate(map(len, pieces)))
         raise PatternError(error.msg, offsets[min(bisect(ends, error.pos or 0), len(offsets) - 1)]) from None
     except (OverflowError, RecursionError):
-        msg = "it is too large"
-        raise PatternError(msg, 0) from None
+        raise PatternError("it is too large", 0) from None
 
 
 def _piece(match: re.Match[str]) -> str:

@@ -92,8 +92,7 @@ class Content:
     def _reader(self, read: T | None) -> T:
         """Return ``read``, which reads the content. Raise ``ResourceError`` for None: only the digest is known."""
         if read is None:
-            msg = f"only the SHA-256 of this {self.word} is known, not its content: {self}"
-            raise ResourceError(msg)
+            raise ResourceError(f"only the SHA-256 of this {self.word} is known, not its content: {self}")
         return read
 
 
@@ -175,24 +174,19 @@ def _parse_spec(word: str, body: Any, read: Callable[[ContentSpec], Content]) ->
     origins = ORIGINS[word]
     keys = [key for key in origins if isinstance(body, dict) and key in body]
     if len(keys) != 1:
-        msg = f"an {word} is given by one of {', '.join(origins)}: {{{word}: {{{origins[0]}: ...}}}}"
-        raise ValueError(msg)
+        raise ValueError(f"an {word} is given by one of {', '.join(origins)}: {{{word}: {{{origins[0]}: ...}}}}")
     (origin,), pin = keys, body.get("sha256")
     if unknown := next((key for key in body if key not in {origin, "sha256"}), None):
-        msg = f"an {word} has no '{unknown}'{hint(unknown, ['sha256'])}"
-        raise ValueError(msg)
+        raise ValueError(f"an {word} has no '{unknown}'{hint(unknown, ['sha256'])}")
     if pin is not None and not (isinstance(pin, str) and len(pin) == _DIGITS and _HEX.issuperset(pin)):
-        msg = f"sha256 must be {_DIGITS} hexadecimal digits in lower case"
-        raise ValueError(msg)
+        raise ValueError(f"sha256 must be {_DIGITS} hexadecimal digits in lower case")
     if origin == "url" and pin is None:
-        msg = f"an {word} from a url needs sha256: what it leads to is only fetched when it is needed"
-        raise ValueError(msg)
+        raise ValueError(f"an {word} from a url needs sha256: what it leads to is only fetched when it is needed")
     source = body[origin]
     if origin == "files":
         return ContentSpec(word, origin, _literal_archive(source, read), pin or "")
     if not isinstance(source, str) or (not source and origin != "text"):
-        msg = f"{origin} of an {word} must be a text"
-        raise ValueError(msg)
+        raise ValueError(f"{origin} of an {word} must be a text")
     return ContentSpec(word, origin, source, pin or "")
 
 
@@ -208,8 +202,7 @@ def _literal_archive(files: object, read: Callable[[ContentSpec], Content]) -> t
             msg = f"'{spelt}' in an archive must be {{asset: ...}} or {{archive: ...}}"
             raise ValueError(msg)  # noqa: TRY004 - a sentence for people
         if name in contents:
-            msg = f"'{name}' is in the archive twice"
-            raise ValueError(msg)
+            raise ValueError(f"'{name}' is in the archive twice")
         contents[name] = content
     return tuple(sorted(contents.items()))
 
@@ -241,11 +234,9 @@ def member_name(spelt: str) -> str:
     """
     parts = [part for part in spelt.split("/") if part not in {"", "."}]
     if spelt.startswith("/") or ".." in parts or "\0" in spelt:
-        msg = f"the name {spelt!r} leads out of the archive's directory"
-        raise ValueError(msg)
+        raise ValueError(f"the name {spelt!r} leads out of the archive's directory")
     if any(len(part.encode("utf-8", "surrogateescape")) > _LONGEST_NAME for part in parts):
-        msg = f"the name {spelt[:_LONGEST_NAME]!r}... is too long for a file"
-        raise ValueError(msg)
+        raise ValueError(f"the name {spelt[:_LONGEST_NAME]!r}... is too long for a file")
     return "/".join(parts)
 
 
@@ -271,28 +262,23 @@ def checked_members(members: Iterable[Member], limits: Limits) -> Iterator[Membe
     counter = _Counter(limits.size)
     for member in members:
         if member.name.count("/") >= MAX_DEPTH:
-            msg = f"'{member.name[:_EXCERPT]}...' is more than {MAX_DEPTH} levels deep"
-            raise ResourceError(msg)
+            raise ResourceError(f"'{member.name[:_EXCERPT]}...' is more than {MAX_DEPTH} levels deep")
         for parent in _parents(member.name):
             if parent not in kinds:
                 kinds[parent] = "directory"
                 yield Member(parent, "directory", 0o755)
             elif kinds[parent] != "directory":
-                msg = f"'{member.name}' is beneath '{parent}', which is a {kinds[parent]}"
-                raise ResourceError(msg)
+                raise ResourceError(f"'{member.name}' is beneath '{parent}', which is a {kinds[parent]}")
         if not member.name:
             continue
         # A directory may come again: it was implied by a name, or is described twice.
         if kinds.get(member.name, "directory") != "directory" or member.kind != kinds.get(member.name, member.kind):
-            msg = f"'{member.name}' is in it twice"
-            raise ResourceError(msg)
+            raise ResourceError(f"'{member.name}' is in it twice")
         if member.kind == "link" and not link_stays_inside(member.name, member.target):
-            msg = f"the link '{member.name}' leads out of it, or up behind a name: {member.target}"
-            raise ResourceError(msg)
+            raise ResourceError(f"the link '{member.name}' leads out of it, or up behind a name: {member.target}")
         kinds[member.name] = member.kind
         if len(kinds) > limits.members:
-            msg = f"it has more than {limits.members} members"
-            raise ResourceError(msg)
+            raise ResourceError(f"it has more than {limits.members} members")
         yield member._replace(parts=counter.parts(member.parts))
 
 
@@ -316,6 +302,5 @@ class _Counter:
         for part in parts:
             self._size += len(part)
             if self._size > self._limit:
-                msg = f"its files are larger than {self._limit} bytes together"
-                raise ResourceError(msg)
+                raise ResourceError(f"its files are larger than {self._limit} bytes together")
             yield part

@@ -45,8 +45,7 @@ def check_inputs(data: object, label: str) -> None:
         weight += NODE_WEIGHT + (len(value) if type(value) is str else 0)
         if weight > MAX_INPUTS or depth > MAX_DEPTH:
             problem = f"is nested deeper than {MAX_DEPTH}" if depth > MAX_DEPTH else "expands beyond the limit"
-            msg = f"{label} {problem}"
-            raise ValueError(msg)
+            raise ValueError(f"{label} {problem}")
         parts = value.values() if type(value) is dict else value if type(value) is list else ()
         waiting += [(part, depth + 1) for part in parts]
 

@@ -69,8 +69,7 @@ class Problem(NamedTuple):
             msg = f"a problem is made of texts, as in Problem('size', 'is too large'), not {fields!r:.80}"
             raise ProviderError(msg)
         if self.severity not in SEVERITIES:
-            msg = f"a problem is an 'error' or a 'warning', not {self.severity!s:.80}: {self.message}"
-            raise ProviderError(msg)
+            raise ProviderError(f"a problem is an 'error' or a 'warning', not {self.severity!s:.80}: {self.message}")
         return self
 
     def __str__(self) -> str:

@@ -247,8 +247,7 @@ def literal_text(text: str, refusal: str) -> str:
     if "${" not in text:
         return text
     if "${" in text.replace("$${", ""):
-        msg = f"{refusal} ${{values.NAME}}, or write $${{ for a literal ${{"
-        raise ValueError(msg)
+        raise ValueError(f"{refusal} ${{values.NAME}}, or write $${{ for a literal ${{")
     return text.replace("$${", "${")
 
 
@@ -396,8 +395,7 @@ def text_of(value: object, source: str | ExpressionPath = "") -> str:
         return "true" if value else "false"
     if isinstance(value, (str, int, float)):
         return str(value)
-    msg = f"{source} is {kind_of(value)} and cannot be part of a text"
-    raise ValueError(msg)
+    raise ValueError(f"{source} is {kind_of(value)} and cannot be part of a text")
 
 
 def kind_of(value: object) -> str:
@@ -412,8 +410,7 @@ def parse_keys(text: str) -> tuple[str, ...]:
     """Return the keys in a path without its scope, such as ``a.b[0]['c.d']``. Raises ``ValueError`` with a sentence."""
     written = text if text.startswith("[") else f".{text}"
     if not _STEPS.match(written):
-        msg = f"'{text}' is no path; write keys and indices as a.b[0]['c.d']"
-        raise ValueError(msg)
+        raise ValueError(f"'{text}' is no path; write keys and indices as a.b[0]['c.d']")
     return _keys(written)
 
 
@@ -432,8 +429,7 @@ def follow_keys(value: Any, path: ExpressionPath | str, keys: tuple[str, ...]) -
         elif isinstance(inner, list) and _INDEX.match(key) and -len(inner) <= int(key) < len(inner):
             value = inner[int(key)]
         else:
-            msg = f"{path}: there is no '{key}'" + ("" if secret else _available_keys(inner, key))
-            raise EvaluationError(msg)
+            raise EvaluationError(f"{path}: there is no '{key}'" + ("" if secret else _available_keys(inner, key)))
         if secret:
             value = Sensitive(value)
     return value

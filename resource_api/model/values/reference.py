@@ -78,16 +78,13 @@ def parse(text: str) -> Reference:
     """
     head, bracket, title = text.partition("[")
     if not bracket or title[-1:] != "]":
-        msg = f"'{text}' is not a reference; {_advice(text)}"
-        raise ValueError(msg)
+        raise ValueError(f"'{text}' is not a reference; {_advice(text)}")
     title = title[:-1]
     name = _type_name(head)
     if not title:
-        msg = f"'{text}' has an empty title"
-        raise ValueError(msg)
+        raise ValueError(f"'{text}' has an empty title")
     if len(title) > 1 and title[0] == title[-1] and title[0] in "'\"":
-        msg = f"quotes are no part of a title; write {head}[{title[1:-1]}]"
-        raise ValueError(msg)
+        raise ValueError(f"quotes are no part of a title; write {head}[{title[1:-1]}]")
     return Reference(name, title)
 
 
@@ -109,8 +106,7 @@ def _type_name(head: str) -> str:
         signs = _SIGNS.match(head)
         word = signs[0] if signs else "::" if "::" in head else head
         advice = suggestion(head, (), "type") or suggestion(word, (), "type")
-        msg = f"'{head}' is not the name of a type" + (f"; {advice}" if advice else "")
-        raise ValueError(msg)
+        raise ValueError(f"'{head}' is not the name of a type" + (f"; {advice}" if advice else ""))
     return name
 
 
@@ -138,8 +134,7 @@ def component_chain(parent: str) -> list[Reference]:
     Raises ``ValueError`` for another text, and for more than ``MAX_COMPONENTS``.
     """
     if parent.count("]/") >= MAX_COMPONENTS:
-        msg = f"components are nested deeper than {MAX_COMPONENTS}"
-        raise ValueError(msg)
+        raise ValueError(f"components are nested deeper than {MAX_COMPONENTS}")
     # The title of a component has neither ``]`` nor a line break, see ``title_problem``.
     return [parse(text) for text in parent.replace("]/", "]\n").split("\n")] if parent else []
 
@@ -237,6 +232,5 @@ def parse_urn(text: str) -> URN:
     parsable = not scheme and not any("]" in parent or "\n" in parent for parent in titles[:-1])
     names = STACK_NAME.match(stack) and STACK_NAME.match(project) and _QUALIFIED.match(qualified)
     if not (names and complete and parsable):
-        msg = f"'{text}' is not a URN"
-        raise ValueError(msg)
+        raise ValueError(f"'{text}' is not a URN")
     return URN(stack, project, types, title)

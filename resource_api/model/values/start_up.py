@@ -42,15 +42,13 @@ else:
         def _make(cls, values: Iterable[Any]) -> Self:
             record = tuple.__new__(cls, values)
             if len(record) != len(cls._fields):
-                msg = f"Expected {len(cls._fields)} arguments, got {len(record)}"
-                raise TypeError(msg)
+                raise TypeError(f"Expected {len(cls._fields)} arguments, got {len(record)}")
             return record
 
         def _replace(self, /, **values: Any) -> Self:
             record = self._make(map(values.pop, self._fields, self))
             if values:
-                msg = f"Got unexpected field names: {list(values)!r}"
-                raise ValueError(msg)
+                raise ValueError(f"Got unexpected field names: {list(values)!r}")
             return record
 
         def _asdict(self) -> dict[str, Any]:
@@ -157,8 +155,7 @@ def late_modules(package: str, *names: str) -> Callable[[str], object]:
     def stand_in(name: str) -> object:
         if name in names:
             return _LateModule(f"{package}.{name}")
-        msg = f"module {package!r} has no attribute {name!r}"
-        raise AttributeError(msg)
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     return stand_in
 
@@ -169,7 +166,6 @@ def late_names(module: str, *names: str) -> Callable[[str], object]:
     def value(name: str) -> object:
         if name in names:
             return getattr(import_module(module), name)
-        msg = f"no module attribute {name!r}"
-        raise AttributeError(msg)
+        raise AttributeError(f"no module attribute {name!r}")
 
     return value

@@ -68,8 +68,7 @@ class Sensitive(Generic[T]):
 
     def __reduce__(self) -> NoReturn:
         """Refuse pickling, which would write the secret in clear."""
-        msg = "a sensitive value cannot be pickled"
-        raise TypeError(msg)
+        raise TypeError("a sensitive value cannot be pickled")
 
 
 class Unknown:

@@ -94,15 +94,13 @@ def problem(value: object) -> Problem:
         return Problem(None, value)
     if isinstance(value, dict) and value.keys() <= set(Problem._fields) and isinstance(value.get("message"), str):
         return Problem(**{"attribute": None, **value}).checked()
-    msg = f"a problem is a text, or an object with a message, not {value!r:.80}"
-    raise ProviderError(msg)
+    raise ProviderError(f"a problem is a text, or an object with a message, not {value!r:.80}")
 
 
 def side_effect_fields(effect: SideEffect) -> dict[str, object]:
     """Return the fields of a side effect, for a frame. Raise ``ProviderError`` for another value."""
     if not isinstance(effect, SideEffect):
-        msg = f"side_effects must return pairs of a name and a SideEffect, not {effect!r:.80}"
-        raise ProviderError(msg)
+        raise ProviderError(f"side_effects must return pairs of a name and a SideEffect, not {effect!r:.80}")
     state = None if effect.checked().state is None else dict(effect.state or {})
     return {**effect._asdict(), "state": state, "aliases": list(effect.aliases)}
 
@@ -112,8 +110,7 @@ def side_effect(fields: object) -> SideEffect:
     if isinstance(fields, dict) and {"name", "action"} <= fields.keys() <= set(SideEffect._fields):
         aliases = tuple(map(name, fields.get("aliases") or ()))
         return SideEffect(**{**fields, "name": name(fields["name"]), "aliases": aliases}).checked()
-    msg = f"a side effect is an object with a name and an action, not {fields!r:.80}"
-    raise ProviderError(msg)
+    raise ProviderError(f"a side effect is an object with a name and an action, not {fields!r:.80}")
 
 
 def difference_fields(change: Difference) -> dict[str, object]:
@@ -139,8 +136,7 @@ def encode_value(value: object, on_content: Callable[[Content], object] = id) ->
     try:
         return _json(_Encoder(on_content).encode(value))
     except ValueError as error:
-        msg = f"a value cannot be passed on: {error}"
-        raise ProviderError(msg) from error
+        raise ProviderError(f"a value cannot be passed on: {error}") from error
 
 
 def encode_plain(kind: str, body: Mapping[str, object]) -> bytes:
@@ -163,8 +159,7 @@ def _framed(text: str) -> bytes:
     """Return the lines of a frame, several for one longer than a line may be. Raise ``ProviderError`` if too large."""
     data = text.encode("ascii")
     if len(data) > MAX_FRAME:
-        msg = f"sent more than {MAX_FRAME >> 20} MiB at once"
-        raise ProviderError(msg)
+        raise ProviderError(f"sent more than {MAX_FRAME >> 20} MiB at once")
     size = MAX_LINE - len(_PART) - 1
     parts = [data[at : at + size] for at in range(0, len(data), size)]
     return b"".join([*(b"%b%b\n" % (_PART, part) for part in parts[:-1]), b"%b%b\n" % (_MARK, parts[-1])])
@@ -248,12 +243,10 @@ class Decoder:
             hooks: dict[str, Any] = {"parse_constant": _refuse} if self._plain else {"object_hook": self._decode}
             body = json.loads(text.decode("utf-8"), **hooks)
         except RecursionError as error:
-            msg = "a frame is nested too deeply"
-            raise ValueError(msg) from error
+            raise ValueError("a frame is nested too deeply") from error
         kind = body.pop("kind", None) if type(body) is dict else None
         if type(kind) is not str:
-            msg = f"a frame must be an object with a 'kind': {text[:40].decode('utf-8', 'replace')}"
-            raise ValueError(msg)
+            raise ValueError(f"a frame must be an object with a 'kind': {text[:40].decode('utf-8', 'replace')}")
         if self._largest is not None:
             _check_size(len(text), self._largest.get(kind, 0))
         return Frame(kind, body)
@@ -261,11 +254,9 @@ class Decoder:
     def _pass_on(self, line: bytes | bytearray) -> None:
         """Pass on a line that is no frame, or the beginning of a long one. Raise ``ValueError`` where none may come."""
         if line.startswith(_MARKS):
-            msg = f"a line of more than {MAX_LINE >> 20} MiB"
-            raise ValueError(msg)
+            raise ValueError(f"a line of more than {MAX_LINE >> 20} MiB")
         if self._on_other is None:
-            msg = f"{bytes(line[:40])!r} is no frame"
-            raise ValueError(msg)
+            raise ValueError(f"{bytes(line[:40])!r} is no frame")
         self._on_other(bytes(line))
 
     def _decode(self, members: dict[str, Any]) -> object:
@@ -287,8 +278,7 @@ def _check_size(size: int, limit: int) -> None:
 
 
 def _refuse(constant: str) -> object:
-    msg = f"{constant} is no JSON"
-    raise ValueError(msg)
+    raise ValueError(f"{constant} is no JSON")
 
 
 class _Encoder:

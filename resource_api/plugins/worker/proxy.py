@@ -171,8 +171,7 @@ class WorkerProvider:
         except Exception as error:  # noqa: BLE001 - the answer to each
             answers = [{"raised": protocol.encode_error(error)}] * len(calls)
         if type(answers) is not list or len(answers) != len(calls):
-            msg = f"{context.type.name}: {method} must return one answer to each of {len(calls)} calls"
-            raise ProviderError(msg)
+            raise ProviderError(f"{context.type.name}: {method} must return one answer to each of {len(calls)} calls")
         for answer in answers:
             raised = answer.get("raised") if isinstance(answer, dict) else {"text": f"{answer!r:.80} is no answer"}
             yield protocol.decode_exception(raised) if raised is not None else answer.get("value")
@@ -299,8 +298,7 @@ class WorkerPool:
         try:
             worker = self._start_process(self._log_output, self._run.log.mask)
         except OSError as error:
-            msg = f"the worker of '{name}' cannot be started: {error.strerror}"
-            raise ProviderError(msg) from error
+            raise ProviderError(f"the worker of '{name}' cannot be started: {error.strerror}") from error
         try:
             instance = self._definition.instance
             terms = {"implementation": self._implementation, "level": self._run.log.lowest_level(name)}
@@ -499,8 +497,7 @@ def apply_report(run: RunContext, context: Context, frame: Frame) -> None:
     elif frame.kind == "conceal":
         run.log.mask.add(body["value"] if is_secret(body["value"]) else Sensitive(body["value"]))
     else:
-        msg = f"a frame '{frame.kind}' in the middle of a call"
-        raise ValueError(msg)
+        raise ValueError(f"a frame '{frame.kind}' in the middle of a call")
 
 
 def _set_status(
@@ -508,8 +505,7 @@ def _set_status(
 ) -> None:
     """Record a resource's status; log it as for a Python provider unless it was ``logged``. Raise ``ValueError``."""
     if status not in STATUSES:
-        msg = f"'{status}' is no status; there are {', '.join(STATUSES)}"
-        raise ValueError(msg)
+        raise ValueError(f"'{status}' is no status; there are {', '.join(STATUSES)}")
     if logged:
         context.outcomes.copy_status(protocol.name(name), status, reason, tainted=tainted)
     elif status == "failed":
@@ -535,8 +531,7 @@ def _log(
     level than one of ``LEVELS``.
     """
     if level not in LEVELS:
-        msg = f"'{level}' is no level of the log"
-        raise ValueError(msg)
+        raise ValueError(f"'{level}' is no level of the log")
     if subject is None:
         subject = context.type.name if name is None else context.reference(protocol.name(name))
     selected = {field: fields[field] for field in LOG_FIELDS if field in fields} if fields else {}

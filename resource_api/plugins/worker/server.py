@@ -195,8 +195,7 @@ class WorkerRun(RunContext):
         """Return the runtime's answer; raise the error in it, and ``ProviderError`` outside of a call."""
         with self._lock:
             if not self._calling:
-                msg = f"'{kind}' is requested after the call has ended that it belongs to"
-                raise ProviderError(msg)
+                raise ProviderError(f"'{kind}' is requested after the call has ended that it belongs to")
             self._connection.send(kind, **body)
             while (answer := self._connection.receive()).kind == "cancel":
                 self._cancelled = True

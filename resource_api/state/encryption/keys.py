@@ -64,8 +64,7 @@ def key_from_url(url: str, environment: MutableMapping[str, str]) -> Key:
         path, _, recipients = rest.partition("?recipients=")
         return AgeKey(url, path, recipients)
     hint = "" if colon else f"; did you mean 'file:{url}'?"
-    msg = f"the key {url}: write file:PATH, passphrase:, passphrase:PATH, or age:PATH{hint}"
-    raise UsageError(msg)
+    raise UsageError(f"the key {url}: write file:PATH, passphrase:, passphrase:PATH, or age:PATH{hint}")
 
 
 class FileKey:
@@ -92,8 +91,7 @@ class FileKey:
         except ValueError:
             key = b""
         if len(key) != KEY_BYTES:
-            msg = f"{self._path}: is not a key file; 'resource-api new key PATH' creates one"
-            raise UsageError(msg)
+            raise UsageError(f"{self._path}: is not a key file; 'resource-api new key PATH' creates one")
         return Cipher(key)
 
 
@@ -119,8 +117,7 @@ class PassphraseKey:
         text = _wrapped_by("passphrase", wrapped)
         cost = {name: wrapped.get(name) for name in _SCRYPT}
         if any(type(value) is not int or not 0 < value <= _MAX_SCRYPT[name] for name, value in cost.items()):
-            msg = "scrypt's parameters are out of range"
-            raise ValueError(msg)
+            raise ValueError("scrypt's parameters are out of range")
         return self._derive(bytes.fromhex(wrapped["salt"]), cost).decrypt(text, _PURPOSE)
 
     def _derive(self, salt: bytes, cost: Mapping[str, Any]) -> Cipher:
@@ -172,8 +169,7 @@ def create_key_file(path: str) -> None:
 def _wrapped_by(kind: str, wrapped: Mapping[str, Any]) -> str:
     """Return the encrypted text in an answer of ``wrap``. Raises ``UsageError`` when a key of another kind gave it."""
     if wrapped.get("kind") != kind:
-        msg = f"it was encrypted with another kind of key, {wrapped.get('kind')}:..."
-        raise UsageError(msg)
+        raise UsageError(f"it was encrypted with another kind of key, {wrapped.get('kind')}:...")
     text: str = wrapped["wrapped"]
     return text
 
@@ -210,8 +206,7 @@ class Cipher:
         try:
             return self._cipher.decrypt(data[:_NONCE_BYTES], data[_NONCE_BYTES:], bound)
         except self._invalid_tag:
-            msg = "it was not encrypted there with this key"
-            raise ValueError(msg) from None
+            raise ValueError("it was not encrypted there with this key") from None
 
 
 def _library() -> tuple[type[AESGCM], type[Exception]]:

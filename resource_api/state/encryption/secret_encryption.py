@@ -58,15 +58,13 @@ class DataKey:
         Raises ``UsageError`` without a key or for one of another kind, ``StateError`` for a key that does not open it.
         """
         if key is None:
-            msg = f"{subject} is encrypted; name its key with --key or RESOURCE_API_KEY"
-            raise UsageError(msg)
+            raise UsageError(f"{subject} is encrypted; name its key with --key or RESOURCE_API_KEY")
         failure = f"{subject} cannot be opened with --key {key.url}: "
         try:
             with errors_as(UsageError, UsageError, failure):
                 return cls(_unwrap(key, wrapped), wrapped, subject)
         except (ValueError, LookupError, TypeError) as error:
-            msg = f"{failure}it is another key, or the data was altered"
-            raise StateError(msg) from error
+            raise StateError(f"{failure}it is another key, or the data was altered") from error
 
     def encrypt(self, clear: object, bound: object) -> str:
         """Return JSON data as ciphertext, bound to other JSON data, without which it cannot be decrypted."""
@@ -77,8 +75,7 @@ class DataKey:
         try:
             return codec.decode(self._cipher.decrypt(text, codec.to_bytes(bound)).decode("utf-8", "surrogatepass"))
         except (ValueError, TypeError, AttributeError) as error:
-            msg = f"{self._subject} was altered without its key"
-            raise StateError(msg) from error
+            raise StateError(f"{self._subject} was altered without its key") from error
 
     def authenticate(self, table: str, row: Row) -> int:
         """Return the 128-bit authentication code of a row: without the key none can be computed for another row."""
@@ -138,10 +135,8 @@ def _is_plain(value: object) -> bool:
 def _unwrap(key: Key, wrapped: Mapping[str, object]) -> bytes:
     """Return a data key. Raises ``ValueError`` for another format or length: an empty key would prove nothing."""
     if wrapped["format"] != FORMAT:
-        msg = f"there is no format {wrapped['format']}"
-        raise ValueError(msg)
+        raise ValueError(f"there is no format {wrapped['format']}")
     data_key = key.unwrap(wrapped)
     if len(data_key) != KEY_BYTES:
-        msg = "a data key has another length"
-        raise ValueError(msg)
+        raise ValueError("a data key has another length")
     return data_key

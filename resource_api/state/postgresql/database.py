@@ -151,8 +151,7 @@ class ServerConnection:
         try:
             parameters: dict[str, Any] = conninfo.conninfo_to_dict(url)
         except psycopg.Error:
-            msg = "libpq cannot read the URL"
-            raise ValueError(msg) from None  # its message quotes the URL
+            raise ValueError("libpq cannot read the URL") from None  # its message quotes the URL
         for name, (variable, value) in _DEFAULTS.items():
             if "service" not in parameters and variable not in os.environ:  # a service has its own
                 parameters.setdefault(name, value)
@@ -343,8 +342,7 @@ def create_tables(connection: Connection, url: str) -> None:
     """Create the tables unless they exist, all or none. Raise ``StateError``."""
     if connection.info.parameter_status("server_encoding") != "UTF8":
         encoding = connection.info.parameter_status("server_encoding")
-        msg = f"{url}: the database has the encoding {encoding}; state needs one with ENCODING 'UTF8'"
-        raise StateError(msg)
+        raise StateError(f"{url}: the database has the encoding {encoding}; state needs one with ENCODING 'UTF8'")
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_CREATION,))
         if _tables_exist(connection, url):
@@ -377,8 +375,7 @@ class FetchedRows:
         first, end = (bisect_left(rows, limit, key=itemgetter(0)) for limit in (low, high))
         rows = rows[first:end]
         if not are_intact(rows):
-            msg = f"a row of table {table} was altered"
-            raise self.damage(msg)
+            raise self.damage(f"a row of table {table} was altered")
         return rows
 
     def damage(self, message: str) -> StateError:

@@ -356,8 +356,7 @@ class PostgresqlStore(RowStore[LeasedSession]):
             rows = FetchedRows.fetch(connection, self._server.url, name)
             for header in stack_rows.headers(rows).values():
                 if header.name != name:
-                    msg = f"the header of {name} is that of {header.name}"
-                    raise rows.damage(msg)
+                    raise rows.damage(f"the header of {name} is that of {header.name}")
                 return StackRows.read(rows, header, find_data_key(header))
             return None
 
@@ -368,8 +367,7 @@ class PostgresqlStore(RowStore[LeasedSession]):
         """Begin a run of ``command``; a stack is locked when claimed or written. Raise ``RuntimeError`` in a run."""
         with self._guard:
             if self._session is not None:
-                msg = "a store has one run at a time"
-                raise RuntimeError(msg)
+                raise RuntimeError("a store has one run at a time")
             self._session = session = LeasedSession(self._server, self._guard, command, timeout, self._seconds)
         succeeded = False
         try:

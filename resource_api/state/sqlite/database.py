@@ -82,8 +82,7 @@ class Database:
         query = f"SELECT id, body, checksum FROM {table} WHERE id >= ? AND id < ? ORDER BY id"
         rows: list[Row] = self._execute(query, (low, high))
         if not are_intact(rows):
-            msg = f"a row of table {table} was altered"
-            raise self.damage(msg)
+            raise self.damage(f"a row of table {table} was altered")
         return rows
 
     def last_id(self, table: str) -> int:
@@ -239,8 +238,7 @@ def check_permissions(path: str) -> None:
         except FileNotFoundError:
             return
         except OSError as error:
-            msg = f"{location}: cannot be used for state: {error.strerror}; {_ELSEWHERE}"
-            raise StateError(msg) from error
+            raise StateError(f"{location}: cannot be used for state: {error.strerror}; {_ELSEWHERE}") from error
         if location == path and not stat.S_ISREG(status.st_mode):
             msg = f"{location}: is not a regular file; state cannot be stored there; {_ELSEWHERE}"
         elif location != path and status.st_mode & stat.S_ISVTX and status.st_mode & OTHERS_WRITE:
@@ -284,8 +282,7 @@ def state_errors(path: str) -> Iterator[None]:
         msg = f"{error.filename or path}: state cannot be used: {error.strerror or error}{advice}"
         raise StateError(msg) from error
     except MemoryError as error:
-        msg = f"{path}: state cannot be used: not enough memory"
-        raise StateError(msg) from error
+        raise StateError(f"{path}: state cannot be used: not enough memory") from error
 
 
 def _is_disk_full(error: sqlite3.Error, path: str) -> bool:

@@ -68,8 +68,7 @@ def read_marker(path: str) -> Marker | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        msg = f"{path}.marker: cannot be read: {error.strerror}"
-        raise StateError(msg) from error
+        raise StateError(f"{path}.marker: cannot be read: {error.strerror}") from error
     try:
         digest, body = json.loads(data)
         if digest == _digest(body):
@@ -79,8 +78,7 @@ def read_marker(path: str) -> Marker | None:
             return Marker(versions, body["making"])
     except (ValueError, TypeError, KeyError):
         pass
-    msg = f"{path}.marker: is damaged"
-    raise StateDamaged(msg, "writes a new one")
+    raise StateDamaged(f"{path}.marker: is damaged", "writes a new one")
 
 
 def write_marker(path: str, marker: Marker) -> None:
@@ -150,8 +148,7 @@ def recover(path: str, damage: str, find_data_key: FindDataKey) -> Sequence[str]
         names = (*databases.files_of(path), f"{path}.marker", *databases.generations_of(path))
         existing = [name for name in names if os.path.lexists(name)]
         moves = "; ".join(f"mv {quote(name)} {quote(aside + name.removeprefix(path))}" for name in existing)
-        msg = f"{damage}; no intact generation is left. To start again with an empty state, run: {moves}"
-        raise StateError(msg)
+        raise StateError(f"{damage}; no intact generation is left. To start again with an empty state, run: {moves}")
     # Of two copies of one database, the newer one has the greater sum of serials.
     best = max(candidates, key=lambda candidate: sum(state.serial for state in candidate.states.values()))
     before = None

@@ -43,8 +43,7 @@ def change_accounts(edit: Callable[[Path], object]) -> None:
                 after = {name: _read(_STAGE / "etc" / name) for name in _FILES}
             if _install(before, after):
                 return
-    msg = "the account files are changed by other programs all the time"
-    raise ResourceError(msg)
+    raise ResourceError("the account files are changed by other programs all the time")
 
 
 @contextmanager
@@ -83,8 +82,7 @@ def _locked(path: str, flags: int, lock: Callable[[int, int], object]) -> Iterat
     """Lock a file of accounts for the block. Raise ``ResourceError`` if another program holds the lock too long."""
     with opened(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, mode=0o600) as fd:
         if not lock_soon(fd, lock):
-            msg = "the account files are locked by another program"
-            raise ResourceError(msg)
+            raise ResourceError("the account files are locked by another program")
         yield
 
 

@@ -76,8 +76,7 @@ class _Bounded:
         if self.in_headers:
             self._headers_left -= len(self.last)
         if size > self._largest_read or len(self.last) > self._largest_read or self._headers_left < 0:
-            msg = "its headers are too long"
-            raise ResourceError(msg)
+            raise ResourceError("its headers are too long")
         return self.last
 
     def seek(self, offset: int, whence: int = 0) -> int:
@@ -114,15 +113,13 @@ def _tar(file: BinaryIO | gzip.GzipFile, limits: Limits) -> Iterator[Member]:
             archive.members = []  # type: ignore[attr-defined] # tarfile would keep all of them
             size += info.size
             if size > limits.size:
-                msg = f"its files are larger than {limits.size} bytes together"
-                raise ResourceError(msg)
+                raise ResourceError(f"its files are larger than {limits.size} bytes together")
             stream.in_headers = False
             yield _from_tar(archive, info)
             stream.in_headers = True
         # The end is an empty block, at which the library stops reading.
         if len(stream.last) != _BLOCK or stream.last.strip(b"\0"):
-            msg = "it breaks off in the middle"
-            raise ResourceError(msg)
+            raise ResourceError("it breaks off in the middle")
 
 
 def _refuse_many(file: BinaryIO | gzip.GzipFile, most: int) -> None:
@@ -135,8 +132,7 @@ def _refuse_many(file: BinaryIO | gzip.GzipFile, most: int) -> None:
         kind, digits = header[_KIND], header[_SIZE].strip(b" \0")
         count += kind not in _EXTENSIONS
         if count > most:
-            msg = f"it has more than {most} members"
-            raise ResourceError(msg)
+            raise ResourceError(f"it has more than {most} members")
         if kind in _WITH_CONTENT or kind in _EXTENSIONS:
             if digits.strip(b"01234567"):
                 break
@@ -153,11 +149,9 @@ def _from_tar(archive: tarfile.TarFile, info: tarfile.TarInfo) -> Member:
     if info.issym():
         return Member(name, "link", 0o777, info.linkname)
     if info.islnk():
-        msg = f"'{info.name}' is a hard link; pack it with tar --hard-dereference"
-        raise ResourceError(msg)
+        raise ResourceError(f"'{info.name}' is a hard link; pack it with tar --hard-dereference")
     if not info.isreg() or info.sparse is not None:
-        msg = f"'{info.name}' is neither a file, a directory nor a link"
-        raise ResourceError(msg)
+        raise ResourceError(f"'{info.name}' is neither a file, a directory nor a link")
     return Member(name, "file", packed_file_mode(info.mode), parts=_parts(partial(archive.extractfile, info)))
 
 
@@ -182,8 +176,7 @@ def _from_zip(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Member:
     mode = info.external_attr >> 16 if info.create_system == _UNIX else 0
     name, kind = _name(info.filename), stat.S_IFMT(mode)
     if info.flag_bits & _ENCRYPTED:
-        msg = f"'{info.filename}' is encrypted"
-        raise ResourceError(msg)
+        raise ResourceError(f"'{info.filename}' is encrypted")
     if info.is_dir():
         return Member(name, "directory", packed_directory_mode(mode or DIRECTORY_MODE))
     if kind == stat.S_IFLNK and info.file_size <= _LONGEST_TARGET:
@@ -191,8 +184,7 @@ def _from_zip(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Member:
         target = b"".join(_parts(partial(archive.open, info)))
         return Member(name, "link", 0o777, target.decode("utf-8", "surrogateescape"))
     if kind not in {0, stat.S_IFREG}:
-        msg = f"'{info.filename}' is neither a file, a directory nor a link"
-        raise ResourceError(msg)
+        raise ResourceError(f"'{info.filename}' is neither a file, a directory nor a link")
     return Member(name, "file", packed_file_mode(mode or FILE_MODE), parts=_parts(partial(archive.open, info)))
 
 

@@ -60,13 +60,11 @@ class AssetReader:
         try:
             digest, read = find(spec, os.path.join(os.path.dirname(file), str(spec.source)))
         except OSError as error:
-            msg = f"{spec.source} cannot be read: {(error.strerror or str(error)).lower()}"
-            raise ValueError(msg) from error
+            raise ValueError(f"{spec.source} cannot be read: {(error.strerror or str(error)).lower()}") from error
         except ResourceError as error:
             raise ValueError(str(error)) from error
         if spec.sha256 and digest != spec.sha256:
-            msg = f"the {spec.word} has the SHA-256 {digest}, not {spec.sha256}"
-            raise ValueError(msg)
+            raise ValueError(f"the {spec.word} has the SHA-256 {digest}, not {spec.sha256}")
         return KINDS[spec.word](digest, spec.origin, spec.source, read)
 
     def _find_text(self, spec: ContentSpec, _path: str) -> Source:
@@ -203,8 +201,7 @@ def _digest(path: str) -> str:
 def _checked_digest(file: io.FileIO, path: str) -> str:
     """Return the SHA-256 of an open file. Raise ``ResourceError`` for one that is too large."""
     if os.fstat(file.fileno()).st_size > LARGEST:
-        msg = f"{path} is larger than {LARGEST >> 30} GiB"
-        raise ResourceError(msg)
+        raise ResourceError(f"{path} is larger than {LARGEST >> 30} GiB")
     return file_digest(file, "sha256").hexdigest()
 
 
@@ -256,8 +253,7 @@ def list_directory(top: str) -> Listing:
             if entry.is_symlink():
                 target = os.readlink(entry.path)
                 if not link_stays_inside(name, target):
-                    msg = f"the link '{name}' leads out of {top}, or up behind a name: {target}"
-                    raise ResourceError(msg)
+                    raise ResourceError(f"the link '{name}' leads out of {top}, or up behind a name: {target}")
                 listing.append((Member(name, "link", 0o777, target), ""))
             elif entry.is_dir():
                 todo.append(name)

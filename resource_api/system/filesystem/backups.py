@@ -129,8 +129,7 @@ class BackupStore(AbstractContextManager["BackupStore"]):
                 self._copy(file, path)
         elif kind == stat.S_IFDIR:
             if depth >= _DEEPEST:
-                msg = f"no copy is kept of directories more than {_DEEPEST} levels deep: {path}"
-                raise ResourceError(msg)
+                raise ResourceError(f"no copy is kept of directories more than {_DEEPEST} levels deep: {path}")
             with opened(name, DIRECTORY_FLAGS, parent) as fd:
                 for member in sorted(os.listdir(fd)):
                     self._keep(fd, member, f"{path}/{member}", depth + 1)

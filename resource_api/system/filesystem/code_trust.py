@@ -74,8 +74,7 @@ class CodeTrust:
             if reason:
                 os.close(descriptor)
         if reason:
-            msg = f"{path}: is not executed, because others could have changed it: {reason}; {_ADVICE}"
-            raise UntrustedCode(msg)
+            raise UntrustedCode(f"{path}: is not executed, because others could have changed it: {reason}; {_ADVICE}")
         return descriptor
 
     def read(self, path: str) -> tuple[bytes, os.stat_result]:

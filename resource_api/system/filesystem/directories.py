@@ -277,6 +277,5 @@ def state_directory(environment: Mapping[str, str]) -> str:
     if not home.startswith("/"):
         home = os.path.expanduser("~/.local/state")
     if not home.startswith("/"):
-        msg = "there is no home directory for the state; name a place with --state sqlite:PATH"
-        raise UsageError(msg)
+        raise UsageError("there is no home directory for the state; name a place with --state sqlite:PATH")
     return f"{home}/resource-api"

@@ -36,8 +36,7 @@ def check(url: str) -> None:
     """Raise ``ValueError`` for a URL that is not HTTP or HTTPS, or that contains a user name or password."""
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        msg = f"'{url}' is not the URL of something to fetch; it begins with https:// or http://"
-        raise ValueError(msg)
+        raise ValueError(f"'{url}' is not the URL of something to fetch; it begins with https:// or http://")
     if parts.username is not None or parts.password is not None:
         msg = f"a user or password cannot stand in a URL: everybody sees it in plans and in state ({parts.hostname})"
         raise ValueError(msg)
@@ -85,16 +84,13 @@ def _transfer(url: str, file: BinaryIO, expected: str, largest: int, timeout: fl
             if size > largest:
                 raise ResourceError(too_large)
             if time.monotonic() > end:
-                msg = f"{url} was not fetched within {timeout:.0f} seconds"
-                raise ResourceError(msg)
+                raise ResourceError(f"{url} was not fetched within {timeout:.0f} seconds")
             digest.update(part)
             write_all(file.fileno(), part)
     if length.isdecimal() and (length.lstrip("0") or "0") != str(size):
-        msg = f"{url} broke off after {size} of {length} bytes"
-        raise ResourceError(msg)
+        raise ResourceError(f"{url} broke off after {size} of {length} bytes")
     if expected and digest.hexdigest() != expected:
-        msg = f"{url} has the SHA-256 {digest.hexdigest()}, not {expected}"
-        raise ResourceError(msg)
+        raise ResourceError(f"{url} has the SHA-256 {digest.hexdigest()}, not {expected}")
 
 
 def _exceeds(digits: str, largest: int) -> bool:

@@ -88,8 +88,7 @@ def edit(
                 error.filename = before.path  # not the temporary file in its directory
             raise
         return
-    msg = f"{path} was changed by others {_TRIES} times while it was being edited"
-    raise ResourceError(msg)
+    raise ResourceError(f"{path} was changed by others {_TRIES} times while it was being edited")
 
 
 def _read_version(path: str) -> _Version:
@@ -224,6 +223,5 @@ def _text(line: bytes) -> str:
 def _bytes(text: str) -> bytes:
     """Return the bytes of a line, without its end. Raise ``ValueError`` for a text with a newline."""
     if "\n" in text:
-        msg = f"a line cannot hold a line break: {text!r}"
-        raise ValueError(msg)
+        raise ValueError(f"a line cannot hold a line break: {text!r}")
     return text.encode("utf-8", "surrogateescape")

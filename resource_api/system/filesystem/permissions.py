@@ -281,8 +281,7 @@ def _owner_id(owner: str | int, kind: str, find: Callable[[str], int]) -> int:
     try:
         return find(str(owner))
     except KeyError:
-        msg = f"there is no {kind} '{owner}'"
-        raise ResourceError(msg) from None
+        raise ResourceError(f"there is no {kind} '{owner}'") from None
 
 
 def user_name(uid: int) -> str:

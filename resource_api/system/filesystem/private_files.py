@@ -85,8 +85,7 @@ def read_private_file(path: str) -> bytes:
                     raise UsageError(error)
                 return file.read(MAX_BYTES)
     except OSError as error:
-        msg = f"{path}: the key cannot be read: {error.strerror}"
-        raise UsageError(msg) from error
+        raise UsageError(f"{path}: the key cannot be read: {error.strerror}") from error
 
 
 def create_private_file(path: str, content: bytes) -> None:
@@ -94,8 +93,7 @@ def create_private_file(path: str, content: bytes) -> None:
     try:
         files.write_new(path, content, 0o600)
     except OSError as error:
-        msg = f"cannot create the key file {path}: {error.strerror}"
-        raise UsageError(msg) from error
+        raise UsageError(f"cannot create the key file {path}: {error.strerror}") from error
 
 
 def _permission_error(status: os.stat_result, path: str) -> str:

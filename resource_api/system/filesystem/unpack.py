@@ -90,8 +90,7 @@ class UnpackRecord(NamedTuple):
         except (FileNotFoundError, NotADirectoryError):
             return None
         if raw is None or status.st_uid not in {*ROOT, os.geteuid()} or status.st_mode & OTHERS_WRITE:
-            msg = f"{file} cannot be trusted: other users can write it"
-            raise ResourceError(msg)
+            raise ResourceError(f"{file} cannot be trusted: other users can write it")
         try:
             return cls._decode(json.loads(raw))
         except (ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:
@@ -245,8 +244,7 @@ def _check_conflicts(
             conflicts.append(f"'{name}' is there already and did not come from an archive; with force it is replaced")
     if conflicts:
         more = f"; and {len(conflicts) - _MAX_CONFLICTS} more" if len(conflicts) > _MAX_CONFLICTS else ""
-        msg = f"{'; '.join(conflicts[:_MAX_CONFLICTS])}{more}"
-        raise ResourceError(msg)
+        raise ResourceError(f"{'; '.join(conflicts[:_MAX_CONFLICTS])}{more}")
 
 
 def _has_other_content(directories: Directories, path: str, name: str, before: UnpackRecord) -> bool:

@@ -87,8 +87,7 @@ def change_root(directory: str) -> None:
     os.chdir(directory)
     machine = os.uname().machine
     if machine not in _PIVOT_ROOT:
-        msg = f"pivot_root is not known for {machine}"
-        raise OSError(msg)
+        raise OSError(f"pivot_root is not known for {machine}")
     c_library.call("syscall", _PIVOT_ROOT[machine], b".", b".", path="pivot_root")
     unmount(".")  # the former root, now mounted over the new one: pivot_root(2)
     os.chdir("/")

@@ -481,8 +481,7 @@ def _make_directory(path: str) -> int:
                 os.mkdir(name, 0o700, dir_fd=parent.fd)
             descriptor = os.open(name, DIRECTORY_FLAGS, dir_fd=parent.fd)
     except OSError as error:
-        msg = f"--keep {path}: {error.strerror}"
-        raise UsageError(msg) from error
+        raise UsageError(f"--keep {path}: {error.strerror}") from error
     status = os.fstat(descriptor)
     if status.st_uid != os.geteuid() or status.st_mode & OTHERS_WRITE:
         msg = f"--keep {path}: it belongs to another user, or others may write to it"
@@ -531,8 +530,7 @@ def _unpack(file: IO[bytes], directory: int) -> None:
             archive.extraction_filter = lambda member, _directory: member
             archive.extractall(target, _checked(archive, target), numeric_owner=True)  # noqa: S202 - see above
     except (tarfile.TarError, OSError, ValueError) as error:
-        msg = f"what was written cannot be kept: {error}"
-        raise ResourceAPIError(msg) from error
+        raise ResourceAPIError(f"what was written cannot be kept: {error}") from error
 
 
 def _checked(archive: tarfile.TarFile, target: str) -> Iterator[tarfile.TarInfo]:
@@ -541,7 +539,6 @@ def _checked(archive: tarfile.TarFile, target: str) -> Iterator[tarfile.TarInfo]
     for member in archive:
         beneath = os.path.realpath(os.path.join(target, member.name)).startswith(f"{base}/")
         if member.type not in _KINDS or member.name in names or not beneath:
-            msg = f"{member.name} was not written by the rehearsal"
-            raise ResourceAPIError(msg)
+            raise ResourceAPIError(f"{member.name} was not written by the rehearsal")
         names.add(member.name)
         yield member

@@ -118,8 +118,7 @@ def output(words: Sequence[str], directory: str, limit: int, seconds: float = TI
     prints more than ``limit`` bytes or runs longer than ``seconds``.
     """
     if not words:
-        msg = "no program is named"
-        raise ValueError(msg)
+        raise ValueError("no program is named")
     end = time.monotonic() + seconds
     stderr = subprocess.DEVNULL if quiet else None
     with subprocess.Popen(  # noqa: S603 - see above
@@ -130,8 +129,7 @@ def output(words: Sequence[str], directory: str, limit: int, seconds: float = TI
             code = program.wait(max(0.0, end - time.monotonic()))
         except subprocess.TimeoutExpired:
             _end(program)
-            msg = f"it has not ended within {seconds:g} s"
-            raise ValueError(msg) from None
+            raise ValueError(f"it has not ended within {seconds:g} s") from None
         except BaseException:
             _end(program)
             raise
@@ -150,8 +148,7 @@ def _printed(program: subprocess.Popen[bytes], limit: int, end: float) -> bytes:
             return bytes(printed)
         printed += data
         if len(printed) > limit:
-            msg = f"it has printed more than {limit // 1_000_000} MB"
-            raise ValueError(msg)
+            raise ValueError(f"it has printed more than {limit // 1_000_000} MB")
     raise subprocess.TimeoutExpired(program.args, 0)
 
 

@@ -242,8 +242,7 @@ def test_a_system_without_threads_shows_nothing(clock: Clock, monkeypatch: pytes
     """The run goes on."""
 
     def refuse(*_: Any, **__: Any) -> Any:
-        msg = "can't start new thread"
-        raise RuntimeError(msg)
+        raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(progress.threading, "Thread", lambda **_: SimpleNamespace(start=refuse))
     display = ProgressDisplay(None, clock=clock)

@@ -36,8 +36,7 @@ def resolve(path: ExpressionPath) -> Any:
     """Return the value of a path in ``SCOPES``, as a manifest's scope does."""
     values, keys = SCOPES[str(path.root)], path.keys
     if keys[0] not in values:
-        msg = f"{path}: unknown '{keys[0]}'"
-        raise (EvaluationError if path.root == "stacks" else ValueError)(msg)
+        raise (EvaluationError if path.root == "stacks" else ValueError)(f"{path}: unknown '{keys[0]}'")
     return follow_keys(values[keys[0]], path, keys[1:])
 
 

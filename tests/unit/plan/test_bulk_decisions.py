@@ -117,8 +117,7 @@ def _differs(entry: Entry, row: Mapping[str, Any], requested: ProviderFunctions)
 def _inconsistent(_name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]) -> Any:
     """Compare with every result that is allowed, and some that are not."""
     if should[attribute] == "8":
-        msg = "no"
-        raise ValueError(msg)
+        raise ValueError("no")
     answers = {"7": True, "77": (False, "because"), True: False, 12: "nonsense"}
     return answers.get(is_.get(attribute)) if type(is_.get(attribute)) in (str, bool, int) else None
 

@@ -148,8 +148,7 @@ def test_a_kill_at_any_call_leaves_the_old_or_the_new(path: Path) -> None:
         try:
             check(path, outcome)
         except Exception as error:
-            msg = f"killed at {call}#{number}"
-            raise AssertionError(msg) from error
+            raise AssertionError(f"killed at {call}#{number}") from error
 
 
 def test_an_error_of_any_call_loses_nothing(path: Path) -> None:
@@ -170,8 +169,7 @@ def test_an_error_of_any_call_loses_nothing(path: Path) -> None:
         try:
             check(path, outcome)
         except Exception as error:
-            msg = f"{errno} at {call}#{number}: {outcome.stderr}"
-            raise AssertionError(msg) from error
+            raise AssertionError(f"{errno} at {call}#{number}: {outcome.stderr}") from error
     assert failed
 
 

@@ -200,8 +200,7 @@ def test_a_processor_that_raises_is_shown_once(name: str, capsys: pytest.Capture
     """Neither the first nor a later exception reaches the run."""
 
     def fail(*_arguments: Any) -> Any:
-        msg = "the log is full"
-        raise OSError(msg)
+        raise OSError("the log is full")
 
     structlog.configure(processors=[fail])
     try:

@@ -167,8 +167,7 @@ class TestDurability:
 
         def parts() -> Iterator[bytes]:
             yield b"x"
-            msg = "broken off"
-            raise ValueError(msg)
+            raise ValueError("broken off")
 
         with files.Batch() as batch:
             with pytest.raises(ValueError, match="broken off"):

@@ -119,8 +119,7 @@ def test_a_processor_that_raises_is_shown_once(capsys: pytest.CaptureFixture[str
     """Neither the first nor a later exception reaches the run."""
 
     def fail(*_arguments: object) -> object:
-        msg = "the log is full"
-        raise OSError(msg)
+        raise OSError("the log is full")
 
     for _ in range(2):
         log = Log("notice", [fail])
@@ -133,8 +132,7 @@ def test_a_time_limit_that_passes_during_a_line_ends_the_call() -> None:
     """The error that is raised inside the call is no failure of the log."""
 
     def end(*_arguments: object) -> object:
-        msg = "timed out after 1 s"
-        raise ResourceError(msg)
+        raise ResourceError("timed out after 1 s")
 
     with pytest.raises(ResourceError, match="timed out"):
         Log("notice", [end]).write("notice", "", "text")

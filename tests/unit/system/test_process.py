@@ -98,8 +98,7 @@ def pids(directory: Path, count: int) -> list[int]:
         if len(result) == count and all(result):
             return [int(text) for text in result]
         time.sleep(0.01)
-    msg = f"{count} processes were to start, {len(result)} did"
-    raise AssertionError(msg)
+    raise AssertionError(f"{count} processes were to start, {len(result)} did")
 
 
 def gone(numbers: list[int], seconds: float = 3) -> bool:

@@ -416,8 +416,7 @@ class Solitary(Memory):
 
     def set(self, context: Context, changes: Mapping[str, Change], *, noop: bool = False) -> None:
         if len(changes) > 1:
-            msg = "one at a time"
-            raise ResourceError(msg)
+            raise ResourceError("one at a time")
         super().set(context, changes, noop=noop)
 
 
@@ -501,8 +500,7 @@ class Refusing(Memory):
     """``refresh`` refuses."""
 
     def refresh(self, _context: Context, _names: Collection[str]) -> None:
-        msg = "not now"
-        raise ResourceError(msg)
+        raise ResourceError("not now")
 
 
 class Anxious(Memory):
@@ -537,8 +535,7 @@ class Late(Memory):
         row = dict(super()._row(name, change))
         if " " in name:
             self.stored[name] = row
-            msg = "no spaces"
-            raise ResourceError(msg)
+            raise ResourceError("no spaces")
         return row
 
 
@@ -557,8 +554,7 @@ class Excluding(Memory):
 
     def canonicalize(self, context: Context, resources: list[Resource]) -> list[Resource]:
         if any({"origin", "size"} <= resource.keys() for resource in resources):
-            msg = "origin excludes size"
-            raise ResourceError(msg)
+            raise ResourceError("origin excludes size")
         return list(super().canonicalize(context, resources))
 
 

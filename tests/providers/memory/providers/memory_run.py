@@ -19,8 +19,7 @@ class Provider(BaseProvider):
 
     def get(self, _context: Context) -> list[Resource]:
         """Raise ``CannotList``: a run cannot be read."""
-        msg = "runs cannot be read"
-        raise CannotList(msg)
+        raise CannotList("runs cannot be read")
 
     def due(self, _context: Context, _name: str, should: Mapping[str, Any]) -> tuple[bool, str]:
         """Return whether the mark is missing, and why the run is due."""

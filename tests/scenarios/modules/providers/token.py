@@ -17,8 +17,7 @@ class Provider(SimpleProvider):
         """Write numbers and colours in capitals, numbers without a prefix."""
         for row in resources:
             if row.get("tint") == "boom":
-                msg = "there is no such colour"
-                raise ValueError(msg)
+                raise ValueError("there is no such colour")
             row["id"] = row["id"].removeprefix("0x").upper()
             if isinstance(row.get("tint"), str):
                 row["tint"] = row["tint"].upper()
