@@ -104,9 +104,7 @@ def edit_file(path: str, change: Callable[[files.Lines], None], mode: int = 0o64
 
 
 def edit_lines(
-    changes: Mapping[Any, Change],
-    edit: Callable[..., None],
-    options: Callable[[str], Mapping[str, Any]] | None = None,
+    changes: Mapping[Any, Change], edit: Callable[..., None], options: Callable[[str], Mapping[str, Any]] | None = None
 ) -> None:
     """Edit the lines of each file once; names begin with its path, and their rest is the name in ``states``.
 
@@ -125,9 +123,6 @@ def edit_lines(
 def missing(changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
     """Yield the missing prerequisites of parts of files: the directory of the file, and the program that checks it."""
     for name, should in changes.items():
-        problems = [
-            *prerequisites.missing_parent(name[0]),
-            *prerequisites.missing_checker(should.get("validate_cmd")),
-        ]
+        problems = [*prerequisites.missing_parent(name[0]), *prerequisites.missing_checker(should.get("validate_cmd"))]
         yield from ((name, problem) for problem in problems)
     yield from prerequisites.written_in_place({name: name[0] for name in changes})

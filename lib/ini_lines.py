@@ -129,8 +129,7 @@ def syntax(path: str) -> Syntax:
 def _first(patterns_by_name: Mapping[Name, Sequence[str]], path: str) -> Name | None:
     """Return the first name that has a pattern for a path, or None."""
     return next(
-        (name for name, patterns in patterns_by_name.items() if any(fnmatchcase(path, text) for text in patterns)),
-        None,
+        (name for name, patterns in patterns_by_name.items() if any(fnmatchcase(path, text) for text in patterns)), None
     )
 
 

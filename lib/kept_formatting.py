@@ -6,15 +6,7 @@ import json
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
-from lib.structured_settings import (
-    MISSING,
-    check_container,
-    check_index,
-    find,
-    key_of,
-    nested,
-    plain,
-)
+from lib.structured_settings import MISSING, check_container, check_index, find, key_of, nested, plain
 from resource_api import ResourceError
 
 if TYPE_CHECKING:

@@ -32,10 +32,7 @@ ACCOUNT = (
     r"""([^[:cntrl:]]{0,79}[^[:cntrl:]\s])?@[^@'"`\s[:cntrl:]]{1,255}\z/]"""
 )
 #: The resources that come before these types; the packages and services of Debian and of Oracle.
-SERVER = {
-    "package": ["mariadb-server", "default-mysql-server", "mysql-server"],
-    "service": ["mariadb", "mysql"],
-}
+SERVER = {"package": ["mariadb-server", "default-mysql-server", "mysql-server"], "service": ["mariadb", "mysql"]}
 #: Seconds for a connection, and for the answer to a statement.
 CONNECT_TIMEOUT, TIMEOUT = 10, 300
 #: The oldest versions whose accounts and names of character sets are read here as they are written.

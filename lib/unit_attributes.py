@@ -29,12 +29,7 @@ def packages(should: Mapping[str, Any]) -> list[str]:
 
 def name_attribute() -> Attribute:
     """Return the attribute ``name``, a namevar."""
-    return Attribute(
-        NAME,
-        "The service, or another unit with its suffix.",
-        kind="namevar",
-        must_be="a unit's name",
-    )
+    return Attribute(NAME, "The service, or another unit with its suffix.", kind="namevar", must_be="a unit's name")
 
 
 def refresh_attribute() -> Attribute:
@@ -50,7 +45,5 @@ def refresh_attribute() -> Attribute:
 def unit_file_attribute() -> Attribute:
     """Return the attribute ``unit_file``, which is read only."""
     return Attribute(
-        "Optional[String]",
-        "The state of the unit file, such as `enabled`, `static` or `masked`.",
-        kind="read_only",
+        "Optional[String]", "The state of the unit file, such as `enabled`, `static` or `masked`.", kind="read_only"
     )

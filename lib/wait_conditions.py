@@ -42,13 +42,7 @@ def unmet(should: Mapping[str, Any], seconds: float = ATTEMPT) -> str:
 
     ``seconds`` limits each attempt.
     """
-    checks = (
-        ("missing", _missing),
-        ("path", _path),
-        ("port", _port),
-        ("url", _url),
-        ("command", _command),
-    )
+    checks = (("missing", _missing), ("path", _path), ("port", _port), ("url", _url), ("command", _command))
     failures = (check(should, seconds) for name, check in checks if should.get(name) is not None)
     return next(filter(None, failures), "")
 

@@ -19,13 +19,7 @@ from resource_api.catalog.diagnostics import Diagnostics
 from resource_api.catalog.entries import EntryBuilder
 from resource_api.catalog.entry_values import Evaluator, check_named_values
 from resource_api.catalog.expression_scope import NameEvaluator, Scope
-from resource_api.catalog.resource_table import (
-    Definitions,
-    LeftOut,
-    LeftOuts,
-    ResourceTable,
-    matcher,
-)
+from resource_api.catalog.resource_table import Definitions, LeftOut, LeftOuts, ResourceTable, matcher
 from resource_api.manifest import conditions
 from resource_api.model.provider_functions import ProviderFunctions
 from resource_api.model.values import expression

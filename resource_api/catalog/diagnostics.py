@@ -10,14 +10,7 @@ from resource_api.model.values.errors import Problem, suggested_word
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from resource_api.model.declaration import (
-        Declaration,
-        FilePosition,
-        Manifest,
-        Moved,
-        Purge,
-        Removed,
-    )
+    from resource_api.model.declaration import Declaration, FilePosition, Manifest, Moved, Purge, Removed
     from resource_api.model.entry import ComponentInstance, Entry
 
 #: The number of problems from which on names are not compared for suggestions, which would take long.

@@ -27,15 +27,7 @@ from resource_api.model.values.reference import (
     parse,
     title_problem,
 )
-from resource_api.model.values.values import (
-    UNKNOWN,
-    Sensitive,
-    attribute_of,
-    is_unknown,
-    leaves,
-    parse_place,
-    reveal,
-)
+from resource_api.model.values.values import UNKNOWN, Sensitive, attribute_of, is_unknown, leaves, parse_place, reveal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

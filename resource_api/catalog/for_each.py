@@ -311,11 +311,7 @@ class _Templates:
     """A declaration whose references to an element are found once, for all elements."""
 
     def __init__(
-        self,
-        declared: Declaration,
-        elements: Sequence[Element],
-        resolve: Resolve,
-        definitions: Mapping[str, Attribute],
+        self, declared: Declaration, elements: Sequence[Element], resolve: Resolve, definitions: Mapping[str, Attribute]
     ) -> None:
         """Parse a declaration once for all ``elements``; ``definitions`` are the type's attributes by name.
 

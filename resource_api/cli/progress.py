@@ -169,10 +169,7 @@ class ProgressDisplay:
     """Shows the activities of one run."""
 
     def __init__(
-        self,
-        lines: LiveLines | None,
-        mask: Callable[[str], str] = str,
-        clock: Callable[[], float] = time.monotonic,
+        self, lines: LiveLines | None, mask: Callable[[str], str] = str, clock: Callable[[], float] = time.monotonic
     ) -> None:
         """Show activities by ``lines``; None: by notices. ``mask`` masks the secrets in live lines."""
         self._lines = lines

@@ -107,10 +107,7 @@ class Launch:
     """The launch of the first program on one host; the caller moves the bytes."""
 
     def __init__(
-        self,
-        become: str,
-        password: Sensitive[str] | None,
-        runtime: Callable[[HostPlatform], tuple[str, bytes] | None],
+        self, become: str, password: Sensitive[str] | None, runtime: Callable[[HostPlatform], tuple[str, bytes] | None]
     ) -> None:
         """Become root by ``become``, with a password or None; ``runtime`` finds the archive for a platform."""
         self._become = become

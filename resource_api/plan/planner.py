@@ -357,14 +357,7 @@ class _Planner:
         return self._undecided_step(entry, should, reason, unknown, noop=noop, may_help=self.acting)
 
     def _undecided_step(
-        self,
-        entry: Entry,
-        should: Resource,
-        reason: str,
-        unknown: Sequence[str] = (),
-        *,
-        noop: bool,
-        may_help: bool,
+        self, entry: Entry, should: Resource, reason: str, unknown: Sequence[str] = (), *, noop: bool, may_help: bool
     ) -> Step:
         """Plan a resource that cannot be decided now, for a ``reason``: deferred if a step before it may help.
 

@@ -444,12 +444,7 @@ def untaint_hint(entry: Entry, record: Record | None) -> str:
 
 
 def fail_with_lost_providers(
-    steps: Sequence[Step],
-    catalog: Catalog,
-    prior: Prior,
-    functions: Callable[[str], ProviderFunctions],
-    *,
-    noop: bool,
+    steps: Sequence[Step], catalog: Catalog, prior: Prior, functions: Callable[[str], ProviderFunctions], *, noop: bool
 ) -> list[Step]:
     """Fail the replacements that would put the resources of a provider out of reach; ``noop``: the run is noop.
 

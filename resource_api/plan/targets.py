@@ -18,12 +18,7 @@ from resource_api.model.change import exists
 from resource_api.model.values import reference
 from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import UsageError, hint
-from resource_api.model.values.reference import (
-    capitalize_type,
-    child_reference,
-    component_chain,
-    parse_name,
-)
+from resource_api.model.values.reference import capitalize_type, child_reference, component_chain, parse_name
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import show_first
 from resource_api.plan.replacement import fail
@@ -227,10 +222,7 @@ def _reference(pattern: str, option: str) -> str:
 
 
 def _with_related(
-    chosen: set[int],
-    catalog: Catalog,
-    options: Options,
-    recorded_dependents: Callable[[], Mapping[int, Iterable[int]]],
+    chosen: set[int], catalog: Catalog, options: Options, recorded_dependents: Callable[[], Mapping[int, Iterable[int]]]
 ) -> set[int]:
     """Return the chosen entries with those that the options add: their dependencies or dependents."""
     related = set(chosen)

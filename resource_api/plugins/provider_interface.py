@@ -41,11 +41,7 @@ _ARGUMENTS: Final[Mapping[str, str]] = {
     "close": "",
 }
 #: The same of the methods that ``set`` of ``SimpleProvider`` calls.
-_SIMPLE: Final = {
-    "create": "context, name, should",
-    "update": "context, name, should",
-    "delete": "context, name",
-}
+_SIMPLE: Final = {"create": "context, name, should", "update": "context, name, should", "delete": "context, name"}
 #: The methods whose result is ignored: one with a ``yield`` would do nothing when it is called.
 _ACTIONS: Final = {"set", "refresh", "configure", *_SIMPLE}
 #: Methods of providers of Puppet's older kind → ours.

@@ -85,10 +85,7 @@ class Registry:
 
     @classmethod
     def from_path(
-        cls,
-        *directories: str | os.PathLike[str],
-        bundled: bool = True,
-        trust: Iterable[str | os.PathLike[str]] = (),
+        cls, *directories: str | os.PathLike[str], bundled: bool = True, trust: Iterable[str | os.PathLike[str]] = ()
     ) -> Self:
         """Return a registry of the types in ``directories``, and of the bundled ones unless ``bundled`` is false.
 

@@ -98,11 +98,7 @@ def leftovers(catalog: Catalog, prior: Prior) -> dict[int, list[int]]:
 
 
 def match(
-    catalog: Catalog,
-    instances: ProviderInstances,
-    *,
-    prune: bool,
-    functions: Callable[[str], ProviderFunctions],
+    catalog: Catalog, instances: ProviderInstances, *, prune: bool, functions: Callable[[str], ProviderFunctions]
 ) -> tuple[Catalog, Prior]:
     """Return the catalog with its orphans, and the records by entry; ``prune``: undeclared resources become orphans.
 

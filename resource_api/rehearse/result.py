@@ -189,11 +189,6 @@ def _wrapped(start: str, text: str, width: int | None, indent: str) -> Iterator[
     # Text to paste stays whole: a character that is no white space replaces each of its spaces.
     whole = _PASTED.sub(lambda match: match[0].replace(" ", _NO_BREAK), text)
     lines = textwrap.wrap(
-        whole,
-        width,
-        initial_indent=start,
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
+        whole, width, initial_indent=start, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )
     yield from (line.replace(_NO_BREAK, " ") for line in lines)

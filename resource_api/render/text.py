@@ -107,11 +107,7 @@ def valid(document: Mapping[str, object]) -> str:
 
 
 #: Status of an import → its words.
-_IMPORTS: Final = {
-    "imported": "imported",
-    "recorded": "recorded as ours already",
-    "missing": "does not exist",
-}
+_IMPORTS: Final = {"imported": "imported", "recorded": "recorded as ours already", "missing": "does not exist"}
 
 
 def imported(document: Mapping[str, Any]) -> Iterator[str]:

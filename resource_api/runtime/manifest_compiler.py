@@ -75,12 +75,7 @@ class ManifestCompiler:
         self._log = log
 
     def compile(
-        self,
-        source: Source,
-        inputs: Mapping[str, object],
-        providers: ProviderPool,
-        *,
-        from_file: bool = False,
+        self, source: Source, inputs: Mapping[str, object], providers: ProviderPool, *, from_file: bool = False
     ) -> Catalog:
         """Return the catalog of a manifest, with warnings of files that others can write, or read secrets in.
 

@@ -41,13 +41,7 @@ from resource_api.system.filesystem import files
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from resource_api.model.json_documents import (
-        ChangeJson,
-        DriftJson,
-        OutputChangeJson,
-        PlanJson,
-        PlanStepJson,
-    )
+    from resource_api.model.json_documents import ChangeJson, DriftJson, OutputChangeJson, PlanJson, PlanStepJson
     from resource_api.model.type_definition import TypeDefinition
     from resource_api.plugins.registry import Registry
     from resource_api.runtime.planning import Plan

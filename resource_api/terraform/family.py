@@ -14,13 +14,7 @@ from resource_api.terraform import cty
 from resource_api.terraform.plugin_process import HandshakeError, PluginError, PluginProcess, start
 from resource_api.terraform.programs import find_all
 from resource_api.terraform.provider import Configurable, Functions, Resources, error_texts
-from resource_api.terraform.schema import (
-    ephemeral_function,
-    fields_of_block,
-    function_type,
-    object_type,
-    resource_type,
-)
+from resource_api.terraform.schema import ephemeral_function, fields_of_block, function_type, object_type, resource_type
 from resource_api.terraform.type_names import TypeNames, TypeNamesFile
 
 if TYPE_CHECKING:

@@ -69,10 +69,7 @@ class PluginProcess:
     """
 
     def __init__(
-        self,
-        command: Sequence[str],
-        log: Callable[[str, str], None],
-        client: Certificate | None = None,
+        self, command: Sequence[str], log: Callable[[str, str], None], client: Certificate | None = None
     ) -> None:
         """Start the program and read its handshake. Raise ``HandshakeError`` where there is none within 20 s."""
         self._log = log

@@ -7,13 +7,7 @@ Which laws are skipped follows from the features that the type declares.
 import pytest
 
 # Before the laws are imported: their assertions then show values in the author's tests too.
-_LAWS = (
-    "provider_compliance",
-    "get_laws",
-    "set_laws",
-    "harness",
-    "state_compliance",
-)
+_LAWS = ("provider_compliance", "get_laws", "set_laws", "harness", "state_compliance")
 pytest.register_assert_rewrite(*(f"resource_api.testing.{name}" for name in _LAWS))
 
 from resource_api.testing.examples import Neighbour  # noqa: E402 - see above

@@ -114,9 +114,7 @@ def content(state: StackState) -> str:
 
 #: Enough examples to find faults, few enough for stores that wait for a disk. Each store's class runs the law.
 _FEW: Final = settings(
-    max_examples=25,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors],
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors]
 )
 
 

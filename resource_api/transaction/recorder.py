@@ -302,10 +302,7 @@ class Records:
     """Makes the records of the operations of one plan."""
 
     def __init__(
-        self,
-        plan: ExecutionPlan,
-        several: Mapping[str, Implementations] = EMPTY,
-        private: PrivateData | None = None,
+        self, plan: ExecutionPlan, several: Mapping[str, Implementations] = EMPTY, private: PrivateData | None = None
     ) -> None:
         """Make records for ``plan``; ``private`` is the data that providers stored in this run.
 

@@ -31,11 +31,7 @@ if TYPE_CHECKING:
 
 
 @options.group(
-    examples=(
-        "resource-api hosts list",
-        "resource-api hosts list 'web[1:2],!web1'",
-        "resource-api hosts runtime list",
-    )
+    examples=("resource-api hosts list", "resource-api hosts list 'web[1:2],!web1'", "resource-api hosts runtime list")
 )
 def hosts() -> None:
     """List hosts, trust their keys, and keep a Python for those that have none."""

@@ -48,8 +48,7 @@ class _Inputs(CommandGroup):
 
 
 @click.group(
-    cls=_Inputs,
-    examples=("resource-api inputs site.yaml", "resource-api inputs site.yaml --stack production"),
+    cls=_Inputs, examples=("resource-api inputs site.yaml", "resource-api inputs site.yaml --stack production")
 )
 def inputs() -> None:
     """Show the inputs of a manifest, and where each is from; edit encrypted files of inputs."""

@@ -42,9 +42,7 @@ def validate(session: Session, manifest: str, **_settings: object) -> int:
     return show_document(session, "validate", commands.validate, lines)
 
 
-@command(
-    examples=("resource-api eval '${inputs.port}' site.yaml", "resource-api eval '${facts.os.family}'"),
-)
+@command(examples=("resource-api eval '${inputs.port}' site.yaml", "resource-api eval '${facts.os.family}'"))
 @click.argument("expression")
 @click.argument("manifest", required=False, type=options.Path())
 @options.manifest_inputs

@@ -376,11 +376,7 @@ def _bar_groups(calls: Sequence[CallJson], end: float) -> Iterator[list[int]]:
 
 
 def _bar(
-    group: Sequence[int],
-    calls: Sequence[CallJson],
-    kinds: Mapping[int, str],
-    end: float,
-    ids: Mapping[str, str],
+    group: Sequence[int], calls: Sequence[CallJson], kinds: Mapping[int, str], end: float, ids: Mapping[str, str]
 ) -> str:
     """Return a bar of the timeline for calls of one worker that are too short to be drawn apart.
 
