@@ -109,7 +109,7 @@ class Display:
             self._emit("host_start", {"host": host.name, "batch": batch})
 
     def host_event(self, host: str, document: Mapping[str, object]) -> None:
-        """Trace a host's document, save its plan, pass on its answer; emit it, or with ``--verbose`` show its lines."""
+        """Take a document as it arrives from a host: trace it, save or hand on a result; emit it or show its lines."""
         kind = document["type"]
         if self._session.tracing is not None:
             self._session.tracing.host_event(host, document)

@@ -129,7 +129,7 @@ def file_state(task: ModuleTask) -> None:
 
 
 def _parents(path: str) -> Iterator[str]:
-    """Yield the directories above a path that may be missing, as Ansible makes them too."""
+    """Yield the directories above a path, but for those of every system and of users, who own theirs."""
     parents: list[str] = []
     parent = path.rpartition("/")[0]
     while "/" in parent and parent not in _SYSTEM and not parent.startswith("/home/"):

@@ -388,9 +388,10 @@ class LoopNames:
         return reference
 
     def value_or(self, keys: tuple[str | int, ...], default: object) -> Any:
-        """Give elements without a member its default, in place; return its reference, or the default if all lack it.
+        """Return the counterpart of ``item.x | default(value)``; raise ``Unconvertible``.
 
-        Raise ``Unconvertible``.
+        It is the member's reference, after the elements without it have got the default in place, or the default itself
+        if all lack it. ``Omit`` is written nowhere: a missing member of an element is null, thus not declared.
         """
         elements = self.collection
         elements = list(elements.values()) if isinstance(elements, dict) else elements

@@ -244,7 +244,7 @@ class _Planner:
         #: By the index of the entry, in the order of the catalog; handlers of failures are not among them.
         self.steps: dict[int, Step] = {}
         #: Whether a step so far changes something: then a read that fails is deferred, because the change may help.
-        self.acting = False
+        self.has_changes = False
         #: The problems of resources whose provider cannot be created, where no step before them changes anything.
         self.problems: list[Problem] = []
         self.collector = InputCollector(catalog, prior, options, selected)
@@ -257,7 +257,10 @@ class _Planner:
         self._make = partial(Step, context=context)
 
     def add(self, entry: Entry, decided: tuple[Resource | None, Decision] | None) -> None:
-        """Plan one entry and keep its step for those after it; ``decided``: its row and decision, if made in bulk."""
+        """Plan one entry; keep its step, and note a change or replacement for the entries after it.
+
+        ``decided``: its row and decision, if made in bulk.
+        """
         if decided is None:
             step = self._step(entry)
             if self.prior.state.records:
@@ -270,7 +273,7 @@ class _Planner:
             step = self._with_refresh(step)
         self.steps[entry.index] = step
         if step.decision is not SAME or step.refreshed_by:
-            self.acting = self.acting or self._would_act(step)
+            self.has_changes = self.has_changes or self._would_act(step)
             if step.decision.action is Action.REPLACE:
                 self.collector.add_replacement(step)
 
@@ -319,10 +322,10 @@ class _Planner:
         if "imperative" in entry.definition.features and not failure:
             return self._imperative_step(entry, should, unknown, noop=noop)
         row, failure = (None, failure) if failure else self.queries.observation(entry)
-        if entry.meta.lifecycle.external and self.acting and not (failure or exists(row)):
+        if entry.meta.lifecycle.external and self.has_changes and not (failure or exists(row)):
             failure = "does not exist yet"
         if failure:
-            return self._undecided_step(entry, should, failure, unknown, noop=noop, may_help=later or self.acting)
+            return self._undecided_step(entry, should, failure, unknown, noop=noop, may_help=later or self.has_changes)
         inputs, functions = self.collector.inputs(entry, self.steps), self.queries.functions(entry.instance)
         if unknown and row is not None:
             inputs = inputs._replace(excluded=self._excluded(entry, unknown, row, functions))
@@ -351,10 +354,10 @@ class _Planner:
     def _step_without_provider(self, entry: Entry, should: Resource, unknown: Sequence[str], *, noop: bool) -> Step:
         """Plan a resource whose provider cannot be created before a requirement is installed."""
         reason = self.catalog.missing[entry.instance]
-        if not self.acting:
+        if not self.has_changes:
             position = self.catalog.manifest.place(entry.declaration)
             self.problems.append(Problem(None, reason, "error", str(entry.reference), *position, code="type"))
-        return self._undecided_step(entry, should, reason, unknown, noop=noop, may_help=self.acting)
+        return self._undecided_step(entry, should, reason, unknown, noop=noop, may_help=self.has_changes)
 
     def _undecided_step(
         self, entry: Entry, should: Resource, reason: str, unknown: Sequence[str] = (), *, noop: bool, may_help: bool
@@ -382,7 +385,7 @@ class _Planner:
             return step._replace(decision=step.decision._replace(replacement=replacement))
         due = self.queries.due(entry, should)
         if due.failure:
-            return self._undecided_step(entry, should, due.failure, noop=noop, may_help=self.acting)
+            return self._undecided_step(entry, should, due.failure, noop=noop, may_help=self.has_changes)
         repairs = rerun_reasons(self.prior.records.get(entry.index), replacement)
         if not (due.run or repairs):
             return self._make(entry, due.row, should, SAME, noop)
@@ -487,7 +490,7 @@ class _Planner:
         try:
             return UNKNOWN if later else self.queries.call(call, inputs)
         except ValueError as error:
-            if self.acting:
+            if self.has_changes:
                 return UNKNOWN
             raise EvaluationError(failure or str(error)) from error
 

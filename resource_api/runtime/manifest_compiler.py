@@ -68,7 +68,7 @@ class ManifestCompiler:
         self.input_files: Sequence[str] = ()
         self._contents = contents
         #: The files and directories that assets and archives of a catalog are made from → what they are called.
-        self._read_contents: dict[str, str] = {}
+        self._content_files: dict[str, str] = {}
         self._stacks = stacks
         self._registry = registry
         self._facts = facts
@@ -205,20 +205,21 @@ class ManifestCompiler:
         return scope, definitions
 
     def _content_reader(self) -> ReadContent:
-        """Return the reader of one catalog's assets and archives, which adds their paths to ``_read_contents``."""
-        self._read_contents.clear()
+        """Return the reader of one catalog's assets and archives, which adds their paths to ``_content_files``."""
+        self._content_files.clear()
 
         @cache  # made with the first asset: few catalogs have any
         def reader() -> asset_contents.AssetReader:
             return asset_contents.AssetReader()
 
-        def read(spec: ContentSpec, file: str) -> Content:
+        def read_and_record(spec: ContentSpec, file: str) -> Content:
+            """Read a content; record its file for the warning about files that others can change."""
             if spec.origin in {"file", "directory"}:
                 path = os.path.join(os.path.dirname(file), str(spec.source))
-                self._read_contents[path] = spec.word
+                self._content_files[path] = spec.word
             return reader()(spec, file)
 
-        return read
+        return read_and_record
 
     def _warn_of_writers(self, catalog: Catalog) -> Catalog:
         """Return the catalog with a warning for each file of data that it is made from and that others can change."""
@@ -228,7 +229,7 @@ class ManifestCompiler:
         else:
             files = [document.file for document in catalog.manifest.documents]
             read = {file: "manifest" for file in files if os.path.splitext(file)[1].lower() in reading.READERS}
-            read = {**self._read_contents, **read}
+            read = {**self._content_files, **read}
         trust = self._registry.trust
         # ``read``: file → what messages call it.
         warnings = [

@@ -164,10 +164,10 @@ class WriteSession:
                 self._versions[name] = former
             raise
 
-    def stop_expecting(self, name: StackName, lineage: str = "") -> None:
-        """Remove a stack, unless it has ``lineage``, from the marker, before its rows are deleted or replaced."""
-        former, _ = self._versions.get(name, (lineage, 0))
-        if former != lineage:
+    def stop_expecting(self, name: StackName, *, unless_lineage: str = "") -> None:
+        """Remove a stack, unless it has a lineage, from the marker, before its rows are deleted or replaced."""
+        former, _ = self._versions.get(name, (unless_lineage, 0))
+        if former != unless_lineage:
             del self._versions[name]
             self.write_marker()
 

@@ -146,8 +146,8 @@ class SqliteStore(RowStore[WriteSession]):
     def overwrite(self, name: StackName, state: StackState) -> None:
         """Replace the whole state of a stack."""
         with self._writing() as session:
-            # First: a kill between the two must not look like a lost stack.
-            session.stop_expecting(name, state.lineage)
+            # First: after a kill between the two, a marker with the former lineage would look like a lost stack.
+            session.stop_expecting(name, unless_lineage=state.lineage)
             super().overwrite(name, state)
 
     def rekey(self, name: StackName, key: Key | None, *, drop_generations: bool = False) -> StackState:
