@@ -22,7 +22,7 @@ from resource_api.model.values.errors import Problem, UsageError, reason
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import escape_json
 from resource_api.render import json as documents
-from resource_api.render import run_document, run_reports
+from resource_api.render import junit_and_metrics, run_document
 from resource_api.render.fleet import as_run
 from resource_api.render.html import pages
 from resource_api.system.filesystem import files, private_files
@@ -183,7 +183,7 @@ def _xml(document: Document) -> str:
     """Return a document as JUnit XML; of a run over many hosts each host is a test case."""
     if document["kind"] == "fleet":
         document = as_run(cast("FleetJson", document))
-    return run_reports.junit(document)
+    return junit_and_metrics.junit(document)
 
 
 def _html(document: Document) -> str:
@@ -198,7 +198,7 @@ def _html(document: Document) -> str:
 def _metrics(document: Document) -> str:
     """Return a document as gauges, for the textfile collector of the node exporter."""
     # A plan has no time of its own.
-    return run_reports.metrics({"ended": time.time(), **document})
+    return junit_and_metrics.metrics({"ended": time.time(), **document})
 
 
 _FORMS: Final[Mapping[str, Callable[[Document], str]]] = {".json": _json, ".xml": _xml, ".html": _html}

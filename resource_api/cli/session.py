@@ -37,8 +37,8 @@ from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.plugins.registry import Registry
 from resource_api.provider.context import RunContext
 from resource_api.render import describe
-from resource_api.runtime.resource_access import ResourceReader
 from resource_api.runtime.signals import Interrupts, exit_despite_threads
+from resource_api.runtime.single_resource import ResourceReader
 from resource_api.system.process import core_dumps
 
 if TYPE_CHECKING:

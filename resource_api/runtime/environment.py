@@ -19,7 +19,7 @@ from resource_api.model.values.expression import EvaluationError
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.provider.context import RunContext
 from resource_api.runtime.manifest_compiler import ManifestCompiler, short_secret_warnings
-from resource_api.runtime.resource_access import ResourceReader
+from resource_api.runtime.single_resource import ResourceReader
 from resource_api.state.open_store import open_store
 from resource_api.state.store import NoStore, StackName, Store
 from resource_api.system import process_guard

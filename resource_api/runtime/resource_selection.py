@@ -16,7 +16,7 @@ from resource_api.model.values.errors import CannotList, DefinitionError, Provid
 from resource_api.model.values.reference import Reference, capitalize_type
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import is_secret, same_value
-from resource_api.runtime.resource_access import ResourceReader, canonical_identity, check_has_resources, parse_name
+from resource_api.runtime.single_resource import ResourceReader, canonical_identity, check_has_resources, parse_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

@@ -22,7 +22,7 @@ from resource_api.runtime import saved_plan
 from resource_api.runtime.environment import RunEnvironment, read_saved_plan, stack_name
 from resource_api.runtime.plan_notices import log_lost_order, log_recorded_elsewhere, report_findings
 from resource_api.runtime.planning import Plan, Planning, planned
-from resource_api.runtime.resource_access import manifest_of, values_of_change
+from resource_api.runtime.single_resource import manifest_of, values_of_change
 from resource_api.state.store import MEMORY, NoStore
 from resource_api.transaction.recorder import Recorder, Records
 from resource_api.transaction.transaction import Transaction

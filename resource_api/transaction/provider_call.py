@@ -1,7 +1,7 @@
 """Calls a provider's ``set`` and ``refresh``, shows their progress, and stores the reported result of each operation.
 
 An ``Exception`` is returned, for the caller to contain; anything else ends the run (``CallStopped``). The consequences
-of a report are decided by ``execution``.
+of a report are decided by ``segment_run``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The refreshes of one plan: the resources whose change notifies another one, and those owed by an earlier run.
 
-``execution`` ends the operations of refreshes, ``provider_call`` calls the provider.
+``segment_run`` ends the operations of refreshes, ``provider_call`` calls the provider.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Repeats failed calls of one segment: one by one after a ``set`` that raised, and as ``retry`` declares.
 
-A repeated call is for one resource, which is read before it; ``execution`` ends the operations (contract §4, §10.8).
+A repeated call is for one resource, which is read before it; ``segment_run`` ends the operations (contract §4, §10.8).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Carries out a plan: re-evaluates, calls ``set``, verifies and commits each segment, then reports the results.
+"""Begins and ends the run of a plan: its events, its records, its outputs and the report of its results.
 
-A failed resource skips its dependents and nothing else; after the first interrupt nothing new begins, and the results
-are written whatever ends the run. The modules that carry out operations are loaded when there are any (``execution``).
+The results are written whatever ends the run. The modules that carry out operations are loaded when there are any
+(``segment_run``).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from resource_api.model.report import Outputs, RunReport
 from resource_api.model.step import SAME
 from resource_api.model.values.values import is_unknown
 from resource_api.plan import unknowns
-from resource_api.transaction import execution
+from resource_api.transaction import segment_run
 from resource_api.transaction.results import Events, Results
 
 if TYPE_CHECKING:
@@ -49,10 +49,10 @@ class Transaction:
         self.stopped: BaseException | None = None
 
     @cached_property
-    def _execution(self) -> execution.Execution:
+    def _execution(self) -> segment_run.Execution:
         """The execution, whose modules are loaded with it."""
         plan, snapshot, is_shown = self._plan, self._snapshot, self._is_shown
-        return execution.Execution(plan, snapshot, self._results, self._events, self._recorder, is_shown=is_shown)
+        return segment_run.Execution(plan, snapshot, self._results, self._events, self._recorder, is_shown=is_shown)
 
     def run(self) -> RunReport:
         """Carry out every operation and return the report. An interrupt is kept in ``stopped``, for the caller."""

@@ -1,6 +1,6 @@
 """Verifies that a provider's call reached the requested state, by reading after it.
 
-``execution`` ends the operations whose resource is not in the requested state.
+``segment_run`` ends the operations whose resource is not in the requested state.
 """
 
 from __future__ import annotations

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from resource_api.model.report import RunReport
     from resource_api.model.type_definition import TypeDefinition
     from resource_api.runtime.configured_provider import SelectedProvider
-    from resource_api.runtime.resource_access import ResourceReader
     from resource_api.runtime.resource_selection import Listed, Rows
+    from resource_api.runtime.single_resource import ResourceReader
 
 
 @command(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from resource_api.render import fleet, run_reports
+from resource_api.render import fleet, junit_and_metrics
 from resource_api.render.html import pages as html
-from resource_api.render.run_reports import metrics
+from resource_api.render.junit_and_metrics import metrics
 from tests.unit.render.test_html import HOSTILE, Elements
 
 
@@ -63,7 +63,7 @@ def test_a_run_over_hosts_has_metrics_and_a_test_case_for_each_host() -> None:
     labels = 'project="web",stack="default",command="apply"'
     assert f"resource_api_run_changes{{{labels}}} 3" in gauges
     assert f'resource_api_run_hosts{{{labels},status="failed"}} 1' in gauges
-    written = run_reports.junit(run)
+    written = junit_and_metrics.junit(run)
     assert 'tests="5"' in written
     assert 'failures="1" skipped="1"' in written
 
@@ -72,7 +72,7 @@ def test_a_host_that_is_unchanged_is_a_test_case_that_has_passed() -> None:
     """Every host is in the report."""
     result = document(5)
     result["hosts"][0]["status"] = "unchanged"
-    written = run_reports.junit(fleet.as_run(result))
+    written = junit_and_metrics.junit(fleet.as_run(result))
     assert 'failures="1" skipped="1" tests="5"' in written
     assert '<testcase name="web0" classname="web0" time="1.500" />' in written
 

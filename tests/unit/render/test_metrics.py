@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from resource_api.render.run_reports import metrics
+from resource_api.render.junit_and_metrics import metrics
 from tests.prometheus import promtool
 
 

@@ -1,4 +1,4 @@
-"""Carries out the operations of a plan that has something to do, segment by segment.
+"""Carries out the operations of a plan, segment by segment: re-evaluates, calls ``set``, verifies and commits each.
 
 Segments run one after another in the order of the plan, or in parallel (``parallel``) as far as relationships allow.
 One has intents, one ``set``, a verifying ``get``, one commit, then refreshes. ``plan.set_segments`` decides which
