@@ -161,7 +161,8 @@ class Execution:
     def _end_unchanged(self, runs: list[OperationRun]) -> list[OperationRun]:
         """End the operations that have nothing to do and return the rest.
 
-        One that waits for an operation of this segment is returned too: it ends after that operation, or is skipped if that fails.
+        One that waits for an operation of this segment is returned too: it ends after that one, or is skipped if that
+        fails.
         """
         if not any(run.decision.action is Action.SAME for run in runs):
             return runs
