@@ -46,8 +46,8 @@ class Prior(NamedTuple):
     undeclared: Sequence[Record] = ()
     #: Entry's index → its kind, for the orphans among the entries.
     orphans: Mapping[int, OrphanKind] = {}
-    #: Keys of records that have moved to another key: they are dropped at the end of the run.
-    moved_keys: Sequence[RecordKey] = ()
+    #: Former key of a record → the entry's index by whose key it is recorded from now on, once its step has succeeded.
+    moved_keys: Mapping[RecordKey, int] = {}
     #: The changes that an interrupted run has left open, written before anything else.
     recovery: Commit = Commit()
     #: Entry's index → the error of a record that cannot be used.
@@ -132,7 +132,7 @@ def match(
         if record.status == "pending":
             # The old resource was deleted already: there is nothing to replace.
             records[index] = predecessors.pop(index)
-            moved_keys.append(record.key)
+            moved_keys[record.key] = index
     orphans, undeclared = _sort_unclaimed(catalog, records, unclaimed, prune=prune)
     catalog, kinds = add_orphans(catalog, orphans, functions)
     return catalog, Prior(
@@ -149,7 +149,7 @@ def match(
 
 
 def _unclaimed(
-    state: StackState, records: Mapping[int, Record], moved_keys: Sequence[RecordKey]
+    state: StackState, records: Mapping[int, Record], moved_keys: Collection[RecordKey]
 ) -> dict[RecordKey, Record]:
     """Return, by key, the records that no entry claims; there are none if each is claimed under its own key."""
     if not moved_keys and len(records) == len(state.records):
@@ -199,22 +199,21 @@ def _reject_former_names(
     catalog: Catalog, prior: Prior, selected: set[int] | None, queries: PlannerQueries, *, prune: bool
 ) -> tuple[Prior, list[tuple[Record, OrphanKind]]]:
     """Undo matches by a former name where its resource still exists, another one; return the match and new orphans."""
-    moved = set(prior.moved_keys)
+    moved_keys = dict(prior.moved_keys)
     records, predecessors, undeclared = dict(prior.records), dict(prior.predecessors), list(prior.undeclared)
     orphans: list[tuple[Record, OrphanKind]] = []
     for index, record in prior.records.items():
         entry = catalog.entries[index]
-        if record.key not in moved or record.key == entry.key or record.status == "pending":
+        if record.key not in moved_keys or record.key == entry.key or record.status == "pending":
             continue
         if entry.definition.identity is not None:
             continue  # both names are the manifest's: the resource of the former one is the same
         if selected is not None and index not in selected:
-            moved.discard(record.key)
-            continue
+            continue  # it has not been read
         row, failure = queries.observation(_orphan_entry(record, queries.functions))
         if failure or not exists(row):
             continue
-        moved.discard(record.key)
+        del moved_keys[record.key]
         del records[index]
         if _replaceable(entry):
             predecessors[index] = record
@@ -222,7 +221,6 @@ def _reject_former_names(
             orphans.append((record, OrphanKind.UNDECLARED))
         else:
             undeclared.append(record)
-    moved_keys = [key for key in prior.moved_keys if key in moved]
     changed = prior._replace(records=records, predecessors=predecessors, undeclared=undeclared, moved_keys=moved_keys)
     return changed, orphans
 
@@ -247,8 +245,8 @@ def _upgrade_records(
     return errors
 
 
-def _claimed_records(catalog: Catalog, state: StackState) -> tuple[dict[int, Record], list[RecordKey]]:
-    """Return records by the index of their entry, and the keys of those that were found by a former name."""
+def _claimed_records(catalog: Catalog, state: StackState) -> tuple[dict[int, Record], dict[RecordKey, int]]:
+    """Return records by the index of their entry, and those found by a former name: recorded key → entry's index."""
     former = former_names.FormerNames(catalog)
     claims: dict[int, Record] = {}
     renamed: list[tuple[Entry, Sequence[Reference]]] = []
@@ -258,7 +256,7 @@ def _claimed_records(catalog: Catalog, state: StackState) -> tuple[dict[int, Rec
         elif names := former.of_entry(entry):
             renamed.append((entry, names))
     if not renamed:
-        return claims, []
+        return claims, {}
     declared, removed = {entry.key for entry in catalog.entries}, removed_names(catalog)
     free = [
         record
@@ -267,7 +265,7 @@ def _claimed_records(catalog: Catalog, state: StackState) -> tuple[dict[int, Rec
     ]
     claimed = former_names.claim_renamed(catalog, free, renamed)
     present = {index: _as_type(record, catalog.entries[index]) for index, record in claimed.items()}
-    return claims | present, [record.key for record in claimed.values()]
+    return claims | present, {record.key: index for index, record in claimed.items()}
 
 
 def _as_type(record: Record, entry: Entry) -> Record:

@@ -35,7 +35,7 @@ from resource_api.system.facts import machine_id
 from resource_api.transaction.operation_run import OperationRun, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from resource_api.model.entry import Entry
     from resource_api.model.record import RecordKey, StackState
@@ -243,10 +243,12 @@ class Recorder:
         new_outputs = changes or (state.encrypted and count_digests(sealed) < count_digests(state.outputs))
         commit = Commit(
             self._records.differing(unchanged),
-            [*plan.prior.moved_keys, *self._vanished(unchanged)],
+            self._vanished(unchanged),
             self._resolved_intents(unchanged),
             outputs=sealed if new_outputs else None,
         )
+        if plan.prior.moved_keys:
+            commit = commit._replace(drop=[*commit.drop, *self._moved(commit, results)])
         if plan.prior.undeclared or plan.prior.orphans or not plan.complete:
             commit = commit._replace(put=[*commit.put, *self._renamed(commit, self._store.load(self._name))])
         if commit.changes_state or not state.serial:
@@ -259,6 +261,18 @@ class Recorder:
         if self._state is not None and (plan.prior.instances.recorded or plan.catalog.instances):
             self._commit(Commit(drop=unused_instances(self._state.records.values())))
         return len(changes)
+
+    def _moved(self, commit: Commit, results: Results) -> Iterator[RecordKey]:
+        """Yield the former keys of resources whose records are written under another key by now, or are not needed.
+
+        One whose step is noop, or did not succeed, keeps its record: a later run finds it by its former name again.
+        """
+        written = {*(record.key for record in commit.put), *(self._state.records if self._state is not None else ())}
+        vanished = set(commit.drop)
+        for former, index in self._plan.prior.moved_keys.items():
+            key = self._plan.catalog.entries[index].key
+            if key in written or key in vanished or results.succeeded(index):
+                yield former
 
     def _renamed(self, commit: Commit, state: StackState) -> list[Record]:
         """Return the records of undeclared resources whose title is taken, or that use a resource's former name."""
@@ -419,9 +433,10 @@ class Records:
             return None
         if entry.index in self._plan.in_sync and run.is_ is step.is_:
             return None
-        if "imperative" in step.definition.features:
-            return self.record(run) if _was_run(run) or entry.key in self._intents else None
         before = prior.records.get(entry.index)
+        if "imperative" in step.definition.features:
+            moved = before is not None and before.key != entry.key
+            return self.record(run) if moved or _was_run(run) or entry.key in self._intents else None
         if not exists(run.should) and (before is None or not exists(run.is_)):
             return None  # gone, and dropped from state; or existing although it should not, and not ours
         if run.is_ is None and before is None:

@@ -79,6 +79,29 @@ def test_a_former_name_finds_a_resource_that_was_renamed_outside(bench: Bench) -
     assert bench.record("Thing[a]") is None
 
 
+@pytest.mark.parametrize("cause", ["noop", "prerequisite", "interrupt", "error in the plan", "target"])
+def test_a_former_name_finds_a_resource_again_whose_step_was_not_done(bench: Bench, cause: str) -> None:
+    """Its record stays until it is written under the new name: otherwise the resource would not be ours any more."""
+    bench.apply({"Thing[a]": {"size": 1}})
+    bench.world.things["thing"]["b"] = bench.world.things["thing"].pop("a")
+    change: dict[str, Any] = {"size": 2, "lifecycle": {"aliases": ["a"]}}
+    before: dict[str, Any] = {"Engine[e]": {}} if cause in {"prerequisite", "interrupt"} else {}
+    bench.world.trouble = {("engine", "e"): "crash" if cause == "interrupt" else "fail"}
+    variants = {"noop": {"noop": True}, "prerequisite": {"require": "Engine[e]"}, "error in the plan": {"image": "new"}}
+    bench.world.things["thing"]["b"]["image"] = "old"
+    bench.apply(
+        {**before, "Thing[b]": change | variants.get(cause, {}), "Thing[c]": {}},
+        **({"targets": ["Thing[c]"]} if cause == "target" else {}),
+    )
+    assert bench.world.things["thing"]["b"]["size"] == 1
+    bench.world.trouble = {}
+    assert acted(bench.apply({"Thing[b]": change, "Thing[c]": {}}))["Thing[b]"] == ("update", "success")
+    assert bench.record("Thing[a]") is None
+    record = bench.record("Thing[b]")
+    assert record is not None
+    assert record.owned
+
+
 def test_two_resources_with_one_former_name_are_an_error(bench: Bench) -> None:
     """Only one of them can be the recorded one; nothing is changed."""
     bench.apply({"Thing[a]": {}})
