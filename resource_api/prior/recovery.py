@@ -55,9 +55,7 @@ def rename(
     if not present:
         return state, Commit()
     owed = {present[key].key: names for key, names in state.owed.items() if key in present}
-    commit = Commit(
-        list(present.values()), list(present), owed=owed, paid=[key for key in state.owed if key in present]
-    )
+    commit = Commit(list(present.values()), list(present), owed=owed)
     records = {(current := present.get(key, record)).key: current for key, record in state.records.items()}
     remaining = {key: names for key, names in state.owed.items() if key not in present}
     return state._replace(records=records, owed={**remaining, **owed}), commit
@@ -161,17 +159,21 @@ def recover(
     if not recovery.changes_state:
         return state, recovery
     records = {**state.records, **{record.key: record for record in recovery.put}}
-    owed = {key: list(dict.fromkeys((*state.owed.get(key, ()), *names))) for key, names in recovery.owed.items()}
-    return state._replace(records=records, owed={**state.owed, **owed}), recovery
+    return state._replace(records=records, owed=_joined(state.owed, recovery.owed)), recovery
 
 
 def join(renaming: Commit, recovery: Commit) -> Commit:
     """Return one commit for a renaming and a recovery, which are both written before anything else."""
     put = {record.key: record for record in (*renaming.put, *recovery.put)}
-    owed = {**renaming.owed, **recovery.owed}
-    return recovery._replace(
-        put=list(put.values()), drop=[*renaming.drop, *recovery.drop], owed=owed, paid=renaming.paid
-    )
+    drop, owed = [*renaming.drop, *recovery.drop], _joined(renaming.owed, recovery.owed)
+    return recovery._replace(put=list(put.values()), drop=drop, owed=owed)
+
+
+def _joined(
+    owed: Mapping[RecordKey, Sequence[str]], more: Mapping[RecordKey, Sequence[str]]
+) -> dict[RecordKey, Sequence[str]]:
+    """Return the due refreshes of two mappings, target → references of the sources, each source once."""
+    return {**owed, **{key: list(dict.fromkeys((*owed.get(key, ()), *names))) for key, names in more.items()}}
 
 
 def _recovery(catalog: Catalog, state: StackState, former: Mapping[RecordKey, RecordKey]) -> Commit:

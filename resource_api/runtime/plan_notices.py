@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.model.record import Record, StackState
-    from resource_api.model.type_definition import TypeDefinition
+    from resource_api.model.type_definition import Name, TypeDefinition
     from resource_api.plan.planner import ExecutionPlan
     from resource_api.prior.provider_instances import ProviderInstances
     from resource_api.system.log import Log
@@ -179,13 +179,15 @@ def _log_shared(
     plan: ExecutionPlan, steps: Sequence[Step], states: Iterator[tuple[StackName, StackState]], log: Log
 ) -> None:
     """Log the resources that other stacks record too, as a warning where this run changes or first records them."""
-    by_name = {(step.definition.name, step.name): step for step in steps}
+    by_name: dict[tuple[str, Name], list[Step]] = {}
+    for step in steps:
+        by_name.setdefault((step.definition.name, step.name), []).append(step)
     stacks: dict[int, list[str]] = {}  # index of an entry → names of stacks
     for name, state in states:
         for record in state.records.values():
-            step = by_name.get((record.type, record.name))
-            if step is not None and is_same_place(step.definition, plan.prior.instances, state, record):
-                stacks.setdefault(step.entry.index, []).append(str(name))
+            for step in by_name.get((record.type, record.name), ()):
+                if is_same_place(step.definition, plan.prior.instances, state, record):
+                    stacks.setdefault(step.entry.index, []).append(str(name))
     shared = [step for step in steps if step.entry.index in stacks]
     loud = {step.entry.index for step in shared if _changes_or_records(step)}
     if len(loud) > _NAMED and log.is_brief:

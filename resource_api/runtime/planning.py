@@ -99,8 +99,10 @@ class Planning:
 
     def plan_again(self, plan: planner.ExecutionPlan) -> planner.ExecutionPlan:
         """Return a new plan of an earlier plan's catalog, without orphans: the undeclared resources appended to it."""
-        declared = [entry for entry in plan.catalog.entries if entry.index not in plan.prior.orphans]
-        return self._plan_catalog(plan.catalog._replace(entries=declared))
+        orphans = plan.prior.orphans
+        declared = [entry for entry in plan.catalog.entries if entry.index not in orphans]
+        requires = {index: before for index, before in plan.catalog.requires.items() if index not in orphans}
+        return self._plan_catalog(plan.catalog._replace(entries=declared, requires=requires))
 
     def plan_unrecorded(self, source: Source) -> planner.ExecutionPlan:
         """Return the plan of a manifest as if no resource were recorded."""

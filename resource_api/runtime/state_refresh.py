@@ -34,11 +34,12 @@ from resource_api.system.gc_pause import gc_paused
 from resource_api.transaction.recorder import recorded_state
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.entry import Entry
     from resource_api.model.json_documents import RefreshJson
+    from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.type_definition import FunctionCall, Name, TypeDefinition
     from resource_api.prior.provider_instances import ProviderInstances
     from resource_api.runtime.commands import Call
@@ -240,14 +241,13 @@ def _read_instance(
     """Read the records of one provider instance; append the changed ones and return the failures."""
     try:
         functions = snapshot.providers.functions(records[0].instance)
-        records = [upgrade(record, functions) for record in records]
-    except (DefinitionError, ValueError) as error:
+    except DefinitionError as error:
         return [f"{record.reference}: {error}" for record in records]
     definition = functions.definition
     if "imperative" in definition.features:  # its effect cannot be read back
         return []
+    records, failures = _upgraded(records, functions)
     snapshot.read(definition, [record.name for record in records])
-    failures = []
     for record in records:
         row, failure = snapshot.observation(record.instance, record.name)
         if failure:
@@ -264,6 +264,17 @@ def _read_instance(
         if changes or data != record.private:
             changed_records.append(_ChangedRecord(new, drift, changes))
     return failures
+
+
+def _upgraded(records: Iterable[Record], functions: ProviderFunctions) -> tuple[list[Record], list[str]]:
+    """Return records of the present version of their type, and the failures of those that cannot be upgraded."""
+    upgraded, failures = [], []
+    for record in records:
+        try:
+            upgraded.append(upgrade(record, functions))
+        except ValueError as error:
+            failures.append(f"{record.reference}: {error}")
+    return upgraded, failures
 
 
 def _read_only_changes(definition: TypeDefinition, before: Record, after: Record) -> Iterator[Difference]:

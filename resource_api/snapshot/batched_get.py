@@ -364,7 +364,7 @@ class Snapshot:
         try:
             provider = self.providers.instance(entry.instance)
             with self.providers.run.provider_call(), process_guard.contained(), context.activate(provider):
-                answer = provider.due(context, entry.name, dict(should))
+                answer = provider.due(context, entry.name, copy_resource(should))
         except Exception as error:  # noqa: BLE001 - contained: it fails this resource
             context.log_traceback(error)
             return Due(failure=reason(error))

@@ -252,10 +252,10 @@ class SegmentRun:
                 self._read_results(called)
             except CallStopped as stopped:
                 self._end_stopped(called, stopped)
+                self._commit(runs)
                 raise
             self._end_all()
-        # A resource that was only read is recorded with the unchanged ones.
-        self._commit([run for run in runs if run.decision.action is not Action.READ])
+        self._commit(runs)
 
     def _set(self, runs: Sequence[OperationRun]) -> None:
         """Call ``set``; if it raises, repeat it for each resource that is not as declared."""
@@ -278,7 +278,9 @@ class SegmentRun:
 
     def _commit(self, runs: Sequence[OperationRun]) -> None:
         """Write the outcome of operations to state, with the refreshes that their changes cause."""
-        self._transaction.recorder.commit_results(runs, self._results, self._transaction.refreshes.owed(runs))
+        # A resource that was only read is recorded with the unchanged ones.
+        ended = [run for run in runs if run.decision.action is not Action.READ]
+        self._transaction.recorder.commit_results(ended, self._results, self._transaction.refreshes.owed(ended))
 
     def _end_without_call(self, run: OperationRun) -> bool:
         """End an operation that needs no call and return True: read, import, forget, or of a resource that is gone."""
@@ -333,7 +335,7 @@ class SegmentRun:
                     self._results.unchanged(run)
 
     def _end_stopped(self, runs: Sequence[OperationRun], stopped: CallStopped) -> None:
-        """End the operations of an interrupted call by the present state of their resources, and write the outcome."""
+        """End the operations of an interrupted call by the present state of their resources."""
         self._transaction.snapshot.changed()
         self._verification.read(runs)
         self._verification.compare(runs)
@@ -351,7 +353,6 @@ class SegmentRun:
                 self._results.fail(run, text)
             else:
                 self._results.skip(run, INTERRUPTED)
-        self._commit(runs)
 
     def _end_all(self) -> None:
         """End each operation: succeeded, failed, or skipped because a prerequisite failed."""

@@ -143,6 +143,20 @@ def test_a_crash_in_a_provider_ends_the_run_with_state_written(bench: Bench) -> 
     assert acted(bench.apply(site)) == {"Engine[e]": ("create", "success"), "Thing[b]": ("create", "success")}
 
 
+def test_a_crash_in_a_call_keeps_what_the_segment_did_without_a_call(bench: Bench) -> None:
+    """What was imported is recorded, and what was forgotten is not: the report says so."""
+    bench.apply({"Thing[c]": {"lifecycle": {"retain": True}}})
+    bench.put("thing", a={"size": 1})
+    with bench.troubled(b="crash"):
+        report = bench.apply({"Thing[a]": {"size": 1, "lifecycle": {"import": "a"}}, "Thing[b]": {}})
+    assert acted(report) == {"Thing[a]": ("import", "success"), "Thing[b]": ("create", "failed")}
+    assert bench.record("Thing[a]") is not None
+    with bench.troubled(a="crash"):
+        report = bench.apply({}, prune=True)
+    assert acted(report) == {"Thing[c]": ("forget", "success"), "Thing[a]": ("delete", "failed")}
+    assert bench.record("Thing[c]") is None
+
+
 @pytest.mark.parametrize("trouble", ["kill", "late"])
 @pytest.mark.parametrize("before", [{}, {"Thing[a]": {"size": 1}}])
 def test_a_kill_in_a_call_is_resolved_by_reading(bench: Bench, trouble: str, before: dict[str, dict[str, int]]) -> None:

@@ -68,6 +68,19 @@ def test_an_orphan_stays_until_it_is_pruned(bench: Bench) -> None:
     assert bench.record("Thing[a]") is None
 
 
+def test_a_plan_is_applied_to_other_orphans_than_it_was_made_with(bench: Bench) -> None:
+    """Those of the earlier plan, and their order, are gone with it."""
+    bench.apply({"Thing[z]": {}, "Thing[x]": {}, "Thing[y]": {"require": "Thing[x]"}})
+    plan = bench.runtime.plan(manifest({"Thing[z]": {}}), prune=True)
+    bench.mend(("thing", "y"), "forget")
+    depends_on: list[list[str]] = []
+    report = bench.runtime.apply(
+        plan, on_plan=lambda new: depends_on.extend(step["depends_on"] for step in new.to_dict()["steps"])
+    )
+    assert acted(report) == {"Thing[x]": ("delete", "success")}
+    assert depends_on == [[], []]
+
+
 def test_a_missing_orphan_is_only_forgotten(bench: Bench) -> None:
     """The provider is not called to delete it."""
     bench.apply({"Thing[a]": {}})

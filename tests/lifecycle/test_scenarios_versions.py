@@ -115,6 +115,24 @@ def test_a_failing_upgrade_fails_its_resource(store: MemoryStore, answer: Any) -
     assert ROWS == {"a": {"size": 3}}
 
 
+def test_a_refresh_records_the_resources_beside_one_whose_upgrade_fails(store: MemoryStore) -> None:
+    """That one is named, and no other."""
+    both = {"project": "versions", "resources": {"Box[a]": {"size": 3}, "Box[b]": {"size": 4}}}
+    Runtime(registry(2, "size"), state=store).apply(both)
+
+    def upgrade(_version: int, values: dict[str, Any]) -> dict[str, Any]:
+        if values["name"] == "a":
+            raise ValueError("oops")
+        return values
+
+    ROWS["b"]["size"] = 9
+    with pytest.raises(ResourceError) as caught:
+        refresh(Runtime(registry(3, "size", upgrade), state=store), both)
+    assert ("Box[a]: " in str(caught.value), "Box[b]" in str(caught.value)) == (True, False)
+    state = store.load(StackName("versions", "default"))
+    assert [row["size"] for record in state.records.values() if (row := record.is_)] == [3, 9]
+
+
 class Jobs:
     """Jobs by name and user, of a type that has only the namevar ``name`` in its first version."""
 

@@ -55,6 +55,27 @@ def test_the_values_of_a_run_are_known_after_it(chores: Bench) -> None:
     assert "colour: it is a done" in chores.run("resource", "widget", "w").out
 
 
+def test_due_cannot_change_the_declared_values(chores: Bench) -> None:
+    """It gets a copy of them, also of lists, as every method does."""
+    chores.type(
+        "chore",
+        "'name': Attribute('String', 'Name.', kind='namevar'), 'words': Attribute('Array[String]', 'Words.')",
+        provider="""
+        def get(self, context):
+            return []
+        def due(self, context, name, should):
+            should["words"].append("more")
+            return True
+        def set(self, context, changes):
+            for name, change in changes.items():
+                context.notice(name, message=" ".join(change.should["words"]))
+        """,
+        base="BaseProvider",
+        features=["imperative"],
+    )
+    assert "Notice: Chore[a]: one\n" in chores.apply("project: p\nresources: {'Chore[a]': {words: [one]}}").err
+
+
 def test_a_wrong_answer_of_due_fails_the_resource(chores: Bench) -> None:
     """With the forms that are allowed."""
     chores.type(

@@ -386,6 +386,18 @@ def test_a_thing_of_another_configuration_is_another_one(recorded: Bench) -> Non
         messages[project] = [line.partition("recorded by ")[2].partition(" too")[0] for line in result.lines]
     assert [*filter(None, messages["one"] + messages["three"])] == []
     assert [*filter(None, messages["two"])] == ["project one, stack default"]
+    # One manifest with resources of one name in both places: each is judged by its own configuration.
+    recorded.write(
+        "four.yaml",
+        "project: four\n"
+        "providers: {here: {type: vm, config: {place: here, token: secret-four}},"
+        " there: {type: vm, config: {place: there, token: secret-four}}}\n"
+        "resources: {'Vm[a]': {provider: here}, 'Vm[b]': {name: a, provider: there}}\n",
+    )
+    shared = {line.split(": ")[1]: line for line in recorded.run("plan", "four.yaml").lines if "recorded by" in line}
+    assert shared.keys() == {"Vm[a]", "Vm[b]"}
+    assert "project one, stack default; project two, stack default" in shared["Vm[a]"]
+    assert "project three" in shared["Vm[b]"]
 
 
 def test_an_output_that_goes_names_who_has_read_it(recorded: Bench) -> None:
