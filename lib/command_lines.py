@@ -1,12 +1,24 @@
-"""Command lines as messages show them."""
+"""Command lines as they are declared in one text, and as messages show them."""
 
 from __future__ import annotations
 
 import shlex
 from typing import TYPE_CHECKING
 
+from resource_api import Problem
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+
+
+def problems(attribute: str, command: str) -> Iterator[Problem]:
+    """Yield a problem for a text that cannot be split into words as by a shell, or has none."""
+    try:
+        message = "" if shlex.split(command) else f"{attribute} is empty"
+    except ValueError as error:
+        message = f"{attribute} cannot be split into words: {error}: {command}"
+    if message:
+        yield Problem(attribute, message)
 
 
 def quoted(argv: Sequence[str]) -> str:

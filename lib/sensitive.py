@@ -46,6 +46,13 @@ def shown_by_mode(mode: Any, secrets: Iterable[str]) -> Iterator[Problem]:
         yield Problem("mode", f"mode {mode} lets everybody read the file, and {words}", "warning")
 
 
+def refused_secrets(should: Mapping[str, Any], *allowed: str, advice: str = "") -> Iterator[Problem]:
+    """Yield a problem for each secret attribute but the ``allowed`` ones: other users could see it, as an argument."""
+    for name in secret_attributes(should, *should):
+        if name not in allowed:
+            yield Problem(name, f"'{name}' is a secret, which other users could see{advice}")
+
+
 def secret_attributes(should: Mapping[str, Any], *names: str) -> list[str]:
     """Return which of some attributes have a secret in them."""
     return [name for name in names if has_secret(should.get(name))]

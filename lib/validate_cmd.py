@@ -29,12 +29,9 @@ def problems(attribute: str, command: Any) -> Iterator[Problem]:
     """Yield the mistakes in a declared command; none while a part of it is not known."""
     if not (isinstance(command, str) or (isinstance(command, list) and all(isinstance(word, str) for word in command))):
         return
-    try:
-        argv = words(command)
-    except ValueError as error:
-        yield Problem(attribute, f"{attribute} cannot be split into words: {error}: {command}")
-        return
-    if not any(PLACEHOLDER in word for word in argv[1:]):
+    if isinstance(command, str) and (wrong := list(command_lines.problems(attribute, command))):
+        yield from wrong
+    elif not any(PLACEHOLDER in word for word in words(command)[1:]):
         yield Problem(attribute, f"{attribute} must contain '%', which becomes the path of the new file")
 
 

@@ -31,10 +31,7 @@ def problems(should: Mapping[str, Any], more: tuple[str, ...] = ()) -> Iterator[
             yield Problem(name, f"'{name}' belongs to '{needed}', which is not declared")
     yield from regular_expressions.problems("pattern", should.get("pattern"))
     if isinstance(command := should.get("command"), str):
-        try:
-            shlex.split(command)
-        except ValueError as error:
-            yield Problem("command", f"command cannot be split into words: {error}: {command}")
+        yield from command_lines.problems("command", command)
 
 
 def unmet(should: Mapping[str, Any], seconds: float = ATTEMPT) -> str:
@@ -84,14 +81,15 @@ def _port(should: Mapping[str, Any], seconds: float) -> str:
     address = host.encode() if host.isascii() else host
     try:
         socket.create_connection((address, port), timeout=seconds).close()
-    except OSError as error:
-        return f"port {port} of {host} accepts no connection: {error.strerror or error}"
+    except (OSError, UnicodeError) as error:
+        return f"port {port} of {host} accepts no connection: {getattr(error, 'strerror', None) or error}"
     return ""
 
 
 def _url(should: Mapping[str, Any], seconds: float) -> str:
     """Return why a URL does not answer as expected, or an empty text."""
-    import ssl  # these are slow to import, and needed for a url only
+    import http.client  # these are slow to import, and needed for a url only
+    import ssl
     import urllib.error
     import urllib.request
 
@@ -105,6 +103,8 @@ def _url(should: Mapping[str, Any], seconds: float) -> str:
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         return f"{url} does not answer: {getattr(reason, 'strerror', None) or reason}"
+    except http.client.HTTPException as error:
+        return f"{url} does not answer by HTTP: {str(error).strip()}"
     if status == expected or (expected is None and status < 400):  # noqa: PLR2004 - the first status of an error
         return ""
     return f"{url} answers {status}" + (f" instead of {expected}" if expected else "")

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from lib import regular_expressions, wait_conditions
 from lib.imperative import ImperativeProvider
-from resource_api import Problem, ResourceError, Sensitive
+from lib.sensitive import has_secret, refused_secrets, reveal
+from resource_api import Problem, ResourceError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,12 +26,13 @@ class Provider(ImperativeProvider):
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Refuse an assertion of nothing, and comparisons without a value."""
         yield from wait_conditions.problems(should, ("value",))
+        yield from refused_secrets(should, "value", *COMPARISONS, "message")
         comparisons = [name for name in COMPARISONS if should.get(name) is not None]
         if comparisons and "value" not in should:
             yield Problem(comparisons[0], f"'{comparisons[0]}' compares 'value', which is not declared")
         if "value" in should and not comparisons:
             yield Problem("value", f"value is compared with nothing; declare one of {', '.join(COMPARISONS)}")
-        yield from regular_expressions.problems("matches", should.get("matches"))
+        yield from regular_expressions.problems("matches", reveal(should.get("matches")))
 
     def due(self, _context: Context, _name: str, should: Mapping[str, Any]) -> bool | tuple[bool, str]:
         """Return whether a condition does not hold, and which: then the assertion will fail."""
@@ -55,14 +57,14 @@ def _unmet(should: Mapping[str, Any]) -> str:
 
 def _compare(should: Mapping[str, Any]) -> str:
     """Return the reason why a value is not as it must be, or an empty text; a secret is not shown."""
-    declared = should["value"]
-    value = declared.reveal() if isinstance(declared, Sensitive) else declared
-    subject = "the value" if isinstance(declared, Sensitive) else f"'{value}'"
-    if "equals" in should and not _same(value, should["equals"]):
+    plain, choices = reveal(should), should.get("one_of")
+    value = plain["value"]
+    subject = "the value" if has_secret(should["value"]) else f"'{value}'"
+    if "equals" in should and not _same(value, plain["equals"]):
         return f"{subject} is not '{should['equals']}'"
-    if "one_of" in should and not any(_same(value, choice) for choice in should["one_of"]):
-        return f"{subject} is not one of {', '.join(map(str, should['one_of']))}"
-    if "matches" in should and not regular_expressions.find(should["matches"], [str(value)]):
+    if "one_of" in should and not any(_same(value, choice) for choice in plain["one_of"]):
+        return f"{subject} is not one of {', '.join(map(str, choices)) if isinstance(choices, list) else choices}"
+    if "matches" in should and not regular_expressions.find(plain["matches"], [str(value)]):
         return f"{subject} does not match '{should['matches']}'"
     return ""
 

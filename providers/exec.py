@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lib import command_lines, executed_code, prerequisites
 from lib.imperative import ImperativeProvider
-from lib.sensitive import has_secret
+from lib.sensitive import refused_secrets
 from resource_api import Command, CommandError, Problem, ResourceError, Sensitive
 
 if TYPE_CHECKING:
@@ -36,9 +36,7 @@ class Provider(ImperativeProvider):
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Refuse secrets that other users could see, and texts that cannot be split; warn of shell operators."""
-        for attribute, value in should.items():
-            if attribute != "input" and has_secret(value):
-                yield Problem(attribute, f"'{attribute}' is a secret, which other users could see; pass it by 'input'")
+        yield from refused_secrets(should, "input", advice="; pass it by 'input'")
         for attribute in ("command", "onlyif", "unless"):
             for command in _commands(should, attribute):
                 if isinstance(command, str) and not should["shell"]:
@@ -92,14 +90,9 @@ def _commands(should: Mapping[str, Any], attribute: str) -> Sequence[Any]:
 
 def _text_problems(attribute: str, command: str) -> Iterator[Problem]:
     """Yield the problems of a command that is written as one text."""
-    try:
-        words = shlex.split(command)
-    except ValueError as error:
-        yield Problem(attribute, f"{attribute} cannot be split into words: {error}: {command}")
-        return
-    if not words:
-        yield Problem(attribute, f"{attribute} is empty")
-    if operators := sorted(OPERATORS.intersection(words)):
+    if wrong := list(command_lines.problems(attribute, command)):
+        yield from wrong
+    elif operators := sorted(OPERATORS.intersection(shlex.split(command))):
         yield Problem(
             attribute,
             f"passes '{operators[0]}' to the program, as no shell runs it; did you mean 'shell: true'?",

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: Of a file whose program is not known.
 UNKNOWN = ini_lines.Syntax()
+#: The characters with which a comment or a section begins.
+MARKS = ("#", ";", "[")
 #: The indentation of lines that continue a value, where no present line shows it.
 INDENTATION = 4
 
@@ -62,12 +64,10 @@ class Provider(BaseProvider):
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Refuse a check that cannot be run, and a value of which the program of the file would read a part only."""
         yield from validate_cmd.problems("validate_cmd", should.get("validate_cmd"))
-        path, value = should.get("path"), should.get("value")
+        path, value = should.get("path"), reveal(should.get("value"))
         syntax = ini_lines.syntax(path) if isinstance(path, str) else UNKNOWN
-        if isinstance(value, str) and (start := syntax.comment_start(value)) < len(value):
-            mark = value[start:].lstrip()[:1]
-            advice = "; put the value in double quotes" if syntax.comment[1] else ""
-            yield Problem("value", f"the program of this file takes the text from '{mark}' for a comment{advice}")
+        if isinstance(value, str):
+            yield from (Problem("value", message) for message in _misread(value, syntax))
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
         """Return the settings in ``names``."""
@@ -93,6 +93,20 @@ class Provider(BaseProvider):
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
         """Edit each file once, also after another file failed, and then raise the first failure."""
         file_parts.edit_lines(changes, edit, lambda path: {"syntax": ini_lines.syntax(path)})
+
+
+def _misread(value: str, syntax: ini_lines.Syntax) -> Iterator[str]:
+    """Yield the reasons why the program of a file would read another value than the declared one."""
+    first, *more = value.split("\n")
+    if (start := syntax.comment_start(value)) < len(value):
+        advice = "; put the value in double quotes" if syntax.comment[1] else ""
+        yield f"the program of this file takes the text from '{value[start:].lstrip()[:1]}' for a comment{advice}"
+    if syntax.dialect == "backslash" and ini_lines.BACKSLASH.search(value):
+        yield "a value that ends with a backslash cannot be written here: it would continue in the next line"
+    if more and syntax.dialect in {"backslash", "single"}:
+        yield "a value of several lines cannot be written here: the program of this file does not read indented lines"
+    if more and first.startswith(MARKS):
+        yield "the first of several lines looks like a comment or a section, as each is written into a line of its own"
 
 
 def _overridden(changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
@@ -181,7 +195,7 @@ def _written(
     begin = text[: present.value] if present.value >= 0 else text.rstrip() + should["key_val_separator"]
     if begin[-2:-1].isspace() and begin[-1:] in {"=", ":"}:
         begin += " "  # the separator of a setting whose value begins in the next line
-    value = _lines_of(should, syntax.dialect)
+    value = str(reveal(should["value"])).split("\n")
     if len(value) == 1:
         old = text[present.value :] if present.value >= 0 and not present.more else ""
         yield (begin + value[0] + old[syntax.comment_start(old) :]).rstrip(" \t")
@@ -191,18 +205,6 @@ def _written(
     depth = ini_lines.indentation(text)
     indent = more[: ini_lines.indentation(more)] or text[:depth].removeprefix("\ufeff") + " " * INDENTATION
     yield from (indent + line for line in value)
-
-
-def _lines_of(should: Mapping[str, Any], dialect: ini_lines.Dialect) -> list[str]:
-    """Return the lines of a value. Raise ``ResourceError`` for more than one where no program reads indented ones."""
-    value = str(reveal(should["value"])).split("\n")
-    if dialect == "backslash" and ini_lines.BACKSLASH.search(value[-1]):
-        msg = "a value that ends with a backslash cannot be written here: it would continue in the next line"
-        raise ResourceError(msg)
-    if len(value) > 1 and dialect in {"backslash", "single"}:
-        msg = "a value of several lines cannot be written here: the program of this file does not read indented lines"
-        raise ResourceError(msg)
-    return value
 
 
 def _replace_lines(lines: files.Lines, removed: Iterable[int], added: Iterable[tuple[int, Sequence[str]]]) -> None:

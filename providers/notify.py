@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from lib.imperative import ImperativeProvider
+from lib.sensitive import has_secret
 from resource_api import Sensitive
 
 if TYPE_CHECKING:
@@ -41,11 +42,11 @@ class Provider(ImperativeProvider):
 
 def _write(context: Context, name: str, should: Mapping[str, Any]) -> None:
     """Write one message; its last line also reports that it was written."""
-    message = should.get("message")
-    if message is None or isinstance(message, (str, Sensitive)):
-        text = name if message is None else str(message)
+    message = name if should.get("message") is None else should["message"]
+    if has_secret(message):
+        text = str(Sensitive(message))
     else:
-        text = json.dumps(message, ensure_ascii=False)
+        text = message if isinstance(message, str) else json.dumps(message, ensure_ascii=False)
     *lines, last = text.splitlines() or [""]
     for line in lines:
         context.notice(name, message=line)

@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote, urlsplit
 from lib import listing, prerequisites, python_environment
 from lib.closure import closure
 from lib.rename import rename
-from lib.sensitive import secret_attributes
+from lib.sensitive import refused_secrets
 from resource_api import BaseProvider, CannotList, Command, CommandError, Problem, ResourceError, SideEffect, files
 
 if TYPE_CHECKING:
@@ -65,8 +65,7 @@ class Provider(BaseProvider):
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Yield attributes that exclude each other, and secrets, which would be arguments of pip."""
-        for attribute in secret_attributes(should, *should):
-            yield Problem(attribute, f"'{attribute}' is a secret, which other users could see")
+        yield from refused_secrets(should)
         ensure, source = should.get("ensure"), should.get("source")
         if source is not None and isinstance(ensure, str) and ensure not in {"present", "absent"}:
             yield Problem("ensure", "ensure: a package from a 'source' has the version that is there")

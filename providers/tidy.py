@@ -33,7 +33,8 @@ class Provider(ImperativeProvider):
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Refuse a directory without a path, and a removal of everything."""
         name, path = should.get("name"), should.get("path")
-        if path is None and isinstance(name, str) and not (name.startswith("/") and name.strip("/")):
+        directory = name if path is None else path
+        if isinstance(directory, str) and not _can_be_tidied(directory):
             yield Problem("path", "path is needed where the title is not the directory; '/' is none that can be tidied")
         if all(should.get(attribute) is None for attribute in ("age", "size", "matches")):
             yield Problem(None, "does not say what to remove; give an age, a size or 'matches'")
@@ -148,6 +149,11 @@ class _Tidying:
         old = self._before is not None and getattr(status, self._time) <= self._before
         large = self._larger is not None and status.st_size >= self._larger
         return old or large or (self._before is None and self._larger is None)
+
+
+def _can_be_tidied(directory: str) -> bool:
+    """Return whether a text is an absolute path without ``..``, and not that of the root in any spelling."""
+    return directory.startswith("/") and files.canonical_path(directory) != "/" and ".." not in directory.split("/")
 
 
 def _in_units(size: int) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lib import wait_conditions
 from lib.imperative import ImperativeProvider
+from lib.sensitive import refused_secrets
 from resource_api import ResourceError
 
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ class Provider(ImperativeProvider):
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Refuse a wait for nothing, and conditions that do not go together."""
-        return wait_conditions.problems(should)
+        yield from wait_conditions.problems(should)
+        yield from refused_secrets(should)
 
     def due(self, _context: Context, _name: str, should: Mapping[str, Any]) -> bool | tuple[bool, str]:
         """Return whether a condition does not hold yet, and which."""

@@ -58,7 +58,7 @@ mode, ACL and extended attributes. For files without `=` or `:` between name and
         ),
         "value": Attribute(
             r"Variant[Pattern[/\A[^\x00\r\n]*(\n[ \t]*[^\s\x00#;\[][^\x00\r\n]*)*\n?\z/], Numeric, Boolean]",
-            "The value. Numbers and booleans are written as text. Further lines are indented; none may be blank,"
+            "The value. Numbers and booleans are written as text. Several lines are indented; none may be blank,"
             " or look like a comment or a section.",
             must_be="a text, a number or a boolean",
         ),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import socket
+import threading
 from http.server import BaseHTTPRequestHandler
+from socketserver import StreamRequestHandler, ThreadingTCPServer
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -69,6 +71,25 @@ def test_urls_are_compared_by_their_status() -> None:
         run({"Assert[x]": {"url": "file:///etc/passwd"}})
 
 
+class Mute(StreamRequestHandler):
+    """Speaks another protocol than HTTP."""
+
+    def handle(self) -> None:
+        """Greet as an SSH server does."""
+        self.wfile.write(b"SSH-2.0-Other\r\n")
+
+
+def test_a_peer_that_speaks_another_protocol_or_has_no_valid_name_fails_the_condition() -> None:
+    """It may be there later; the reason has no words of Python."""
+    with ThreadingTCPServer(("127.0.0.1", 0), Mute) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}/"
+        assert reason(run({"Assert[x]": {"url": url}})[0]) == f"{url} does not answer by HTTP: SSH-2.0-Other"
+        server.shutdown()
+    error = reason(run({"Assert[x]": {"host": "ä..b", "port": 1}})[0])
+    assert error.startswith("port 1 of ä..b accepts no connection: ")
+
+
 def test_ports_files_lines_and_commands_are_looked_at(tmp_path: Path) -> None:
     """Each condition says in words what does not hold; several must hold at once."""
     log = tmp_path / "log"
@@ -127,6 +148,14 @@ def test_a_secret_value_is_not_shown_when_it_does_not_hold() -> None:
     assert reason(report) == "the value is not 'other-word'"
 
 
+def test_a_value_is_compared_with_secrets() -> None:
+    """They are what they hold, and are not shown."""
+    secret = Sensitive("swordfish-42")
+    for declared in ({"equals": secret}, {"one_of": ["a", secret]}, {"matches": secret}):
+        assert reason(run({"Assert[x]": {"value": "swordfish-42", **declared}})[0]) == ""
+        assert "<sensitive>" in reason(run({"Assert[x]": {"value": "other", **declared}})[0])
+
+
 WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("wait_for", {}, "declares no condition"),
     ("assert", {}, "declares no condition"),
@@ -134,6 +163,8 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("wait_for", {"port": 1, "status": 200}, "'status' belongs to 'url'"),
     ("wait_for", {"path": "/x", "pattern": "("}, "pattern is no regular expression"),
     ("wait_for", {"command": "'x"}, "command cannot be split into words"),
+    ("wait_for", {"command": " "}, "command is empty"),
+    ("wait_for", {"url": Sensitive("http://127.0.0.1/?key=swordfish")}, "'url' is a secret"),
     ("wait_for", {"port": 0}, "port"),
     ("assert", {"equals": 1, "port": 1}, "'equals' compares 'value', which is not declared"),
     ("assert", {"value": 1}, "value is compared with nothing"),

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from resource_api import ManifestError
+from resource_api import ManifestError, Sensitive
 from resource_api.files import Lines
 from resource_api.testing import Neighbour, ProviderCompliance
 from tests import bundled
@@ -274,11 +274,27 @@ def test_a_value_that_cannot_be_told_is_not_changed(
 
 def test_several_lines_are_refused_where_no_program_reads_them(tmp_path: Path) -> None:
     """And so is a value that would continue in the next line."""
-    path = tmp_path / "app.service"
-    path.write_text("[Service]\nRestart=no\n")
-    assert "several lines" in reason(run({f"Ini_setting[{path}:Service:A]": {"value": "a\nb"}})[0])
-    assert "ends with a backslash" in reason(run({f"Ini_setting[{path}:Service:A]": {"value": "a\\"}})[0])
-    assert path.read_text() == "[Service]\nRestart=no\n"
+    setting = f"Ini_setting[{tmp_path}/app.service:Service:A]"
+    with pytest.raises(ManifestError, match="several lines"):
+        run({setting: {"value": "a\nb"}})
+    with pytest.raises(ManifestError, match="ends with a backslash"):
+        run({setting: {"value": "a\\"}})
+
+
+@pytest.mark.parametrize("first", ["[z]", "# a", ";a"])
+def test_the_first_of_several_lines_is_no_comment_and_no_section(tmp_path: Path, first: str) -> None:
+    """Each has a line of its own in the file, where that would be one."""
+    with pytest.raises(ManifestError, match="looks like a comment or a section"):
+        run({f"Ini_setting[{tmp_path}/a.ini:a:b]": {"value": f"{first}\nmore"}})
+    converge({f"Ini_setting[{tmp_path}/a.ini:a:b]": {"value": first}})
+
+
+def test_a_secret_of_which_a_part_would_be_a_comment_is_refused(tmp_path: Path) -> None:
+    """As any other value; in quotes it is whole."""
+    setting = f"Ini_setting[{tmp_path}/my.cnf:client:password]"
+    with pytest.raises(ManifestError, match="put the value in double quotes"):
+        run({setting: {"value": Sensitive("swordfish#42")}})
+    converge({setting: {"value": Sensitive('"swordfish#42"')}})
 
 
 #: A file, the setting, the content before, the new value (None: absent), and the content after.

@@ -61,5 +61,6 @@ def test_a_message_is_written_when_it_is_notified(tmp_path: Path) -> None:
 
 def test_a_secret_in_a_message_is_masked() -> None:
     """As in everything that is logged."""
-    _, lines = run({"Notify[x]": {"message": Sensitive("the key is swordfish-42")}})
-    assert lines == ["notice: Notify[x]: <sensitive>"]
+    secret = Sensitive("swordfish-42")
+    for message in (secret, ["a", secret], {"a": {"b": secret}}):
+        assert run({"Notify[x]": {"message": message}})[1] == ["notice: Notify[x]: <sensitive>"]

@@ -131,6 +131,9 @@ def test_what_is_no_directory_is_an_error_or_tidy(tmp_path: Path) -> None:
         ("words", {"age": "1d"}),
         ("/", {"age": "1d"}),
         ("x", {"path": "/", "age": "1d"}),
+        ("x", {"path": "//", "age": "1d"}),
+        ("/.", {"age": "1d"}),
+        ("/srv/..", {"age": "1d"}),
         ("/a", {"age": "1y"}),
     ],
 )
