@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import threading
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -26,7 +27,11 @@ _FILES: Final = ("subuid", "subgid", "gshadow", "shadow", "group", "passwd")
 #: Further files that the tools read, also in a prefix.
 _SETTINGS: Final = ("login.defs", "default/useradd")
 _STAGE: Final = Path("/etc/.accounts.resource-api~")
+#: Only root can open it, and could keep it locked; the locks of fcntl(2), of the tools, and of flock(2) are apart.
 _LOCK: Final = "/etc/.pwd.lock"
+_LOCK_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+#: Threads wait outside: to close the file in one of them would release the tools' lock, which a process has as a whole.
+_in_process: Final = threading.Lock()
 _TRIES: Final = 5
 
 
@@ -36,12 +41,13 @@ def change_accounts(edit: Callable[[Path], object]) -> None:
     ``edit`` runs tools with ``--prefix``. It is called again if another program changes the real files meanwhile. Raise
     ``ResourceError`` if they keep changing or stay locked, ``OSError`` if they cannot be written.
     """
-    with _locked("/etc", os.O_DIRECTORY, fcntl.flock):  # excludes this process's threads, which share the tools' lock
+    with _in_process, opened(_LOCK, _LOCK_FLAGS, mode=0o600) as lock:
+        _acquire(lock, fcntl.flock)
         for _ in range(_TRIES):
             with _staged() as before:
                 edit(_STAGE)
                 after = {name: _read(_STAGE / "etc" / name) for name in _FILES}
-            if _install(before, after):
+            if _install(lock, before, after):
                 return
     raise ResourceError("the account files are changed by other programs all the time")
 
@@ -62,28 +68,28 @@ def _staged() -> Iterator[dict[str, bytes | None]]:
         shutil.rmtree(_STAGE)
 
 
-def _install(before: dict[str, bytes | None], after: dict[str, bytes | None]) -> bool:
+def _install(lock: int, before: dict[str, bytes | None], after: dict[str, bytes | None]) -> bool:
     """Install the changed files under the tools' lock; return False, without it, if the real files are not ``before``.
 
-    Both map the names of ``_FILES`` to contents, None for a missing file.
+    ``lock`` is the open file of the lock. The others map the names of ``_FILES`` to contents, None for a missing file.
     """
-    with _locked(_LOCK, os.O_WRONLY | os.O_CREAT, fcntl.lockf):
+    _acquire(lock, fcntl.lockf)
+    try:
         if any(_read(Path("/etc", name)) != before[name] for name in _FILES):
             return False
         for name in _FILES:
             content = after[name]
             if content is not None and content != before[name]:
                 replace(f"/etc/{name}", content)  # a failure leaves the later, deciding files unchanged
+    finally:
+        fcntl.lockf(lock, fcntl.LOCK_UN)
     return True
 
 
-@contextmanager
-def _locked(path: str, flags: int, lock: Callable[[int, int], object]) -> Iterator[None]:
-    """Lock a file of accounts for the block. Raise ``ResourceError`` if another program holds the lock too long."""
-    with opened(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, mode=0o600) as fd:
-        if not lock_soon(fd, lock):
-            raise ResourceError("the account files are locked by another program")
-        yield
+def _acquire(lock: int, function: Callable[[int, int], object]) -> None:
+    """Lock the open file. Raise ``ResourceError`` if another program holds the lock too long."""
+    if not lock_soon(lock, function):
+        raise ResourceError("the account files are locked by another program")
 
 
 def _read(path: Path) -> bytes | None:

@@ -164,14 +164,15 @@ class BackupStore(AbstractContextManager["BackupStore"]):
         """Make all backups durable; only afterwards may their files be changed. Raise ``OSError``."""
         if not self._pending:
             return
-        with self._locked() as directory:
+        with self._locked():
             for path, error in self._batch.flush():
                 error.filename = path
                 raise error
             for digest in {backup.sha256 for backup in self._pending}:  # another run may have removed one as expired
                 os.stat(self._content_path(digest))
             self._append(_encoded(self._pending))
-            os.fsync(directory)
+            with opened(self.directory, DIRECTORY_FLAGS) as directory:
+                os.fsync(directory)
         self._pending = []
 
     def _append(self, lines: bytes) -> None:
@@ -186,11 +187,12 @@ class BackupStore(AbstractContextManager["BackupStore"]):
             os.fsync(index.fileno())
 
     @contextmanager
-    def _locked(self) -> Iterator[int]:
-        """Lock the directory against other processes and threads; yield its descriptor."""
-        with opened(self.directory, DIRECTORY_FLAGS) as directory:
-            fcntl.flock(directory, fcntl.LOCK_EX)
-            yield directory
+    def _locked(self) -> Iterator[None]:
+        """Lock the backups against other processes and threads."""
+        # Not the directory, which others may be able to open: they could keep it locked.
+        with opened(f"{self.directory}/{_CONTENTS}", DIRECTORY_FLAGS) as contents:
+            fcntl.flock(contents, fcntl.LOCK_EX)
+            yield
 
     def restore(self, backup: Backup) -> None:
         """Replace or create the file with its content and permissions from a backup; its present content is backed up.

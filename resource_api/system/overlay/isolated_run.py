@@ -10,7 +10,6 @@ sigwaitinfo(2): the handler of a signal that comes just before a wait begins wou
 
 from __future__ import annotations
 
-import fcntl
 import os
 import resource
 import signal
@@ -37,6 +36,8 @@ _PID_MAX: Final = "sys/kernel/pid_max"
 #: Controllers in ``/proc/self/cgroup`` ("" in version 2) → directories of control groups that can limit processes.
 _HIERARCHIES: Final = {"": ("/sys/fs/cgroup", "/sys/fs/cgroup/unified"), "pids": ("/sys/fs/cgroup/pids",)}
 _NAME: Final = "resource-api-rehearsal."
+#: Attempts to make a control group.
+_TRIES: Final = 5
 _MISSING: Final = (
     f"the number of processes cannot be limited: /proc/{_PID_MAX} is that of the whole machine (Linux before 6.14), "
     "and no control group with pids.max can be made in /sys/fs/cgroup"
@@ -74,19 +75,16 @@ class ProcessLimit:
 
     def _enter(self, parent: int) -> bool:
         """Create a control group that limits processes and enter it; return whether that succeeded."""
-        # The lock protects a group that is created and not yet entered from other runs' removal of leftovers.
-        fcntl.flock(parent, fcntl.LOCK_EX)
-        try:
-            _remove_leftovers(parent)
+        _remove_leftovers(parent)
+        for _ in range(_TRIES):
             with suppress(OSError):
                 os.mkdir(self._name, dir_fd=parent)
                 with suppress(OSError):
                     _write(f"{self._name}/pids.max", str(PROCESSES), parent)
                     _write(f"{self._name}/cgroup.procs", "0", parent)
                     return True
+                # Another run that removes leftovers may have removed this group, which nothing had entered.
                 os.rmdir(self._name, dir_fd=parent)
-        finally:
-            fcntl.flock(parent, fcntl.LOCK_UN)
         return False
 
 
