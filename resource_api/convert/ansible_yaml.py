@@ -13,6 +13,7 @@ from yaml.error import MarkedYAMLError
 from yaml.events import CollectionEndEvent, CollectionStartEvent
 from yaml.nodes import MappingNode, ScalarNode
 
+from resource_api.manifest import yaml_scalar
 from resource_api.manifest.read import read_file
 from resource_api.model.values import document
 
@@ -150,9 +151,11 @@ class _Builder:
             return text
         self._check_tag(node, "null", "bool", "int", "float")
         try:
-            return self._scalars.construct_object(node)
+            value = self._scalars.construct_object(node)
         except (ValueError, ArithmeticError, KeyError, MarkedYAMLError):
             raise self._refusal(node, "value", f"not a value of the type {tag.removeprefix(_TAGS)}") from None
+        # A number that no manifest can hold stays a text, as which Ansible shows it.
+        return text if value is not None and yaml_scalar.number_problem(value) else value
 
     def _mapping(self, node: MappingNode) -> Mapping:
         """Return a mapping with the positions of its keys, merge keys resolved."""

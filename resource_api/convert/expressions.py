@@ -54,6 +54,11 @@ _FUNCTIONS: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
 #: Operator of Jinja2's tree → of a condition; then the same for the operators of the test `version`.
 _COMPARISONS: Final = {"lt": "lt", "lteq": "le", "gt": "gt", "gteq": "ge"}
 _OPERATORS: Final = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge"}
+#: Filters whose results are lists or mappings.
+_COLLECTIONS_TEXT: Final = """
+    batch combine dict2items dictsort flatten groupby items items2dict list map reject rejectattr select selectattr
+    slice sort split unique"""
+_COLLECTION_FILTERS: Final = frozenset(_COLLECTIONS_TEXT.split())
 _CHANGED: Final = "changed"
 #: Texts that the filter `bool` takes for true.
 _TRUE_WORDS: Final = ("yes", "Yes", "true", "True", "on", "1")
@@ -92,6 +97,8 @@ class Omit:
 
 
 OMIT: Final = Omit()
+#: The classes of values that can be a part of a text.
+_IN_TEXTS: Final = (str, int, float, ValueReference)
 
 
 def refuse(reason: str) -> NoReturn:
@@ -187,8 +194,13 @@ class Resolver(Protocol):
     def resolve(self, name: str, keys: tuple[str | int, ...]) -> Any:
         """Return the value or reference of a name and its members. Raise ``Unconvertible``."""
 
-    def resolve_or(self, name: str, keys: tuple[str | int, ...], default: object) -> Any:
-        """Return the value of a name, or the default if there is none. Raise ``Unconvertible``."""
+    def resolve_or(
+        self, name: str, keys: tuple[str | int, ...], default: object, *, replaces_empty: bool = False
+    ) -> Any:
+        """Return the value of a name, or the default if there is none. Raise ``Unconvertible``.
+
+        ``replaces_empty``: the default also replaces a value that is empty, 0 or false.
+        """
 
     def is_defined(self, name: str, keys: tuple[str | int, ...]) -> bool | ValueReference:
         """Return whether a name has a value, or the reference whose existence a condition tests."""
@@ -251,7 +263,7 @@ class Expressions:
         pieces = [piece for piece in _EXPRESSION.split(text) if piece]
         if len(pieces) == 1:
             return self._piece(text)
-        return "".join(_within_text(self._piece(piece, in_text=True)) for piece in pieces)
+        return "".join(str(self._piece(piece, in_text=True)) for piece in pieces)
 
     def _piece(self, text: str, *, in_text: bool = False) -> Any:
         """Return the value of an expression in braces, which may be a rendered template, or a text.
@@ -260,14 +272,35 @@ class Expressions:
         """
         if not _EXPRESSION.fullmatch(text):
             return literal(text)
+        node = parse(text[2:-2])
         try:
-            value = self.value_of(parse(text[2:-2]))
+            return self._within_text(node) if in_text else self.value_of(node)
         except Unconvertible as error:
+            if not in_text and self._is_collection(node):
+                raise  # a template would make a text of it
             return self._template(text, parse_template(text), str(error))
-        # Ansible writes these into a text as Python does: True, ['a'].
-        if in_text and self._scope.class_of(value) in {bool, list, dict}:
-            return self._template(text, parse_template(text), "a list, mapping or Boolean within a text")
-        return value
+
+    def _within_text(self, node: nodes.Node) -> str:
+        """Return the value of an expression as a part of a text. Raise ``Unconvertible`` for one that has no text.
+
+        Ansible writes a list, a mapping or a Boolean as Python does, which only a template can.
+        """
+        value = self.value_of(node)
+        if self._scope.class_of(value) in {bool, list, dict} or not isinstance(value, _IN_TEXTS):
+            no_counterpart("a list, mapping or Boolean within a text")
+        return str(value)
+
+    def _is_collection(self, node: nodes.Node | None) -> bool:
+        """Return whether the value of an expression is certainly a list or a mapping."""
+        if isinstance(node, nodes.CondExpr):
+            return self._is_collection(node.expr1) or self._is_collection(node.expr2)
+        if isinstance(node, nodes.Add):
+            return self._is_collection(node.left) or self._is_collection(node.right)
+        if isinstance(node, nodes.Filter) and node.name in _COLLECTION_FILTERS:
+            return True
+        with suppress(Unconvertible):
+            return node is not None and self._scope.class_of(self.value_of(node)) in {list, dict}
+        return isinstance(node, (nodes.List, nodes.Tuple, nodes.Dict))
 
     def _template(self, text: str, template: nodes.Template, reason: str) -> ValueReference:
         """Return a call of the function `template` for a text, which has no other counterpart for ``reason``.
@@ -302,7 +335,9 @@ class Expressions:
         if self._scope.is_loop_variable(name):  # a rendered template is one named value, not one for each element
             refuse(f"a template with '{name}' of a loop")
         if not self._scope.is_facts(name):
-            variables[name] = self._scope.resolve(name, ())
+            if (variable := self._scope.resolve(name, ())) is OMIT:
+                refuse("'omit' in a template")
+            variables[name] = variable
             return
         value = self._scope.resolve(name, keys)
         member = variables
@@ -321,7 +356,7 @@ class Expressions:
         if isinstance(node, nodes.Filter) and node.node is not None:
             return self._filter(node)
         if isinstance(node, nodes.Concat):
-            return "".join(_within_text(self.value_of(part)) for part in node.nodes)
+            return "".join(map(self._within_text, node.nodes))
         if isinstance(node, nodes.Add):
             return self._sum(node)
         if isinstance(node, nodes.Call):
@@ -336,7 +371,7 @@ class Expressions:
         if list in {self._scope.class_of(left), self._scope.class_of(right)}:
             return self._scope.call("std.concat", {"lists": [left, right]}, "list")
         if isinstance(left, str) or isinstance(right, str):
-            return _within_text(left) + _within_text(right)
+            return self._within_text(node.left) + self._within_text(node.right)
         no_counterpart("arithmetic")
 
     def _call(self, node: nodes.Call) -> Any:
@@ -361,9 +396,11 @@ class Expressions:
             no_counterpart("a block with a filter")
         name = node.name.removeprefix("ansible.builtin.")
         if name in {"default", "d"}:
-            return self._default(node.node, node.args)
-        if name in {"bool", "list"}:  # the data type that the value has in a manifest already
+            return self._default(node.node, node)
+        if name == "bool":  # the data type that the value has in a manifest already
             return self.value_of(node.node)
+        if name == "list":
+            return self._list(self.value_of(node.node))
         if name == "combine":
             return self._merge(node.node, node)
         if name in {"first", "last"}:
@@ -371,6 +408,13 @@ class Expressions:
         if name == "hash" and [self.value_of(part) for part in node.args] == ["sha256"]:
             return self._scope.call("std.sha256", {"text": self.value_of(node.node)}, "digest")
         return self._function(name, node.node, node)
+
+    def _list(self, value: object) -> Any:
+        """Convert the filter `list`, of a list to itself, of a mapping to its keys. Raise ``Unconvertible``."""
+        kind = self._scope.class_of(value)
+        if kind is str:
+            no_counterpart("a list of characters")
+        return self._scope.call("std.keys", {"map": value}, "keys") if kind is dict else value
 
     def _merge(self, subject: nodes.Node, node: nodes.Filter) -> ValueReference:
         """Return the call for the filter `combine`. Raise ``Unconvertible`` for options without a counterpart."""
@@ -394,13 +438,20 @@ class Expressions:
         inputs = {first: self.value_of(subject), **arguments}
         return self._scope.call(f"std.{function}", inputs, name.removeprefix("to_"))
 
-    def _default(self, node: nodes.Expr, arguments: list[nodes.Expr]) -> Any:
-        """Return a variable or its default; any other expression has a value and needs no default."""
-        default = self.value_of(arguments[0]) if arguments else ""
-        chain = _chain(node)
-        if chain is None:
-            return self.value_of(node)
-        return self._scope.resolve_or(*chain, default)
+    def _default(self, subject: nodes.Expr, node: nodes.Filter) -> Any:
+        """Return a variable or its default; any other expression has a value and needs no default.
+
+        Raise ``Unconvertible`` for a default that also replaces an empty value, of an expression that may have one.
+        """
+        arguments = dict(zip(("default_value", "boolean"), node.args, strict=False))
+        arguments |= {str(option.key): option.value for option in node.kwargs}
+        options = {name: self.value_of(argument) for name, argument in arguments.items()}
+        replaces_empty = options.get("boolean", False) is not False
+        if (chain := _chain(subject)) is not None:
+            return self._scope.resolve_or(*chain, options.get("default_value", ""), replaces_empty=replaces_empty)
+        if replaces_empty:
+            no_counterpart("a default for an empty value")
+        return self.value_of(subject)
 
     def condition(self, node: nodes.Node) -> Condition:
         """Return the condition of an expression. Raise ``Unconvertible``."""
@@ -521,15 +572,6 @@ def _comparable(path: str, value: object) -> Any:
     """Return a value that a reference is compared with: as a text if that is a fact of the system, numbers too."""
     is_text = path.startswith("facts.os.") and not isinstance(value, (str, bool))
     return str(value) if is_text else value
-
-
-def _within_text(value: object) -> str:
-    """Return a value as a part of a text. Raise ``Unconvertible`` for one that has no text."""
-    if isinstance(value, (str, ValueReference)):
-        return str(value)
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        no_counterpart("a list, mapping or Boolean within a text")
-    return str(value)
 
 
 def _chain(node: nodes.Node) -> tuple[str, tuple[str | int, ...]] | None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from resource_api.convert.variables import TaskScope
 
 #: Attributes in which two declarations of a resource must agree, and those of which each may have more.
-_CONDITIONAL: Final = ("when", "for_each", "on_failure")
+_CONDITIONAL: Final = ("when", "for_each", "on_failure", "noop")
 _LISTS: Final = ("notify", "tag")
 _TRUE: Final = ("yes", "true", "on", "y", "1", "t")
 _FALSE: Final = ("no", "false", "off", "n", "0", "f")

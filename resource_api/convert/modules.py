@@ -39,6 +39,8 @@ _VERSIONED: Final = re.compile(r"((?:\$\{[^}]*\}|[A-Za-z0-9.+_-])+)(==?)((?:\$\{
 _KEY: Final = re.compile(
     r"(?:(?P<options>\S.*?)\s+)?(?P<type>(?:ssh|ecdsa|sk)-\S+)\s+(?P<key>\S+)(?:\s+(?P<comment>.*))?\Z"
 )
+#: A number in text: of more digits Python makes none.
+_DIGITS: Final = re.compile(r"[0-9]{1,18}\Z")
 #: An option of a key, with a value in quotes that may hold commas.
 _OPTION: Final = re.compile(r'(?:[^",]|"(?:\\.|[^"\\])*")+')
 
@@ -272,7 +274,7 @@ def package(task: ModuleTask) -> None:
 def _declare_names(
     task: ModuleTask, type_name: str, names: list[object] | ValueReference, attributes: dict[str, object]
 ) -> None:
-    """Declare a resource for each name, of ``NAME=VERSION`` with that `ensure`; one with `for_each` for a reference.
+    """Declare a resource for each name, of ``NAME=VERSION`` with that version; one with `for_each` for a reference.
 
     ``attributes``: those that all have. Raise ``Unconvertible`` for another version, or a reference in a loop.
     """
@@ -286,11 +288,18 @@ def _declare_names(
         task.declare(type_name, ValueReference("each.key"), {**attributes, "for_each": names})
         return
     for name in names:
-        version = _VERSIONED.match(name) if isinstance(name, str) else None
-        more = {"ensure": version[3]} if version else {}
-        if isinstance(name, str) and not version and "=" in name:
-            no_counterpart(f"the version in '{name}'")
-        task.declare(type_name, version[1] if version else name, attributes | more)
+        plain, ensure = _with_version(name, attributes["ensure"])
+        if isinstance(plain, str) and "=" in plain:
+            no_counterpart(f"the version in '{plain}'")
+        task.declare(type_name, plain, {**attributes, "ensure": ensure})
+
+
+def _with_version(name: object, ensure: object) -> tuple[Any, Any]:
+    """Return the name in ``NAME=VERSION`` or ``NAME==VERSION``, and that version unless it is to be removed."""
+    match = _VERSIONED.match(name) if isinstance(name, str) else None
+    if match is None:
+        return name, ensure
+    return match[1], ensure if ensure == "absent" else match[3]
 
 
 def _update_lists(task: ModuleTask) -> None:
@@ -301,11 +310,9 @@ def _update_lists(task: ModuleTask) -> None:
         return
     attributes: dict[str, object] = {"command": "apt-get update"}
     if age is not None:
-        minutes = (
-            max(int(age) // 60, 1)
-            if isinstance(age, int) or str(age).isdigit()
-            else no_counterpart("'cache_valid_time'")
-        )
+        if not isinstance(seconds := _number(age), int):
+            no_counterpart("'cache_valid_time'")
+        minutes = max(seconds // 60, 1)
         # `find` prints the directory if it is newer, and succeeds in any case.
         attributes |= {"unless": f"find /var/lib/apt/lists -maxdepth 0 -mmin -{minutes} | grep -q .", "shell": True}
     task.declare("exec", "apt-get update", attributes)
@@ -335,9 +342,8 @@ def pip(task: ModuleTask) -> None:
     if isinstance(names, ValueReference):
         no_counterpart("a list of Python packages that is an expression")
     for name in names or ():
-        version = _VERSIONED.match(name) if isinstance(name, str) else None
-        attributes = {"ensure": version[3] if version else state, "virtualenv": environment, "install_options": options}
-        plain = version[1] if version else name
+        plain, ensure = _with_version(name, state)
+        attributes = {"ensure": ensure, "virtualenv": environment, "install_options": options}
         title = f"{written_text(plain)} {written_text(environment)}"
         task.declare("python_package", title, {**attributes, "name": plain})
 
@@ -401,12 +407,17 @@ def authorized_key(task: ModuleTask) -> None:
         task.declare("ssh_authorized_key", f"{label} of {written_text(name)}", attributes)
 
 
-def service(task: ModuleTask) -> None:
-    """Convert `service` and `systemd`; a restart or reload, which every run repeats, becomes an `exec`."""
-    name, state = task.take("name", "service", "unit"), task.word("state", default="")
+def service_and_state(task: ModuleTask) -> tuple[Any, str]:
+    """Return the name of a service, or None, and its state, or "". Raise ``Unconvertible`` for one of a user."""
     if task.word("scope", default="system") != "system":
         no_counterpart("a service of a user")
     task.ignore("daemon_reload", "daemon_reexec", "use", "no_block", "sleep", "pattern", "arguments", "args")
+    return task.take("name", "service", "unit"), task.word("state", default="")
+
+
+def service(task: ModuleTask) -> None:
+    """Convert `service` and `systemd`; a restart or reload, which every run repeats, becomes an `exec`."""
+    name, state = service_and_state(task)
     if name is None:
         # A provider reloads the units by itself, where they changed.
         return
@@ -488,7 +499,7 @@ def mount(task: ModuleTask) -> None:
 
 def _number(value: object) -> Any:
     """Return the number of a text of digits, and any other value as it is."""
-    return int(value) if isinstance(value, str) and value.isdigit() else value
+    return int(value) if isinstance(value, str) and _DIGITS.match(value) else value
 
 
 def hostname(task: ModuleTask) -> None:

@@ -77,6 +77,8 @@ class Converted(NamedTuple):
     declarations: Sequence[ConvertedResource] = ()
     comments: tuple[str, ...] = ()
     reason: str = ""
+    #: The result of a check, which its task registers in place of that of its resources.
+    check: Result | None = None
 
     @property
     def has_module(self) -> bool:
@@ -107,29 +109,39 @@ class PlayConversion:
         self._by_number: dict[int, Sequence[ConvertedResource]] = {}
         #: Handler's number → the converted handler; all are converted first, because tasks refer to their resources.
         self._handlers: dict[int, Converted] = {}
-        #: The numbers of the handlers that a task notifies: the manifest gets no others.
-        self._notified: set[int] = set()
+        #: Number of a task or handler → the numbers of the handlers that it notifies.
+        self._notifications: dict[int, set[int]] = {}
 
     def converted(self) -> list[Converted]:
         """Return the tasks and the notified handlers, each with its declarations or the reason for none."""
         self._names.enter(self._play)
-        for handler in self._play.handlers:
+        for handler in reversed(self._play.handlers):  # a handler can notify those behind it
             self._handlers[handler.number] = self._attempt(handler, is_handler=True)
         converted = []
         for task in self._play.tasks:
             attempt = self._attempt(task)
             self._by_number[task.number] = attempt.declarations
             converted.append(attempt)
-        return converted + [attempt for number, attempt in self._handlers.items() if number in self._notified]
+        notified = self._notified()
+        return converted + [self._handlers[row.number] for row in self._play.handlers if row.number in notified]
+
+    def _notified(self) -> set[int]:
+        """Return the numbers of the handlers that a task notifies, also by way of others: the manifest gets no more."""
+        notified, waiting = set[int](), [task.number for task in self._play.tasks]
+        while waiting:
+            waiting += (numbers := self._notifications.get(waiting.pop(), set()) - notified)
+            notified |= numbers
+        return notified
 
     def _attempt(self, task: Task, *, is_handler: bool = False) -> Converted:
-        """Return a task with its declarations, or with the reason for none; its result then has no resource."""
+        """Return a task with its declarations, or with the reason for none, and register its result."""
         try:
-            return self._convert(task, is_handler=is_handler)
+            converted = self._convert(task, is_handler=is_handler)
         except Unconvertible as error:
-            if task.keywords.get("register"):
-                self._names.results[str(task.keywords["register"])] = Result()
-            return Converted(task, reason=str(error))
+            converted = Converted(task, reason=str(error))
+        if register := task.keywords.get("register"):
+            self._names.results[str(register)] = converted.check or _result_of(converted.declarations)
+        return converted
 
     def _convert(self, task: Task, *, is_handler: bool) -> Converted:
         """Convert a task by its kind. Raise ``Unconvertible`` with the reason."""
@@ -141,16 +153,20 @@ class PlayConversion:
             return self._set_facts(task)
         if task.loop is None:
             return self._convert_in_scope(task, TaskScope(self._names, task.variables), is_handler=is_handler)
-        return self._loop(task, task.loop, is_handler=is_handler)
+        if not is_handler:
+            return self._loop(task, task.loop)
+        if (elements := _literal_elements(task, task.loop)) is None:  # a notification names a resource
+            no_counterpart("a handler with a loop over an expression")
+        return self._unrolled(task, task.loop, elements, is_handler=True)
 
-    def _loop(self, task: Task, loop: Loop, *, is_handler: bool) -> Converted:
+    def _loop(self, task: Task, loop: Loop) -> Converted:
         """Convert a task with a loop: by `for_each`, or else one resource for each literal element.
 
         The latter also where only that avoids an `ansible_module`. Raise ``Unconvertible`` if neither is possible.
         """
         elements = _literal_elements(task, loop)
         try:
-            converted = self._for_each(task, loop, is_handler=is_handler)
+            converted = self._for_each(task, loop)
             if elements is None or task.short not in modules.MODULES or not converted.has_module:
                 return converted
         except Unconvertible:
@@ -163,18 +179,16 @@ class PlayConversion:
             return converted
         return converted if unrolled.has_module else unrolled
 
-    def _for_each(self, task: Task, loop: Loop, *, is_handler: bool) -> Converted:
+    def _for_each(self, task: Task, loop: Loop) -> Converted:
         """Convert a loop to a declaration with `for_each`, and type the input that it repeats over."""
         collection = self._collection(loop, Expressions(TaskScope(self._names, task.variables)))
         self._names.check_collection(collection)
         self._names.repeat_over(collection)
         kind = "with_dict" if _is_items(loop.collection) else loop.kind
         names = LoopNames(loop._replace(kind=kind), collection)
-        return self._convert_in_scope(
-            task, TaskScope(self._names, task.variables, names), for_each=names, is_handler=is_handler
-        )
+        return self._convert_in_scope(task, TaskScope(self._names, task.variables, names), for_each=names)
 
-    def _unrolled(self, task: Task, loop: Loop, elements: Sequence[object]) -> Converted:
+    def _unrolled(self, task: Task, loop: Loop, elements: Sequence[object], *, is_handler: bool = False) -> Converted:
         """Convert a loop over literal elements to one resource for each. Raise ``Unconvertible``."""
         expressions = Expressions(TaskScope(self._names, task.variables))
         if loop.kind == "with_items" and any(
@@ -185,7 +199,10 @@ class PlayConversion:
             TaskScope(self._names, ({loop.variable: element, loop.counter: index}, *task.variables))
             for index, element in enumerate(elements)
         ]
-        converted = [self._convert_in_scope(task, scope, element=index) for index, scope in enumerate(scopes)]
+        converted = [
+            self._convert_in_scope(task, scope, element=index, is_handler=is_handler)
+            for index, scope in enumerate(scopes)
+        ]
         comments = dict.fromkeys(comment for part in converted for comment in part.comments)
         return Converted(task, [row for part in converted for row in part.declarations], tuple(comments))
 
@@ -215,7 +232,7 @@ class PlayConversion:
         element: int = 0,
         is_handler: bool = False,
     ) -> Converted:
-        """Return a task with its declarations, with the names of ``scope``, and register its result.
+        """Return a task with its declarations, with the names of ``scope``.
 
         ``for_each``: its loop, if that becomes `for_each`; ``element``: otherwise the number of the loop's element for
         which this is a task of its own. Raise ``Unconvertible``.
@@ -225,14 +242,12 @@ class PlayConversion:
         register = str(task.keywords.get("register") or "")
         usage = _usage(register, self._play, task) if register else ""
         if usage == "check" and task.short in _CHECKS and for_each is None:
-            self._names.results[register] = _as_check(module)
-            return Converted(task, comments=(f"becomes a guard of the commands that test '{register}'",))
+            comment = f"becomes a guard of the commands that test '{register}'"
+            return Converted(task, comments=(comment,), check=_as_check(module))
         comments = []
         if reason := self._declare(module, needs_result=usage == "result", is_handler=is_handler):
             comments.append(f"by ansible_module: {reason}")
         comments += self._decorate(module, conditions, for_each)
-        if register:
-            self._register(register, module.declarations)
         return Converted(task, module.declarations, tuple(comments))
 
     def _declare(self, module: ModuleTask, *, needs_result: bool, is_handler: bool) -> str:
@@ -269,36 +284,29 @@ class PlayConversion:
         """Add the metaparameters of a task to its declarations; yield comments. Raise ``Unconvertible``."""
         task, declarations = module.task, module.declarations
         condition = all_of([self._condition, conditions.condition])
-        notified = [reference for topic in as_list(task.keywords.get("notify")) for reference in self._notify(topic)]
+        topics = as_list(task.keywords.get("notify"))
+        notified = [reference for topic in topics for reference in self._notify(task, topic)]
         rescued = [row.reference for number in task.rescues for row in self._by_number.get(number, ())]
         if task.rescues and (not rescued or any("${each." in reference for reference in rescued)):
             refuse("no resource of the block is known whose failure it follows")
+        if not isinstance(is_dry := task.keywords.get("check_mode", False), bool):
+            no_counterpart("'check_mode' that is an expression")
+        metaparameters: dict[str, object] = {
+            "for_each": None if for_each is None else written(for_each.collection),
+            "when": None if condition is True else condition,
+            "tag": list(task.tags) or None,
+            "notify": (notified if len(notified) > 1 else notified[0]) if notified else None,
+            "on_failure": rescued or None,
+            "noop": is_dry or None,
+        }
         for declaration in declarations:
-            attributes = declaration.attributes
-            if for_each is not None:
-                if "for_each" in attributes:
-                    no_counterpart("a list within a loop")
-                if "${each." not in declaration.title:
-                    refuse(f"every element of the loop makes the same {declaration.reference}")
-                attributes["for_each"] = written(for_each.collection)
-            if condition is not True:
-                attributes["when"] = condition
-            if task.tags:
-                attributes["tag"] = list(task.tags)
-            if notified:
-                attributes["notify"] = notified if len(notified) > 1 else notified[0]
-            if rescued:
-                attributes["on_failure"] = rescued
+            if for_each is not None and "for_each" in declaration.attributes:
+                no_counterpart("a list within a loop")
+            if for_each is not None and "${each." not in declaration.title:
+                refuse(f"every element of the loop makes the same {declaration.reference}")
+            declaration.attributes |= {name: value for name, value in metaparameters.items() if value is not None}
         conditions.add_guards(declarations)
         yield from _add_keywords(module)
-
-    def _register(self, name: str, declarations: Sequence[ConvertedResource]) -> None:
-        """Keep the declarations of a task under the name of its result; only one `ansible_module` has its values."""
-        results = [
-            row.reference for row in declarations if row.type == "ansible_module" and "for_each" not in row.attributes
-        ]
-        module = results[0] if len(results) == 1 else ""
-        self._names.results[name] = Result(module, [row.attributes for row in declarations])
 
     def _set_facts(self, task: Task) -> Converted:
         """Convert ``set_fact`` to named values, which are computed before anything is done."""
@@ -310,22 +318,20 @@ class PlayConversion:
                 self._names.set_fact(name, expressions.value(raw), task.location)
         return Converted(task, comments=("see 'values'",))
 
-    def _notify(self, topic: object) -> Iterator[str]:
-        """Yield the references of the handlers of a name or topic, and mark them as notified.
+    def _notify(self, task: Task, topic: object) -> Iterator[str]:
+        """Yield the references of the handlers that a task notifies by a name, of equal ones the last, or by a topic.
 
         Raise ``Unconvertible`` if the play has none.
         """
         name = str(topic).rpartition(" : ")[2]  # it may be written with its role, as ``ROLE : NAME``
-        numbers = [
-            row.number
-            for row in self._play.handlers
-            if name == row.name or name in map(str, as_list(row.keywords.get("listen")))
-        ]
-        for number in numbers:
-            if (handler := self._handlers.get(number)) is not None:
-                self._notified.add(number)
+        handlers = self._play.handlers
+        last = next((row for row in reversed(handlers) if row.name == name), None)
+        rows = [row for row in handlers if row is last or name in map(str, as_list(row.keywords.get("listen")))]
+        for row in rows:
+            if (handler := self._handlers.get(row.number)) is not None:
+                self._notifications.setdefault(task.number, set()).add(row.number)
                 yield from (declaration.reference for declaration in handler.declarations)
-        if not numbers:
+        if not rows:
             refuse(f"there is no handler '{name}'")
 
 
@@ -337,6 +343,8 @@ def _refusal(task: Task, play: Play) -> str:
     is_local = play.hosts in _LOCAL or play.keywords.get("connection") == "local"
     if "delegate_to" in keywords and not (is_local and str(keywords["delegate_to"]) in _LOCAL):
         return "'delegate_to' has no counterpart: a manifest describes one machine"
+    if keywords.get("connection") == "local" and not is_local:
+        return "'connection: local' has no counterpart: a manifest describes one machine"
     if keywords.get("run_once"):
         return "'run_once' has no counterpart: a manifest describes one machine"
     if keywords.get("async") and str(keywords.get("poll", 1)) == "0":
@@ -376,7 +384,7 @@ def _declare_handler(module: ModuleTask) -> None:
     """Declare the resource that a handler refreshes. Raise ``Unconvertible``."""
     task = module.task
     if task.short in {"service", "systemd", "systemd_service"}:
-        name, state = module.take("name", "service", "unit"), module.word("state", default="")
+        name, state = modules.service_and_state(module)
         if name is None and module.flag("daemon_reload"):
             module.named("exec", "daemon-reload", {"command": "systemctl daemon-reload", "refreshonly": True})
             return
@@ -384,7 +392,9 @@ def _declare_handler(module: ModuleTask) -> None:
             no_counterpart("a handler that neither restarts nor reloads a service")
         # Ansible's `restarted` also starts a service that does not run, which a refresh does not.
         running = {"ensure": "running"} if state == "restarted" else {}
-        module.declare("service", name, {**running, "refresh": state.removesuffix("ed")})
+        enabled = {"enable": module.flag("enabled")}
+        module.declare("service", name, {**running, "refresh": state.removesuffix("ed"), **enabled})
+        module.check_all_used()
     elif task.short in _COMMANDS:
         modules.command(module)
         module.check_all_used()
@@ -404,6 +414,8 @@ def _add_keywords(module: ModuleTask) -> Iterator[str]:
             no_counterpart("a secret in the environment of a command")
         for row in execs:
             row.attributes["environment"] = variables
+    if keywords.get("no_log"):
+        yield "without 'no_log': declare the input of a secret as sensitive"
     if environment and not (execs and isinstance(environment, dict)):
         yield "without the variables of 'environment'"
     if "retries" in keywords or "until" in keywords:
@@ -444,9 +456,9 @@ def _success_codes(raw: object, register: str) -> list[int] | None:
     """Return the exit codes of a success, from ``RESULT.rc not in [0, 2]`` or ``RESULT.rc > 1``; None otherwise."""
     name = re.escape(register)
     text = " ".join(str(raw).split())
-    if match := re.fullmatch(rf"{name}\.rc not in \[([\d, ]+)\]", text):
-        return [int(code) for code in match[1].split(",")]
-    if match := re.fullmatch(rf"{name}\.rc > (\d+)", text):
+    if match := re.fullmatch(rf"{name}\.rc not in \[([0-9, ]+)\]", text):
+        return [int(code) for code in re.findall("[0-9]{1,18}", match[1])]
+    if match := re.fullmatch(rf"{name}\.rc > ([0-9]{{1,3}})", text):
         return list(range(int(match[1]) + 1))
     return None
 
@@ -511,6 +523,14 @@ class _Conditions:
             attributes["creates"] = result.path
             return
         attributes[key] = [*as_list(attributes.get(key)), command]
+
+
+def _result_of(declarations: Sequence[ConvertedResource]) -> Result:
+    """Return the result of a task with these declarations; only one `ansible_module` has its values."""
+    references = [
+        row.reference for row in declarations if row.type == "ansible_module" and "for_each" not in row.attributes
+    ]
+    return Result(references[0] if len(references) == 1 else "", [row.attributes for row in declarations])
 
 
 def _as_check(module: ModuleTask) -> Result:

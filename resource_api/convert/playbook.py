@@ -25,6 +25,10 @@ _KEYWORDS_TEXT: Final = """
     failed_when ignore_errors ignore_unreachable listen local_action loop loop_control module_defaults name no_log
     notify poll port register remote_user retries run_once static tags throttle timeout until vars when"""
 _KEYWORDS: Final = frozenset(_KEYWORDS_TEXT.split())
+#: Keywords that tasks inherit, in place of their own; conditions, handlers, tags and the like are joined.
+_INHERITED_TEXT: Final = """
+    become become_user check_mode connection delegate_to environment ignore_errors no_log run_once"""
+_INHERITED: Final = frozenset(_INHERITED_TEXT.split())
 _INCLUDES: Final = ("include_tasks", "import_tasks", "include")
 _ROLES: Final = ("include_role", "import_role")
 #: Words of a free form: a text in quotes or with an expression is one.
@@ -140,6 +144,11 @@ def as_list(value: object) -> list[Any]:
     return [] if value is None else value if isinstance(value, list) else [value]
 
 
+def as_mapping(value: object) -> dict[str, Any]:
+    """Return a mapping as it is, and an empty one for any other value."""
+    return value if isinstance(value, dict) else {}
+
+
 def read(path: str) -> list[Play]:
     """Return the plays of a playbook. Raise ``ManifestError`` for a file that is no playbook or includes itself."""
     return list(_Reader(path).plays(path, ()))
@@ -160,22 +169,26 @@ class _Reader:
         self._roles: set[str] = set()
         self._role_uses: set[str] = set()
 
-    def plays(self, path: str, files: tuple[str, ...]) -> Iterator[Play]:
-        """Yield the plays of a file; ``files`` are those that import it."""
+    def plays(self, path: str, files: tuple[str, ...], imports: tuple[Mapping, ...] = ()) -> Iterator[Play]:
+        """Yield the plays of a file; ``files`` are those that import it, by the entries ``imports``."""
         for entry in self._list_of(path, files, "a playbook is a list of plays"):
             play = self._mapping(entry, path, "a play")
             imported = next((play[key] for key in play if short_name(key) == "import_playbook"), None)
             if imported is not None:
                 if not isinstance(imported, str) or "{{" in imported:
                     raise self._error(path, play, "import_playbook needs the name of a file")
-                yield from self.plays(os.path.join(os.path.dirname(path), imported), (*files, path))
+                file = os.path.join(os.path.dirname(path), imported)
+                yield from self.plays(file, (*files, path), (*imports, play))
                 continue
             if "hosts" not in play:
                 raise self._error(path, play, "this is no play: it has no 'hosts'")
-            yield self._play(play, path)
+            yield self._play(play, path, imports)
 
-    def _play(self, play: Mapping, path: str) -> Play:
-        """Read a play: first its variables, then its tasks in Ansible's order, with roles, and its handlers."""
+    def _play(self, play: Mapping, path: str, imports: Sequence[Mapping]) -> Play:
+        """Read a play: first its variables, then its tasks in Ansible's order, with roles, and its handlers.
+
+        All of them inherit from ``imports``, the entries that import its file, too.
+        """
         self._variables, self._remarks, self._handlers = {}, [], []
         self._roles, self._role_uses = set(), set()
         location = Location(path, *play.position)
@@ -190,7 +203,9 @@ class _Reader:
                     self._variables[entry["name"]] = Variable(value, Location(path, *entry.position))
         for name in as_list(play.get("vars_files")):
             self._read_variables_file(name, directory, location)
-        context = self._inherit(_Context(path, (os.path.join(directory, "files"), directory), {}), play)
+        context = _Context(path, (os.path.join(directory, "files"), directory), {})
+        for entry in (*imports, play):
+            context = self._inherit(context, entry)
         tasks = [*self._tasks(play.get("pre_tasks"), context)]
         for entry in as_list(play.get("roles")):
             tasks += self._role_entry(entry, context, location)
@@ -246,8 +261,7 @@ class _Reader:
         """Return the tasks of an entry of `roles`; its keys that are no keywords are variables of the role."""
         if isinstance(entry, Mapping):
             location = Location(context.file, *entry.position)
-            keys = {"role", "name", "when", "tags", "vars", "become", "become_user", "delegate_to", "environment"}
-            parameters = {key: value for key, value in entry.items() if key not in keys}
+            parameters = {key: value for key, value in entry.items() if key not in _KEYWORDS and key != "role"}
             name = entry.get("role", entry.get("name"))
             inner = self._inherit(context, entry)
             inner = inner._replace(variables=(parameters, *inner.variables)) if parameters else inner
@@ -285,7 +299,7 @@ class _Reader:
         """Return the tasks of the roles that a role depends on. Raise ``ManifestError`` for a cycle."""
         path = _yaml_file(os.path.join(directory, "meta"), "main")
         meta = ansible_yaml.read(path) if path else None
-        entries = as_list(meta.get("dependencies")) if isinstance(meta, Mapping) else []
+        entries = as_list(as_mapping(meta).get("dependencies"))
         inner = context._replace(file=path, files=(*context.files, path))
         if path in context.files:
             raise document.manifest_error(path, (1, 1), "include", "this role depends on itself")
@@ -334,8 +348,9 @@ class _Reader:
         name = task.get("name")
         inner = self._inherit(context, task)
         module, value = self._module(task, context.file)
-        arguments = self._arguments(module, value, task.get("args"))
         short, loop = short_name(module), self._loop(task)
+        defaults = inner.keywords.get("module_defaults", {}).get(short, {})
+        arguments = {**defaults, **self._arguments(module, value, task.get("args"))}
         title = name if isinstance(name, str) else ""
         if short in _INCLUDES + _ROLES or short == "include_vars":
             if loop is not None:
@@ -349,7 +364,7 @@ class _Reader:
         problem = "local_action runs on another machine" if "local_action" in task else ""
         if not isinstance(task.get("args", {}), dict):
             problem = "'args' that is no mapping has no counterpart"
-        keywords = {**inner.keywords, **{key: task[key] for key in task if key in _KEYWORDS}}
+        keywords = {**{key: task[key] for key in task if key in _KEYWORDS}, **inner.keywords}
         yield Task(
             self._task_count,
             module,
@@ -370,6 +385,7 @@ class _Reader:
         self, short: str, arguments: dict[str, object], context: _Context, location: Location, title: str
     ) -> Iterator[Task]:
         """Yield the tasks of an include, or one with the reason for none; `include_vars` only adds variables."""
+        context = self._inherit(context, as_mapping(arguments.get("apply")))
         if short in _ROLES:
             tasks_from = str(arguments.get("tasks_from", "main")).removesuffix(".yml")
             yield from self._role(arguments.get("name"), context, location, tasks_from)
@@ -382,13 +398,13 @@ class _Reader:
         if not isinstance(name, str) or "{{" in name or not path:
             reason = f"the file {document.quote_key(str(name))} is not beside the playbook"
             yield self._unconvertible(title or short, location, reason, short)
-        elif short == "include_vars":
-            if arguments.get("name"):
-                yield self._unconvertible(title or short, location, "include_vars with 'name' is not followed", short)
-            else:
-                self._add_variables_of(path)
-        else:
+        elif short != "include_vars":
             yield from self._included(path, context)
+        elif arguments.get("name") or context.conditions:
+            reason = "include_vars with 'name', or under a condition, is not followed"
+            yield self._unconvertible(title or short, location, reason, short)
+        else:
+            self._add_variables_of(path)
 
     def _unconvertible(self, title: str, location: Location, reason: str, module: str = "") -> Task:
         """Return a task that stands for a part that cannot be followed, with the reason."""
@@ -422,24 +438,26 @@ class _Reader:
             arguments = _command_form(value) if short_name(module) in COMMANDS else _free_form(value)
         else:
             arguments = {} if value is None else {"_raw_params": value}
-        return {**options, **arguments} if isinstance(options, dict) else arguments
+        return {**as_mapping(options), **arguments}
 
     def _loop(self, task: Mapping) -> Loop | None:
         """Return the loop of a task, or None."""
-        control = task.get("loop_control")
-        control = control if isinstance(control, dict) else {}
+        control = as_mapping(task.get("loop_control"))
         variable, index = str(control.get("loop_var", "item")), str(control.get("index_var", ""))
         kind = next((key for key in task if key == "loop" or key.startswith("with_")), "")
         return Loop(kind, task[kind], variable, index) if kind else None
 
-    def _inherit(self, context: _Context, entry: Mapping) -> _Context:
+    def _inherit(self, context: _Context, entry: dict[str, Any]) -> _Context:
         """Return the context of the tasks of a play, block, include or role; of a task, its own."""
         keywords = dict(context.keywords)
-        for key in ("become", "become_user", "environment", "ignore_errors", "no_log", "delegate_to", "run_once"):
-            if key in entry:
-                value = entry[key]
-                are_mappings = key == "environment" and isinstance(value, dict) and isinstance(keywords.get(key), dict)
-                keywords[key] = {**keywords[key], **value} if are_mappings else value
+        keywords |= {key: entry[key] for key in _INHERITED if key in entry}
+        if "notify" in entry:
+            keywords["notify"] = [*as_list(context.keywords.get("notify")), *as_list(entry["notify"])]
+        if isinstance(environment := entry.get("environment"), dict):
+            keywords["environment"] = {**as_mapping(context.keywords.get("environment")), **environment}
+        for name, options in as_mapping(entry.get("module_defaults")).items():
+            defaults, module = keywords.get("module_defaults", {}), short_name(name)
+            keywords["module_defaults"] = {**defaults, module: {**defaults.get(module, {}), **as_mapping(options)}}
         conditions = tuple(as_list(entry.get("when")))
         tags = tuple(word for tag in as_list(entry.get("tags")) for word in str(tag).split(","))
         variables = entry.get("vars") if "hosts" not in entry else None  # a play's are in ``_variables``

@@ -69,7 +69,7 @@ _MISSING: Final = object()
 _RESULT_USE: Final = regex(r"(?<!\$)\$\{[A-Z]\w*\[")
 #: Function of `std` → the class of its result.
 _RESULTS: Final[dict[str, type]] = {
-    **dict.fromkeys(("concat", "flatten", "range", "sort", "split", "unique"), list),
+    **dict.fromkeys(("concat", "flatten", "keys", "range", "sort", "split", "unique"), list),
     **dict.fromkeys(("length", "to_integer"), int),
     **dict.fromkeys(("join", "lower", "replace", "to_text", "trim", "upper", "basename", "dirname"), str),
     "contains": bool,
@@ -387,20 +387,24 @@ class LoopNames:
             reference = reference.member(key)
         return reference
 
-    def value_or(self, keys: tuple[str | int, ...], default: object) -> Any:
+    def value_or(self, keys: tuple[str | int, ...], default: object, *, replaces_empty: bool) -> Any:
         """Return the counterpart of ``item.x | default(value)``; raise ``Unconvertible``.
 
         It is the member's reference, after the elements without it have got the default in place, or the default itself
-        if all lack it. ``Omit`` is written nowhere: a missing member of an element is null, thus not declared.
+        if all lack it; so do those with an empty member if the default ``replaces_empty`` values. ``Omit`` is written
+        nowhere: a missing member of an element is null, thus not declared.
         """
         elements = self.collection
         elements = list(elements.values()) if isinstance(elements, dict) else elements
         # The only key after ``item``, or after ``item.value`` of a mapping.
         name = keys[-1] if len(keys) == (2 if self._is_mapping else 1) else None
         if name is None or not isinstance(elements, list) or not all(isinstance(part, dict) for part in elements):
-            if isinstance(default, Omit):
+            if isinstance(default, Omit) and not replaces_empty:
                 return self.value(keys)
             refuse("a default for members of a loop's elements, which are not in the task")
+        for element in elements if replaces_empty else ():
+            if not element.get(name, True):
+                del element[name]
         if not any(name in element for element in elements):
             return default
         if not isinstance(default, Omit):
@@ -513,17 +517,21 @@ class TaskScope:
             name, local | ({self._loop.variable, self._loop.counter} if self._loop else set())
         )
 
-    def resolve_or(self, name: str, keys: tuple[str | int, ...], default: object) -> Any:
+    def resolve_or(
+        self, name: str, keys: tuple[str | int, ...], default: object, *, replaces_empty: bool = False
+    ) -> Any:
         """Return the value of a name, a member by a call with the default; of an unknown name, an input with it.
 
-        Raise ``Unconvertible``.
+        Raise ``Unconvertible``, where the default ``replaces_empty`` values for any that is not certainly another one.
         """
         if self._loop is not None and name == self._loop.variable:
-            return self._loop.value_or(keys, default)
+            return self._loop.value_or(keys, default, replaces_empty=replaces_empty)
         if not self.has_value(name) and not keys and name not in _MAGIC and not name.startswith("ansible_"):
             if isinstance(default, ValueReference):
                 return default
             return self.names.unknown_input(name, None if isinstance(default, Omit) else _unescaped(default))
+        if replaces_empty and not self.literal_value(self.resolve(name, keys)):
+            no_counterpart("a default for an empty value")
         value = self.resolve(name, ())
         if not keys:
             return value
@@ -554,7 +562,7 @@ class TaskScope:
     def _of_result(self, name: str, result: Result, keys: tuple[str | int, ...]) -> ValueReference:
         """Return the reference to a member of a result. Raise ``Unconvertible``: only an ``ansible_module`` has one."""
         if not result.module:
-            refuse(f"the result '{name}' is not known: its task is no ansible_module")
+            refuse(f"the result '{name}' is not known: its task is no ansible_module, or has a loop")
         reference = ValueReference(f"{result.module}.result")
         for key in keys:
             reference = reference.member(key)

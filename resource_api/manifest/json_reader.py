@@ -154,7 +154,7 @@ def _other_problems(text: str, file: str) -> Iterator[Problem]:
 def _scalar_problem(written: str) -> str:
     """Return the error of a scalar that is not a string, or an empty string."""
     if written in _NOT_FINITE:
-        return "infinity and not-a-number are not allowed"
+        return yaml_scalar.NOT_FINITE
     if written[0] in yaml_scalar.NUMERIC:
         try:
             yaml_scalar.plain(written)

@@ -468,11 +468,8 @@ class _Copier:
         if isinstance(value, str):
             value = str(value)
             message = document.character_problem(value, key=False)
-        elif isinstance(value, float):
-            message = "" if value - value == 0 else "infinity and not-a-number are not allowed"
-        elif isinstance(value, int):
-            if not yaml_scalar.MIN_INTEGER <= value <= yaml_scalar.MAX_INTEGER:
-                message = "the integer does not fit 64 bits; in quotes it is a string"
+        elif isinstance(value, (int, float)):
+            message = yaml_scalar.number_problem(value)
         elif value is not None and not isinstance(value, Sensitive):
             message = document.type_problem(value)
         if message:

@@ -9,8 +9,10 @@ from typing import Any, Final
 
 from resource_api.model.values.start_up import regex
 
-MIN_INTEGER: Final = -(2**63)
-MAX_INTEGER: Final = 2**63 - 1
+_MIN_INTEGER: Final = -(2**63)
+_MAX_INTEGER: Final = 2**63 - 1
+#: The reason that a manifest cannot hold some floats.
+NOT_FINITE: Final = "infinity and not-a-number are not allowed"
 CORE: Final = "tag:yaml.org,2002:"
 WORDS: Final[dict[str, Any]] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
@@ -46,7 +48,7 @@ def plain(text: str) -> Any:
     if _FLOAT.match(text):
         return finite(text)
     if _NOT_FINITE.match(text):
-        raise ValueError("infinity and not-a-number are not allowed")
+        raise ValueError(NOT_FINITE)
     return text
 
 
@@ -57,11 +59,19 @@ def integer(text: str) -> int:
     base = _BASES.get(text[:2], 10)
     digits = (text[2:] if text[:2] in _BASES else text.lstrip("+-")).lstrip("0")
     # Python refuses to convert very long decimals, with a message of its own; they are too large anyway.
-    number = int(digits or "0", base) if len(digits) <= _LONGEST else MAX_INTEGER + 1
+    number = int(digits or "0", base) if len(digits) <= _LONGEST else _MAX_INTEGER + 1
     number = -number if text[0] == "-" else number
-    if not MIN_INTEGER <= number <= MAX_INTEGER:
-        raise ValueError("the integer does not fit 64 bits; in quotes it is a string")
+    if problem := number_problem(number):
+        raise ValueError(problem)
     return number
+
+
+def number_problem(number: float) -> str:
+    """Return the reason that a manifest cannot hold a number, or an empty string."""
+    if isinstance(number, float):
+        return "" if number - number == 0 else NOT_FINITE
+    fits = _MIN_INTEGER <= number <= _MAX_INTEGER
+    return "" if fits else "the integer does not fit 64 bits; in quotes it is a string"
 
 
 def finite(text: str) -> float:

@@ -99,6 +99,23 @@ CASES: Final = [
     ),
     ("- yum: {name: [a, b], state: latest}", {f"Package[{name}]": {"ensure": "latest"} for name in "ab"}),
     ("- apt: {name: jq, state: absent, purge: yes}", {"Package[jq]": {"ensure": "absent", "purge": True}}),
+    ("- apt: {name: jq=1.6, state: absent}", {"Package[jq]": {"ensure": "absent"}}),
+    (
+        "- pip: {name: x==1, state: absent, virtualenv: /v}",
+        {
+            "Python_venv[/v]": {},
+            "Python_package[x /v]": {"ensure": "absent", "virtualenv": "/v", "name": "x"},
+        },
+    ),
+    (
+        "- name: n\n  apt: {update_cache: yes, cache_valid_time: '²'}",
+        {"Ansible_module[n]": {"module": "apt", "args": {"update_cache": True, "cache_valid_time": "²"}}},
+    ),
+    ("- name: n\n  wait_for: {port: '²'}", {"Ansible_module[n]": {"module": "wait_for", "args": {"port": "²"}}}),
+    (
+        "- copy: {dest: /etc/a, content: x}\n  check_mode: yes",
+        {"File[/etc/a]": {"ensure": "file", "content": "x", "noop": True}},
+    ),
     ("- dpkg_selections: {name: jq, selection: hold}", {"Package[jq]": {"mark": "hold"}}),
     (
         "- copy: {dest: /etc/a, content: x, mode: 0640}",
@@ -232,6 +249,11 @@ CASES: Final = [
         {"Exec[n]": {"command": "a", "returns": [0, 2]}},
     ),
     (
+        "- name: n\n  command: a\n  register: r\n  failed_when: r.rc not in [0, 2, ]",
+        {"Exec[n]": {"command": "a", "returns": [0, 2]}},
+    ),
+    ("- name: n\n  command: a\n  register: r\n  failed_when: r.rc > 99999999999", {"Exec[n]": {"command": "a"}}),
+    (
         "- name: n\n  command: a\n  become: yes\n  become_user: app\n  environment: {A: 1}",
         {"Exec[n]": {"command": "a", "user": "app", "environment": {"A": "1"}}},
     ),
@@ -363,6 +385,12 @@ REFUSED: Final = [
     ("import_role: {name: r}", "the role 'r' is not beside the playbook"),
     ("debug: {msg: a}\n  with_nested: [[1], [2]]", "'with_nested' has no counterpart"),
     ("pause: {seconds: 3}", "pause has no counterpart"),
+    ("command: a\n  connection: local", "'connection: local' has no counterpart"),
+    ("command: a\n  check_mode: '{{ x }}'", "'check_mode' that is an expression has no counterpart"),
+    ("user: {name: a, groups: '{{ x | map(\"lower\") | list }}'}", "the filter 'map' has no counterpart"),
+    ("user: {name: a, groups: '{{ [\"b\"] if x else [] }}'}", "a conditional expression has no counterpart"),
+    ("user: {name: a, comment: '{{ x if x else omit }}'}", "a conditional expression has no counterpart; 'omit' in"),
+    ("user: {name: '{{ \"ab\" | list }}'}", "a list of characters has no counterpart"),
 ]
 
 
@@ -425,6 +453,78 @@ def test_handlers_are_resources_that_are_notified(tmp_path: Path) -> None:
         "Service[a]": {"ensure": "running", "refresh": "restart"},
         "Exec[tell]": {"command": "tell it", "refreshonly": True},
     }
+
+
+def test_a_handler_is_notified_as_in_the_playbook(tmp_path: Path) -> None:
+    """By another handler, for each element of a loop, the last of a name; never that of a user's service."""
+    handlers = """  handlers:
+    - {name: first, command: a, notify: [behind, all]}
+    - {name: behind, command: b}
+    - {name: twice, command: c}
+    - {name: twice, command: d}
+    - {name: all, service: {name: "{{ item }}", state: restarted, enabled: yes}, loop: [x, y]}
+    - {name: user, systemd: {name: z, scope: user, state: restarted}}
+    - {name: unused, command: e, notify: never}
+    - {name: never, command: f}
+"""
+    text = "- copy: {dest: /etc/a, content: x}\n  notify: [first, twice, user]"
+    playbook = tmp_path / "p.yml"
+    playbook.write_text(task(text) + handlers)
+    conversion = converted(playbook)
+    service = {"ensure": "running", "refresh": "restart", "enable": True}
+    assert [remark.reason for remark in conversion.remarks] == ["a service of a user has no counterpart"]
+    assert manifest_of(conversion)["resources"] == {
+        "File[/etc/a]": {"ensure": "file", "content": "x", "notify": ["Exec[first]", "Exec[twice]"]},
+        "Exec[first]": {"command": "a", "refreshonly": True, "notify": ["Exec[behind]", "Service[x]", "Service[y]"]},
+        "Exec[behind]": {"command": "b", "refreshonly": True},
+        "Exec[twice]": {"command": "d", "refreshonly": True},
+        "Service[x]": service,
+        "Service[y]": service,
+    }
+
+
+def test_a_change_in_a_loop_notifies(tmp_path: Path) -> None:
+    """Also where a resource for each element was tried and discarded."""
+    text = "- name: n\n  command: 'a {{ item }} $HOME'\n  loop: [b]\n  register: r\n- command: c\n  when: r is changed"
+    assert resources(tmp_path, text)["Ansible_module[n ${each.index}]"]["notify"] == "Exec[c]"
+
+
+def test_a_default_replaces_an_empty_value_if_it_says_so(tmp_path: Path) -> None:
+    """Of a variable by a template, of an element in the element itself; also by the names of the options."""
+    text = """
+- copy: {dest: /etc/a, content: "{{ empty | default('y', true) }}{{ unknown | default(default_value='z') }}"}
+- copy: {dest: /etc/b, content: "{{ full | default('y', boolean=true) }}"}
+- user: {name: "{{ item.n }}", comment: "{{ item.c | default(omit, true) }}"}
+  loop: [{n: a, c: ''}, {n: b, c: x}]
+- {name: lost, copy: {dest: /etc/c, content: c, owner: "{{ empty | default(omit, true) }}"}}
+"""
+    playbook = tmp_path / "p.yml"
+    playbook.write_text(task(text, "  vars: {empty: '', full: x}\n"))
+    conversion = converted(playbook)
+    data = manifest_of(conversion)
+    assert data["resources"]["File[/etc/a]"]["content"] == "${values.text}${inputs.unknown}"
+    assert data["inputs"]["unknown"]["default"] == "z"
+    assert data["resources"]["File[/etc/b]"]["content"] == "${inputs.full}"
+    assert data["resources"]["User[${each.value.n}]"]["for_each"] == [{"n": "a"}, {"n": "b", "c": "x"}]
+    assert [remark.title for remark in conversion.remarks] == ["lost"]
+
+
+def test_a_number_that_no_manifest_can_hold_is_a_text(tmp_path: Path) -> None:
+    """So that the manifest is valid; a Boolean within a text has the form that Ansible writes."""
+    playbook, site = tmp_path / "p.yml", tmp_path / "s.yaml"
+    head = "  vars: {a: .inf, b: 99999999999999999999, c: 1.0e+300, f: true, d: {k: v}}\n"
+    text = """
+- copy: {dest: /etc/a, content: "{{ a }} {{ b }} {{ c }} {{ 'x' ~ f }}"}
+- package: {name: "{{ d | list }}"}
+"""
+    playbook.write_text(task(text, head))
+    site.write_text(converted(playbook).manifest)
+    catalog = Runtime(REGISTRY, state="memory:").validate(str(site))
+    assert [str(entry.reference) for entry in catalog.entries] == ["File[/etc/a]", "Package[k]"]
+    inputs = {name: declared.default for name, declared in catalog.manifest.inputs.items()}
+    assert (inputs["a"], inputs["b"], inputs["c"]) == (".inf", "99999999999999999999", 1e300)
+    content = catalog.entries[0].declaration.attributes["content"]
+    assert content == "${inputs.a} ${inputs.b} ${inputs.c} ${values.text}"
 
 
 def test_the_hosts_of_a_play_are_a_command_to_copy(tmp_path: Path) -> None:
@@ -501,6 +601,44 @@ def test_a_block_hands_down_and_its_rescue_follows_a_failure(tmp_path: Path) -> 
         "Exec[b]": {"command": "mend", "on_failure": ["Exec[a]"], **shared},
         "Exec[c]": {"command": "clean", **shared},
     }
+
+
+def test_tasks_inherit_what_is_declared_around_them(tmp_path: Path) -> None:
+    """From a block, and from the entry that includes them or imports their playbook."""
+    (tmp_path / "more.yml").write_text("- {name: c, command: c, environment: {B: 2}}\n")
+    head = """  module_defaults: {copy: {owner: a, mode: '0600'}}
+  handlers: [{name: h, command: h}, {name: g, command: g}]
+"""
+    text = """
+- block:
+    - copy: {dest: /etc/a, content: a, mode: '0640'}
+      notify: g
+  notify: h
+  module_defaults: {ansible.builtin.copy: {group: b}}
+- include_tasks: {file: more.yml, apply: {when: flag, environment: {A: 1, B: 1}}}
+"""
+    (tmp_path / "inner.yml").write_text(task(text, head))
+    playbook = tmp_path / "p.yml"
+    playbook.write_text("- import_playbook: inner.yml\n  when: outer\n  tags: t\n")
+    rows = manifest_of(converted(playbook))["resources"]
+    file = {"ensure": "file", "content": "a", "owner": "a", "group": "b", "mode": "0640", "tag": ["t"]}
+    assert rows["File[/etc/a]"] == {**file, "when": {"inputs.outer": True}, "notify": ["Exec[h]", "Exec[g]"]}
+    assert rows["Exec[c]"]["when"] == {"inputs.outer": True, "inputs.flag": True}
+    assert rows["Exec[c]"]["environment"] == {"A": "1", "B": "2"}
+
+
+def test_variables_of_a_condition_are_not_those_of_all_hosts(tmp_path: Path) -> None:
+    """Of two files for two systems neither is taken."""
+    for name, package in (("debian", "apache2"), ("redhat", "httpd")):
+        (tmp_path / f"{name}.yml").write_text(f"web: {package}\n")
+    text = (
+        "- include_vars: debian.yml\n  when: a\n- include_vars: redhat.yml\n  when: b\n- package: {name: '{{ web }}'}"
+    )
+    playbook = tmp_path / "p.yml"
+    playbook.write_text(task(text))
+    conversion = converted(playbook)
+    assert [remark.location.line for remark in conversion.remarks] == [3, 5]
+    assert "default" not in manifest_of(conversion)["inputs"]["web"]
 
 
 def test_plays_for_different_hosts_have_conditions(tmp_path: Path) -> None:
