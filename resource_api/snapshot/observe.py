@@ -77,9 +77,16 @@ class _SnapshotQueries:
 
     @cached_property
     def _late(self) -> Mapping[RecordKey, _LateChange]:
-        """By key, the last changes by earlier runs of resources seen late: only types that settle need them."""
+        """By key, the last changes by earlier runs of resources seen late: only types that settle need them.
+
+        The last change of a pending resource was its deletion, and that was seen.
+        """
         records, intents = self._state.records.items(), self._state.intents.items()
-        recorded = {key: _LateChange(record.changed_at, record.is_) for key, record in records if record.changed_at}
+        recorded = {
+            key: _LateChange(record.changed_at, record.is_)
+            for key, record in records
+            if record.changed_at and record.status != "pending"
+        }
         begun = {key: _LateChange(intent.changed_at) for key, intent in intents if intent.makes and intent.changed_at}
         return recorded | begun
 

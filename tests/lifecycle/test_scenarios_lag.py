@@ -86,6 +86,8 @@ class Cloud:
     def call(self, verb: str, name: str, should: dict[str, Any], context: Any) -> None:
         """Change a bucket; the API refuses to make one that exists already, and to change one that does not."""
         self._burn()
+        if self.trouble.get(name) == "unmade" and verb == "create":
+            raise RuntimeError("503")
         assert verb == "delete" or (name in self.buckets) == (verb == "update"), f"{verb} of {name}"
         self.calls.append((verb, name))
         if verb == "delete":
@@ -245,6 +247,18 @@ def test_what_a_provider_calls_tainted_is_replaced_by_the_next_run() -> None:
         assert step.error.endswith("state untaint 'Bucket[a]'")
     assert acted(cloud.apply({"Bucket[a]": {"size": 1}})) == {"Bucket[a]": ("replace", "success")}
     assert cloud.calls == [("delete", "a"), ("create", "a")]
+
+
+def test_a_resource_that_was_deleted_for_its_replacement_is_not_waited_for() -> None:
+    """Its deletion was seen, and the creation has failed: the next run makes it at once."""
+    cloud = Cloud(settle=20)
+    cloud.apply({"Bucket[a]": {"size": 1}})
+    cloud.trouble = {"a": "unmade"}
+    assert cloud.apply({"Bucket[a]": {"size": 1}}, replace=["Bucket[a]"]).exit_code == 1
+    assert cloud.records == {"a": ("pending", True)}
+    cloud.trouble, began = {}, time.monotonic()
+    assert cloud.apply({"Bucket[a]": {"size": 1}}).exit_code == 0
+    assert time.monotonic() - began < 10
 
 
 def test_a_type_without_settle_is_read_once_after_a_change() -> None:
