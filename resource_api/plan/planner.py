@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from resource_api.catalog.graph import descendants, reverse
 from resource_api.model.action import CREATING, Action
@@ -48,7 +48,7 @@ from resource_api.prior import former_names
 from resource_api.prior.match import Prior, rematch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.entry import Entry
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from resource_api.plan.diff import Resource
 
 
+T = TypeVar("T")
 #: The actions of a step that trigger a replacement.
 _TRIGGERING: Final = frozenset({Action.CREATE, Action.UPDATE, Action.REPLACE})
 
@@ -120,16 +121,18 @@ class ExecutionPlan(NamedTuple):
 
         Entry's index → the index of the step's entry that it depends on, declared or automatic, at any distance.
         """
-        causes: dict[int, int] = {}
-        for step in self.steps:
-            index = step.entry.index
-            if would_change(step) and not step.is_noop(noop_run=self.options.noop):
-                causes[index] = index
-            elif step.decision.action is Action.SAME:
-                before = self.catalog.requires.get(index, ())
-                if (source := next((required for required in before if required in causes), None)) is not None:
-                    causes[index] = causes[source]
-        return {index: cause for index, cause in causes.items() if index != cause}
+        noop, present = self.options.noop, {step.entry.index for step in self.steps}
+        nodes = (
+            (
+                step.entry.index,
+                would_change(step) and not step.is_noop(noop_run=noop),
+                () if step.error else ordering.requirements(step.entry.index, self.catalog.requires, present),
+            )
+            for step in self.steps
+        )
+        causes = first_causes(nodes)
+        in_sync = (step.entry.index for step in self.steps if step.action is Action.SAME)
+        return {index: causes[index] for index in in_sync if index in causes}
 
     @property
     def late(self) -> Mapping[int, int]:
@@ -501,6 +504,20 @@ class _Planner:
         indexes = self.catalog.requires.get(entry.index, ())
         sources = (self.steps[index] for index in indexes if index in self.steps)
         return any(source.noop and would_change(source) for source in sources)
+
+
+def first_causes(nodes: Iterable[tuple[T, bool, Iterable[T]]]) -> dict[T, T]:
+    """Return node → the first one that acts among those that it depends on, at any distance; one that acts → itself.
+
+    A node is its key, whether it acts, and the keys that it directly depends on; the nodes are in order.
+    """
+    causes: dict[T, T] = {}
+    for key, acts, before in nodes:
+        if acts:
+            causes[key] = key
+        elif (source := next((required for required in before if required in causes), None)) is not None:
+            causes[key] = causes[source]
+    return causes
 
 
 def would_change(step: Step) -> bool:

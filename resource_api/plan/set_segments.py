@@ -60,7 +60,7 @@ def order_operations(
                 requires = {index: before for index, before in requires.items() if index < len(steps)}
             return [Operation(step.entry.index, step) for step in steps], requires
         number_of = {step.entry.index: index for index, step in enumerate(steps)}
-        waits = {number_of[i]: [number_of[j] for j in _requirements(i, requires, number_of)] for i in number_of}
+        waits = {number_of[i]: [number_of[j] for j in requirements(i, requires, number_of)] for i in number_of}
         return [Operation(index, step) for index, step in enumerate(steps)], waits
     return _order_with_removals(steps, requires, orphans, late, on_failure)
 
@@ -221,7 +221,7 @@ class _Edges:
 
     def _required(self, index: int) -> list[int]:
         """Return the entries with a node that an entry requires, also by way of entries without one."""
-        return _requirements(index, self._requires, self._present)
+        return requirements(index, self._requires, self._present)
 
     def _before_removals(self) -> Iterator[Edge]:
         """Yield the edges that remove an old resource after the requirements of its new one that do not need that."""
@@ -292,7 +292,7 @@ class _Edges:
                 yield from (Edge(user, number, automatic=True) for number in replaced[instance])
 
 
-def _requirements(index: int, requires: Mapping[int, Sequence[int]], present: Collection[int]) -> list[int]:
+def requirements(index: int, requires: Mapping[int, Sequence[int]], present: Collection[int]) -> list[int]:
     """Return the ``present`` entries that an entry requires, also by way of entries that are not present."""
     required: set[int] = set()
     passed: set[int] = set()

@@ -30,6 +30,7 @@ from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import DefinitionError, ManifestError, Problem, ResourceAPIError, UsageError
 from resource_api.model.values.text import escape_json, shell_word
 from resource_api.model.values.values import UNKNOWN, Sensitive, is_secret, is_unknown, reveal
+from resource_api.plan.planner import first_causes
 from resource_api.render import json as documents
 from resource_api.render.plan import PlanDocument, StepDocument, uses_parameters
 from resource_api.runtime.environment import read_saved_plan
@@ -386,14 +387,17 @@ def _steps(rows: Sequence[PlanStepJson], registry: Registry, *, verbose: bool) -
 
 def _read_after(rows: Sequence[PlanStepJson]) -> dict[str, str]:
     """Return resource in sync → the first step that it depends on, at any distance, and that may change it."""
-    causes: dict[str, str] = {}
-    for row in rows:
-        name = row["reference"]
-        if row["action"] not in {"same", "read"} and not (row.get("error") or row["options"]["noop"]):
-            causes[name] = name
-        elif row["action"] == "same" and (first := next((n for n in row["depends_on"] if n in causes), None)):
-            causes[name] = causes[first]
-    return {name: cause for name, cause in causes.items() if name != cause}
+    nodes = (
+        (
+            row["reference"],
+            row["action"] not in {"same", "read"} and not (row.get("error") or row["options"]["noop"]),
+            () if row.get("error") else row["depends_on"],
+        )
+        for row in rows
+    )
+    causes = first_causes(nodes)
+    in_sync = (row["reference"] for row in rows if row["action"] == "same")
+    return {name: causes[name] for name in in_sync if name in causes}
 
 
 def _shown_step(saved: PlanStepJson, definition: TypeDefinition | None, *, only_ordered: bool) -> StepDocument:

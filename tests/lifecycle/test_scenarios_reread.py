@@ -395,6 +395,23 @@ def test_a_saved_plan_does_what_it_has_pointed_to(machine: Machine, declared: di
     assert machine.rows["leaf"] == ({"x": {"size": 1}} if "size" in declared else {})
 
 
+@pytest.mark.parametrize("between", [{"noop": True, "size": 7}, {"lifecycle": {"external": True}}, None])
+def test_a_plan_points_to_what_depends_on_a_step_by_way_of_a_resource_that_is_left_alone(
+    machine: Machine, between: dict[str, Any] | None, tmp_path: Path
+) -> None:
+    """One that is noop, only read, or no target."""
+    site = {"Cause[a]": {"size": 1}, "Whole[y]": {}, "Leaf[x]": {"size": 1, "require": "Whole[y]"}}
+    machine.apply(site)
+    site |= {"Cause[a]": {"size": 2}, "Whole[y]": {**(between or {}), "require": "Cause[a]"}}
+    targets = ["Cause[a]", "Leaf[x]"] if between is None else []
+    path = tmp_path / "plan.json"
+    plan = machine.runtime.plan({"resources": site}, targets=targets, out=path)
+    assert "  Leaf[x] (read again after Cause[a])" in plan_text.lines(plan, verbose=True)
+    machine.effects["cause", "a"] = machine.put("leaf", "x", size=3)
+    assert machine.runtime.apply(str(path)).exit_code == 0
+    assert machine.rows["leaf"]["x"]["size"] == 1
+
+
 def test_a_saved_plan_fails_for_what_it_has_not_pointed_to(machine: Machine, tmp_path: Path) -> None:
     """Nothing in it said that this resource may change."""
     site = {"Cause[a]": {"size": 1}, "Leaf[x]": {"size": 1}}
