@@ -49,14 +49,12 @@ def check_tree(directory: str, exempt: Iterable[str]) -> None:
     checked when it is loaded.
     """
     trust = CodeTrust(exempt)
-    try:
+    with errors_as(ResourceError, OSError, f"{directory}: ", names_file=True):
         for parent, inner, names in os.walk(directory, onerror=_fail):
             inner[:] = sorted(set(inner) - IGNORED)
             for name in (".", *sorted(names)):
                 if reason := trust.check_file(os.path.abspath(f"{parent}/{name}")):
                     raise Untrusted(f"{directory}: is not used, because others could have changed it: {reason}")
-    except OSError as error:
-        raise ResourceError(f"{error.filename or directory}: {error.strerror}") from error
 
 
 def make_directory(directory: str) -> None:

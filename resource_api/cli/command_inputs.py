@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.document import AGE, manifest_error
+from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import UsageError
 
 if TYPE_CHECKING:
@@ -185,8 +186,6 @@ def secret_value(option: str, text: str) -> str:
 
 def read_text(path: str) -> str:
     """Return the text of a file that an argument names. Raise ``UsageError`` where it cannot be read."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
+    unreadable = errors_as(UsageError, (OSError, UnicodeDecodeError), f"cannot read {path}: ")
+    with unreadable, open(path, encoding="utf-8") as file:
+        return file.read()

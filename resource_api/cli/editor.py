@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from resource_api.manifest import yaml_reader
 from resource_api.manifest.sections import assemble
 from resource_api.model.values.document import manifest_error
+from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import ManifestError, ResourceAPIError, UsageError
 from resource_api.model.values.values import literal
 from resource_api.render import yaml_manifest
@@ -61,16 +62,13 @@ def edit_until_valid(session: Session, subject: str, path: str, original: str, a
 def _run_editor(session: Session, subject: str, path: str, text: str) -> str:
     """Let the user edit a text in the file at ``path``, and return it. Raise ``ResourceAPIError``, ``UsageError``."""
     command, private = _editor_command(subject), partial(os.open, mode=0o600)
-    try:
+    with errors_as(ResourceAPIError, (OSError, ValueError), f"the editor '{command}' cannot be used: "):
         with open(path, "w", encoding="utf-8", errors="surrogateescape", newline="", opener=private) as file:
             file.write(text)
         session.output.flush()
         code = interactive.edit(path, command, session.output.stdout.fileno())
         with open(path, encoding="utf-8", errors="surrogateescape", newline="") as file:
             edited = file.read()
-    except (OSError, ValueError) as error:
-        msg = f"the editor '{command}' cannot be used: {getattr(error, 'strerror', None) or error}"
-        raise ResourceAPIError(msg) from error
     if code:
         raise ResourceAPIError(f"the editor '{command}' ended with exit code {code}; nothing is changed")
     return edited

@@ -25,6 +25,7 @@ from resource_api.fleet.runtime_archives import PythonRuntimes
 from resource_api.fleet.ssh_connections import SshConnections, connection_limit
 from resource_api.model.report import Summary
 from resource_api.model.trace import parse_traceparent
+from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import ManifestError, Problem, UsageError
 from resource_api.plugins.module_path import BUNDLED
 from resource_api.render.fleet import hosts_of
@@ -316,11 +317,9 @@ def _check_options(settings: Settings) -> None:
 
 def _make_directory(path: str) -> None:
     """Make a directory that only its owner can open; an existing one stays as it is. Raise ``UsageError``."""
-    try:
+    with errors_as(UsageError, OSError, f"-o {path}: with --on this is a directory of plans: "):
         os.stat(os.path.dirname(os.path.abspath(path)))
         directories.make_directory(path)
-    except OSError as error:
-        raise UsageError(f"-o {path}: with --on this is a directory of plans: {error.strerror}") from error
 
 
 def _archives(session: Session, work: Work) -> tuple[archives.SentArchive, archives.SentArchive | None]:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.attribute import Attribute
 from resource_api.model.type_definition import ComponentDefinition, Function, TypeDefinition
+from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import (
     PLUGIN_FILE,
     DefinitionError,
@@ -116,10 +117,8 @@ class DefinitionFiles:
 
     def _bytes(self, path: str) -> bytes:
         """Return the bytes of a file. Raise ``DefinitionError``: ``UntrustedCode`` if other users could change it."""
-        try:
+        with errors_as(DefinitionError, OSError, f"{path}: "):
             return self._read(path)[0]
-        except OSError as error:
-            raise DefinitionError(f"{path}: {error.strerror}") from error
 
     def component(self, path: str) -> Component:
         """Return the component that a file defines, and its function ``build``. Raise ``DefinitionError``."""

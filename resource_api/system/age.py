@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import UsageError
 from resource_api.system.filesystem.private_files import MAX_BYTES, create_private_file, read_private_file
 
@@ -78,11 +79,8 @@ def encrypt(data: bytes, recipients: Sequence[object], *, armoured: bool = False
 def read_recipients(path: str) -> list[object]:
     """Return the recipients in a file: one a line, of age or a public key of ssh. Raise ``UsageError``."""
     pyrage = _pyrage()
-    try:
-        with open(path, "rb") as file:
-            lines = _lines(file.read(MAX_BYTES))
-    except OSError as error:
-        raise UsageError(f"{path}: the recipients cannot be read: {error.strerror}") from error
+    with errors_as(UsageError, OSError, f"{path}: the recipients cannot be read: "), open(path, "rb") as file:
+        lines = _lines(file.read(MAX_BYTES))
     return [_recipient(pyrage, line, path) for line in lines]
 
 

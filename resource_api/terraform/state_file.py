@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from resource_api.manifest.read import read_file
+from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.values import Sensitive, escape_expressions, map_leaves
 
 if TYPE_CHECKING:
@@ -58,12 +59,8 @@ class StateFile(NamedTuple):
 
 def read(path: str) -> StateFile:
     """Return the state file at ``path``. Raise ``ValueError`` with the path for one that is not understood."""
-    try:
+    with errors_as(ValueError, (OSError, ValueError), f"{path}: "):
         return parse(read_file(path)[0].decode())
-    except OSError as error:
-        raise ValueError(f"{path}: {error.strerror}") from error
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
 
 
 def parse(text: str) -> StateFile:

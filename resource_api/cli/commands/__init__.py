@@ -6,18 +6,16 @@ Here they are sent to other hosts, or answered by this process.
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from resource_api.cli import hosted_run, options
 from resource_api.model.values.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from resource_api.cli.session import Session
     from resource_api.model.json_documents import ProblemJson
-    from resource_api.model.values.errors import ResourceAPIError
     from resource_api.runtime.commands import Call
     from resource_api.runtime.manifest_compiler import Source
     from resource_api.runtime.runtime import Runtime
@@ -79,18 +77,6 @@ def show_document(
     document = make(LocalCall(session, {**session.settings, **arguments}))
     session.console.show(lambda: document, lambda: lines(document), empty)
     return exit_code(document)
-
-
-@contextmanager
-def os_errors_as(kind: type[ResourceAPIError], subject: str, *, names_file: bool = False) -> Iterator[None]:
-    """Raise ``kind`` with a subject and the reason in place of an ``OSError`` of the block.
-
-    ``names_file``: the file of the error, if it has one, is the subject.
-    """
-    try:
-        yield
-    except OSError as error:
-        raise kind(f"{(names_file and error.filename) or subject}: {error.strerror or error}") from error
 
 
 class DeclinedError(Exception):

@@ -11,8 +11,9 @@ import click
 from resource_api.agent import run_schedule, systemd_units, verified_sources
 from resource_api.agent.trust import make_directory
 from resource_api.cli import options, reporting
-from resource_api.cli.commands import os_errors_as, run_on_hosts
+from resource_api.cli.commands import run_on_hosts
 from resource_api.cli.help import CommandGroup
+from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import Problem, ResourceAPIError, ResourceError, UsageError
 from resource_api.model.values.text import escape, rough_duration
 from resource_api.render import fleet
@@ -377,7 +378,7 @@ def _change_directory(settings: Settings, change: Callable[[str], str]) -> int:
 
     def command() -> None:
         directory = _directory(settings)
-        with os_errors_as(ResourceError, directory, names_file=True):
+        with errors_as(ResourceError, OSError, f"{directory}: ", names_file=True):
             message = change(directory)
         session.console.show(lambda: {"message": message}, lambda: message)
 

@@ -12,8 +12,8 @@ from resource_api.agent import bundle_format as bundles
 from resource_api.agent import trust
 from resource_api.agent.trust import Untrusted
 from resource_api.cli import options
-from resource_api.cli.commands import os_errors_as
 from resource_api.cli.session import subcommand
+from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import ResourceError, UsageError
 from resource_api.model.values.reference import STACK_NAME
 from resource_api.model.values.text import counted, escape
@@ -44,7 +44,7 @@ def _command(name: str, example: str) -> Callable[[Callable[..., None]], click.C
 
     A file that cannot be read or written is an error of the command.
     """
-    guarded = os_errors_as(ResourceError, name, names_file=True)
+    guarded = errors_as(ResourceError, OSError, f"{name}: ", names_file=True)
     return lambda function: subcommand(bundle, name, examples=(example,))(guarded(function))
 
 

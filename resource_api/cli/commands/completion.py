@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from resource_api.cli import options
-from resource_api.cli.commands import os_errors_as
 from resource_api.cli.completion import script
 from resource_api.cli.session import subcommand
+from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import ResourceAPIError, UsageError
 from resource_api.system.filesystem.directories import make_directory
 from resource_api.system.filesystem.files import replace
@@ -46,7 +46,7 @@ def install(session: Session, shell: str | None, **_settings: object) -> None:
     """Write the script to where SHELL looks for yours; without SHELL, that of your login shell."""
     name = shell or _login_shell()
     path, remark = _script_path(name)
-    with os_errors_as(ResourceAPIError, f"cannot write {path}"):
+    with errors_as(ResourceAPIError, OSError, f"cannot write {path}: "):
         make_directory(str(path.parent), 0o777)
         replace(str(path), script(name).encode(), mode=0o644)
     session.console.show(

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from resource_api.cli import hosted_work, options
-from resource_api.cli.commands import os_errors_as, run_on_hosts
+from resource_api.cli.commands import run_on_hosts
 from resource_api.cli.session import command, subcommand
 from resource_api.fleet import asyncssh_transport, inventory, runtime_archives
 from resource_api.fleet.connections import LIBRARY
 from resource_api.fleet.inventory import Selection
 from resource_api.fleet.runtime_archives import PythonRuntimes
 from resource_api.fleet.transport import HostUnreachable
+from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import ResourceError, UsageError
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import counted, escape
@@ -104,7 +105,7 @@ def add(session: Session, file: str, **_settings: object) -> None:
 
     It is sent to hosts whose machine and C library it fits, once to each.
     """
-    with os_errors_as(ResourceError, file, names_file=True):
+    with errors_as(ResourceError, OSError, f"{file}: ", names_file=True):
         added = _runtimes().add(file)
     session.console.show(added.document, lambda: _runtime_line(added))
 
@@ -208,7 +209,7 @@ def _key_line(row: _Key) -> str:
 def _record(keys: Sequence[HostKey]) -> None:
     """Append keys to the user's ``known_hosts``. Raise ``ResourceError``."""
     file = asyncssh_transport.known_hosts_file(os.environ)
-    with os_errors_as(ResourceError, f"{file}: cannot be written"):
+    with errors_as(ResourceError, OSError, f"{file}: cannot be written: "):
         asyncssh_transport.record_host_keys(file, keys)
 
 

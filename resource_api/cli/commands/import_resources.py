@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from resource_api.cli import options
-from resource_api.cli.commands import DeclinedError, asker, os_errors_as, show_document
+from resource_api.cli.commands import DeclinedError, asker, show_document
 from resource_api.cli.session import command
 from resource_api.manifest import yaml_reader
 from resource_api.manifest.read import absolute
 from resource_api.manifest.sections import assemble
+from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import UsageError
 from resource_api.model.values.reference import STACK_NAME
 from resource_api.model.values.text import counted
@@ -132,7 +133,7 @@ def _import_all(session: Session, type_names: str, out: str, *, yes: bool) -> in
     if not complete:
         return 1
     content = ("\n".join(lines) + "\n").encode()
-    with os_errors_as(UsageError, f"{out} cannot be written"):
+    with errors_as(UsageError, OSError, f"{out} cannot be written: "):
         files.write_new(out, content)
     return _apply_imports(session, _with_imports(content, out), confirm)
 

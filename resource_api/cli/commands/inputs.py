@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from resource_api.cli import options
-from resource_api.cli.commands import os_errors_as
 from resource_api.cli.editor import edit_until_valid
 from resource_api.cli.help import CommandGroup
 from resource_api.cli.session import subcommand
 from resource_api.manifest.input_files import located_values, reader_of, without_text
 from resource_api.model.values.document import AGE
+from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import ManifestError, ResourceAPIError, ResourceError, UsageError
 from resource_api.model.values.text import counted, escape
 from resource_api.model.values.text import show as show_value
@@ -87,7 +87,7 @@ def edit(session: Session, file: str, **_settings: object) -> None:
     core_dumps.forbid()
     recipients = _recipients(session, file)
     path = os.path.abspath(file)
-    with os_errors_as(UsageError, f"cannot read {file}"):
+    with errors_as(UsageError, OSError, f"cannot read {file}: "):
         encrypted = edit_file.read_content(path)
     text = (
         _NEW if encrypted is None else session.inputs.reader.decrypt(encrypted, file).decode(errors="surrogateescape")
@@ -128,7 +128,8 @@ def _edit_text(session: Session, file: str, text: str) -> str | None:
         return edited
 
     try:
-        with os_errors_as(ResourceAPIError, f"{file} cannot be edited"), interactive.memory_directory() as directory:
+        uneditable = errors_as(ResourceAPIError, OSError, f"{file} cannot be edited: ")
+        with uneditable, interactive.memory_directory() as directory:
             path = f"{directory}/{os.path.basename(file).removesuffix(AGE)}"
             return edit_until_valid(session, "inputs edit", path, text, accept)
     except ManifestError as error:
@@ -144,7 +145,7 @@ def _replace(path: str, before: bytes | None, after: bytes) -> None:
             raise ResourceError(f"{path} was changed while it was edited, and is left as it is; edit it again")
         return after
 
-    with os_errors_as(ResourceError, f"{path} cannot be written"):
+    with errors_as(ResourceError, OSError, f"{path} cannot be written: "):
         edit_file.edit(path, change, mode=_MODE)
 
 

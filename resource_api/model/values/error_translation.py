@@ -14,9 +14,16 @@ def errors_as(
     error: Callable[[str], Exception],
     caught: type[Exception] | tuple[type[Exception], ...] = ValueError,
     begin: str = "",
+    *,
+    names_file: bool = False,
 ) -> Iterator[None]:
-    """Raise an exception ``caught`` in the block as ``error``: its message or the system's reason, after ``begin``."""
+    """Raise an exception ``caught`` in the block as ``error``: its message or the system's reason, after ``begin``.
+
+    ``names_file``: the file of the exception, if it has one, stands in place of ``begin``.
+    """
     try:
         yield
     except caught as cause:
+        if names_file and (file := getattr(cause, "filename", None)):
+            begin = f"{file}: "
         raise error(begin + (getattr(cause, "strerror", None) or str(cause))) from cause

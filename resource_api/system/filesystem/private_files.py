@@ -11,6 +11,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import UsageError
 from resource_api.model.values.text import shell_word
 from resource_api.system.filesystem import files
@@ -77,23 +78,18 @@ def read_private_file(path: str) -> bytes:
 
     A link on the way is followed only if no other user could have created it.
     """
-    try:
-        with Directories() as directories:
-            directory, name = directories.follow(os.path.join(os.getcwd(), path))
-            with open(os.open(name, _READ | os.O_NONBLOCK, dir_fd=directory.fd), "rb") as file:
-                if error := _permission_error(os.fstat(file.fileno()), path):
-                    raise UsageError(error)
-                return file.read(MAX_BYTES)
-    except OSError as error:
-        raise UsageError(f"{path}: the key cannot be read: {error.strerror}") from error
+    with errors_as(UsageError, OSError, f"{path}: the key cannot be read: "), Directories() as directories:
+        directory, name = directories.follow(os.path.join(os.getcwd(), path))
+        with open(os.open(name, _READ | os.O_NONBLOCK, dir_fd=directory.fd), "rb") as file:
+            if error := _permission_error(os.fstat(file.fileno()), path):
+                raise UsageError(error)
+            return file.read(MAX_BYTES)
 
 
 def create_private_file(path: str, content: bytes) -> None:
     """Create a file of a key with mode 0600. Raise ``UsageError`` when it exists or cannot be written."""
-    try:
+    with errors_as(UsageError, OSError, f"cannot create the key file {path}: "):
         files.write_new(path, content, 0o600)
-    except OSError as error:
-        raise UsageError(f"cannot create the key file {path}: {error.strerror}") from error
 
 
 def _permission_error(status: os.stat_result, path: str) -> str:

@@ -20,6 +20,7 @@ import tempfile
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import ResourceAPIError, UsageError
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.system.filesystem.directories import (
@@ -474,14 +475,11 @@ def stored(path: str) -> Iterator[int | None]:
 
 def _make_directory(path: str) -> int:
     """Return a descriptor of a new or empty directory that only this user can enter. Raise ``UsageError``."""
-    try:
-        with Directories() as directories:
-            parent, name = directories.place(canonical_path(os.path.abspath(path)))
-            with suppress(FileExistsError):
-                os.mkdir(name, 0o700, dir_fd=parent.fd)
-            descriptor = os.open(name, DIRECTORY_FLAGS, dir_fd=parent.fd)
-    except OSError as error:
-        raise UsageError(f"--keep {path}: {error.strerror}") from error
+    with errors_as(UsageError, OSError, f"--keep {path}: "), Directories() as directories:
+        parent, name = directories.place(canonical_path(os.path.abspath(path)))
+        with suppress(FileExistsError):
+            os.mkdir(name, 0o700, dir_fd=parent.fd)
+        descriptor = os.open(name, DIRECTORY_FLAGS, dir_fd=parent.fd)
     status = os.fstat(descriptor)
     if status.st_uid != os.geteuid() or status.st_mode & OTHERS_WRITE:
         msg = f"--keep {path}: it belongs to another user, or others may write to it"
