@@ -240,6 +240,21 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
         pytest.fail(" → ".join(error.args[1]))
 
 
+def test_every_late_module_exists() -> None:
+    """A package that names one under a former name would load it with every import of it."""
+    packages = [path for path in files("resource_api") if path.name == "__init__.py"]
+    late = {
+        path.parent / argument.value
+        for path in packages
+        for call in ast.walk(tree(path))
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "late_modules"
+        for argument in call.args
+        if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
+    }
+    assert late
+    assert [relative(path) for path in late if not (path.is_dir() or path.with_suffix(".py").exists())] == []
+
+
 def test_every_package_is_listed_for_installation() -> None:
     """A directory that ``setup.cfg`` forgets works in a checkout and is missing from the wheel."""
     config = ConfigParser()

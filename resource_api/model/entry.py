@@ -43,6 +43,11 @@ class Lifecycle(NamedTuple):
     import_: str | None = None
     external: bool = False
 
+    @property
+    def allows_replacement(self) -> bool:
+        """Whether ``replace`` allows to replace the resource where that is needed."""
+        return self.replace in {"delete_first", "create_first"}
+
 
 class RetryPolicy(NamedTuple):
     """The ``retry`` metaparameter: how often a change is tried, and the seconds between two tries (contract §10.8)."""

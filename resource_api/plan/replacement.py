@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from resource_api.prior.match import Prior
 
 
-#: The values of ``lifecycle.replace`` that allow it.
-_ALLOWING: Final = frozenset({"delete_first", "create_first"})
 #: Reasons that the next run does not find again.
 _TRANSIENT: Final = frozenset({ReplacementReason.TAINTED, ReplacementReason.TRIGGERED, ReplacementReason.HOST_REPLACED})
 
@@ -110,7 +108,7 @@ def _replacing_attributes(
 
     def counts(attribute: str, change: Difference) -> bool:
         """Return whether a difference of an attribute may be a reason to replace."""
-        allowed = lifecycle.replace in _ALLOWING or attribute in inputs.lost_sources
+        allowed = lifecycle.allows_replacement or attribute in inputs.lost_sources
         return allowed or not change.undecided
 
     for change in differences:
@@ -152,7 +150,7 @@ def possible_failure(entry: Entry, differences: Sequence[Difference], planned: P
 
     ``differences`` are those of the resource, ``planned`` is its provider's plan for them.
     """
-    if entry.meta.lifecycle.replace in _ALLOWING or not any(change.undecided for change in differences):
+    if entry.meta.lifecycle.allows_replacement or not any(change.undecided for change in differences):
         return ()
     attributes = entry.definition.attributes
     fixed = [change for change in differences if attributes[change.attribute].kind == "init_only"]
@@ -208,7 +206,7 @@ def _checked_replacement(
     lifecycle, order = entry.meta.lifecycle, entry.meta.lifecycle.replace
     lost = [name for name in replacing.all if name in inputs.lost_sources]
     requested = order is None and bool(inputs.replacement or replacing.declared)
-    if replacing.fixed and order not in _ALLOWING and not requested:
+    if replacing.fixed and not (lifecycle.allows_replacement or requested):
         # With a lost source this step would be a replacement, so that the replacement of the source is not begun.
         action = Action.REPLACE if lost else Action.UPDATE
         return Decision(action, differences, error=_refusal(entry, replacing.fixed.values()))

@@ -215,7 +215,7 @@ def _reject_former_names(
             continue
         del moved_keys[record.key]
         del records[index]
-        if _replaceable(entry):
+        if entry.meta.lifecycle.allows_replacement:
             predecessors[index] = record
         elif prune:
             orphans.append((record, OrphanKind.UNDECLARED))
@@ -223,11 +223,6 @@ def _reject_former_names(
             undeclared.append(record)
     changed = prior._replace(records=records, predecessors=predecessors, undeclared=undeclared, moved_keys=moved_keys)
     return changed, orphans
-
-
-def _replaceable(entry: Entry) -> bool:
-    """Return whether ``lifecycle.replace`` of a resource allows to replace it."""
-    return entry.meta.lifecycle.replace in {"delete_first", "create_first"}
 
 
 def _upgrade_records(
@@ -303,7 +298,7 @@ def _predecessors(
         if entry.index in records:
             continue
         record = of_older.get(entry.key)
-        if record is None and _replaceable(entry):
+        if record is None and entry.meta.lifecycle.allows_replacement:
             record = by_reference.get(entry.reference)
         if record is not None:
             predecessors[entry.index] = record

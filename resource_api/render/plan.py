@@ -14,7 +14,7 @@ from resource_api.model.sealed_secrets import Sealed
 from resource_api.model.values.assets import Content
 from resource_api.model.values.expression import find_paths
 from resource_api.model.values.start_up import NamedTuple
-from resource_api.model.values.text import escape
+from resource_api.model.values.text import escape, show_first
 from resource_api.model.values.values import Sensitive, is_secret, is_unknown, same_value
 from resource_api.plan.targets import matching
 from resource_api.render.changes import SCREEN, Style, count_lines, text_diff
@@ -442,8 +442,7 @@ def _history(difference: Difference | None, record: Record | None, style: Style)
 def _relationships(plan: ExecutionPlan, step: Step) -> Iterator[str]:
     """Yield the lines about the resources before a step and those that refresh it."""
     if before := step.depends_on:
-        more = f" and {len(before) - _NAMED} more" if len(before) > _NAMED else ""
-        yield f"  comes after {', '.join(map(str, before[:_NAMED]))}{more}"
+        yield f"  comes after {show_first(before, _NAMED)}"
     entries = {entry.reference_text: entry for entry in plan.catalog.entries} if step.refreshed_by else {}
     for name in step.refreshed_by:
         source = entries.get(name)

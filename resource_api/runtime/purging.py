@@ -13,7 +13,7 @@ from resource_api.model.change import exists
 from resource_api.model.record import OrphanKind, Record, StackState
 from resource_api.model.values.errors import CannotList, ManifestError, Problem, StateError, UsageError
 from resource_api.model.values.reference import Reference, capitalize_type, split_instance
-from resource_api.model.values.text import counted, show_name
+from resource_api.model.values.text import counted, show_first, show_name
 from resource_api.plan.planner import ExecutionPlan, would_change
 from resource_api.prior.match import add_orphans, is_removed, removed_names
 from resource_api.runtime.plan_notices import is_same_place
@@ -217,6 +217,5 @@ def _problem(rule: PurgeRule, message: str, hint: str = "") -> Problem:
 
 def _excess_message(rule: PurgeRule, records: Sequence[Record]) -> str:
     """Return the message about more resources than a rule may delete, with the first of them."""
-    names = ", ".join(str(record.reference) for record in records[:_NAMED])
-    more = f" and {len(records) - _NAMED} more" if len(records) > _NAMED else ""
-    return f"would delete {counted(len(records), 'resource')}, and at_most is {rule.at_most}: {names}{more}"
+    names = show_first([record.reference for record in records], _NAMED)
+    return f"would delete {counted(len(records), 'resource')}, and at_most is {rule.at_most}: {names}"

@@ -133,9 +133,7 @@ class Results:
     def succeed(self, run: OperationRun, action: Action) -> None:
         """End an operation and report that ``action`` was done, or would be; of a replacement only its second half."""
         noop = run.step.noop
-        run.status = Status.SUCCEEDED
-        if run.started:
-            self._called_unseen.append(run.number)
+        self._end(run, Status.SUCCEEDED)
         if action is Action.FORGET:
             self._events.log_forgotten(run)
         if action is not Action.REPLACE or not _first_half(run):
