@@ -307,7 +307,7 @@ class Display:
         groups = self._merge.in_order(self._merge.groups)
         if self._session.json:
             named = ((name, row) for group in groups for name in group.hosts for row in _rows(group, name))
-            self._session.output.print_json([{"host": name, **row} for name, row in named])
+            self._session.output.print_json([_of_host(name, row) for name, row in named])
         else:
             rows = _folded((group.hosts, row) for group in groups for row in _rows(group))
             output = self._session.output
@@ -420,4 +420,9 @@ def _folded(rows: Iterable[tuple[Iterable[str], Mapping[str, object]]]) -> list[
     equal: dict[str, tuple[Mapping[str, object], list[str]]] = {}
     for names, row in rows:
         equal.setdefault(json.dumps(row, sort_keys=True), (row, []))[1].extend(names)
-    return [{"host": ",".join(host_names.fold(names)), **row} for row, names in equal.values()]
+    return [_of_host(",".join(host_names.fold(names)), row) for row, names in equal.values()]
+
+
+def _of_host(host: str, row: Mapping[str, object]) -> dict[str, object]:
+    """Return a row with the name of its hosts first, which no field of the row replaces."""
+    return {"host": host} | dict(row) | {"host": host}

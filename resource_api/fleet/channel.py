@@ -7,7 +7,8 @@ checked, and about that host alone. All connections use this module and behave a
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.fleet import job as jobs
 from resource_api.fleet.archives import boot_arguments
@@ -46,6 +47,9 @@ _LARGEST: Final = {
     "have": MAX_BUFFERED,
     "need": MAX_BUFFERED,
 }
+#: Levels of nested values in a document: what shows one follows them by recursion.
+_DEEPEST: Final = 250
+_CONTAINERS: Final = (dict, list)
 #: Largest output of login programs around the frames in bytes.
 _MAX_OTHER: Final = 1024 * 1024
 #: Python's error for a missing module, which is one of the standard library: archives are complete.
@@ -149,6 +153,8 @@ class HostChannel:
             or (document["type"] == "result") != (kind == "result")
         ):
             raise ValueError("a document of an unknown type")
+        if _is_too_deep(document):
+            raise ValueError(f"a document of more than {_DEEPEST} levels")
         self._refused = self._refused or document["type"] == "refused"
         return HostEvent(self.host, document)
 
@@ -171,3 +177,14 @@ class HostChannel:
         self._other += len(line)
         if self._other > _MAX_OTHER:
             raise ValueError("more than 1 MiB of lines that are no frames")
+
+
+def _is_too_deep(document: Mapping[str, object]) -> bool:
+    """Whether mappings and lists are nested in a document below ``_DEEPEST`` levels."""
+    level: list[Any] = [document]
+    for _ in range(_DEEPEST):
+        members = (item.values() if type(item) is dict else item for item in level)
+        level = [member for member in chain.from_iterable(members) if type(member) in _CONTAINERS]
+        if not level:
+            return False
+    return True

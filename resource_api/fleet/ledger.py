@@ -18,6 +18,7 @@ from resource_api.fleet.merge import SUCCEEDED
 from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import StateError, UsageError
 from resource_api.model.values.start_up import NamedTuple
+from resource_api.model.values.text import escape
 from resource_api.state.sqlite.database import prepare_directory
 from resource_api.system.filesystem import private_files
 
@@ -120,7 +121,8 @@ class Ledger:
             query = "UPDATE host SET asked = ? WHERE run = ? AND name = ?"
             self._connection.executemany(query, ((moment, run, name) for name in started))
             query = "UPDATE host SET answered = ?, status = ?, error = ? WHERE run = ? AND name = ?"
-            rows = ((moment, report.status, report.error, run, report.name) for report in reports)
+            # Escaped: a host may send text that no database takes.
+            rows = ((moment, report.status, escape(report.error), run, report.name) for report in reports)
             self._connection.executemany(query, rows)
 
     def finish(self, run: str) -> None:

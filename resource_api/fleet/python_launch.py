@@ -171,7 +171,6 @@ class Launch:
         if _NAME not in self._buffer:  # most output of logins; the patterns would be slow for a flood
             pass
         elif match := _RUNTIME.search(self._buffer):
-            self.answered = True
             self._offer_runtime(match, _PYTHON.findall(self._buffer))
             self._buffer.clear()
         elif match := _ANSWER.search(self._buffer):
@@ -234,8 +233,12 @@ class Launch:
         """Send digest and size of the runtime for a host's platform, and keep its archive until the host answers.
 
         Without a runtime ``problem`` gets the error, with ``pythons``: the host's interpreters that do not run, and the
-        output of each.
+        output of each. It gets one at a second request, too, as an archive has many megabytes.
         """
+        if self.answered:
+            self.problem = "it asks for a runtime a second time"
+            return
+        self.answered = True
         # Only glibc has a version: other groups are None.
         machine, libc, *version = (part and part.decode("ascii") for part in requested.groups())
         platform = HostPlatform(str(machine), str(libc), (int(version[0] or 0), int(version[1] or 0)))
@@ -245,7 +248,7 @@ class Launch:
                 f"{name.decode('ascii')} ({escape(reason.decode('utf-8', 'replace').strip())})"
                 for name, reason in pythons
             ]
-            tried = f"; tried: {', '.join(reasons)}" if reasons else ""
+            tried = f"; tried: {', '.join(reasons)}"[:_MAX_PRINTED] if reasons else ""
             self.problem = (
                 f"it has no Python 3.11 or later, and there is no runtime for {platform}{tried}: install one there, or "
                 "add a runtime with: resource-api hosts runtime add FILE"

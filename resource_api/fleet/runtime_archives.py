@@ -81,6 +81,8 @@ class PythonRuntimes:
     def __init__(self, directory: str) -> None:
         """Use a directory, which need not exist."""
         self._directory = Path(directory)
+        #: Digest → archive, of those that were read: the hosts of a run share them.
+        self._archives: dict[str, bytes] = {}
 
     def all(self) -> list[PythonRuntime]:
         """Return all runtimes, the newest Python first. Raise ``ResourceError`` for a damaged description."""
@@ -93,11 +95,13 @@ class PythonRuntimes:
             machine, libc, version = runtime.platform
             # A newer glibc has all symbols of an older one.
             if (machine, libc) == (host.machine, host.libc) and version <= host.version:
-                path = f"{self._directory}/{runtime.digest}.tar.gz"
-                try:
-                    return runtime.digest, reading.read(path, LARGEST)
-                except OSError as error:
-                    raise ResourceError(f"{path}: {error.strerror}; add the runtime again") from error
+                if runtime.digest not in self._archives:
+                    path = f"{self._directory}/{runtime.digest}.tar.gz"
+                    try:
+                        self._archives[runtime.digest] = reading.read(path, LARGEST)
+                    except OSError as error:
+                        raise ResourceError(f"{path}: {error.strerror}; add the runtime again") from error
+                return runtime.digest, self._archives[runtime.digest]
         return None
 
     def add(self, path: str) -> PythonRuntime:

@@ -323,6 +323,15 @@ def test_a_document_of_another_form_is_an_error_of_its_host_alone(
     assert f"{int('no event' in error)} failed, 0 unreachable" in result.out.splitlines()[-1]
 
 
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_an_answer_never_names_another_host(fleet: Fleet, form: str) -> None:
+    """A row with a field that is called like the column of the hosts' names stands under its own host."""
+    lie = {"type": "result", "document": [{"host": "web1", "reference": "User[root]", "ensure": "absent"}]}
+    result = fleet.run("resource", "user", "root", "--on", "liar1", "--format", form, LIES=json.dumps([lie]))
+    assert "liar1" in result.out
+    assert "web1" not in result.out
+
+
 def test_a_wrong_manifest_touches_no_host(fleet: Fleet) -> None:
     """Types, attributes and inputs are checked here; a value that depends on a host is refused there."""
     (fleet.home / "site.yaml").write_text("resources: [")

@@ -121,6 +121,24 @@ def test_the_command_line_is_quoted_for_every_login_shell() -> None:
     assert result.stdout == "".join(f"{word}|" for word in words[1:])
 
 
+def test_a_host_that_asks_for_runtimes_again_and_again_gets_one() -> None:
+    """Each answer is an archive of many megabytes, which would fill the memory of the controller."""
+    launch = Launch("none", None, lambda _platform: ("0" * 64, bytes(1 << 20)))
+    for _ in range(3):
+        launch.receive(b"RApi-runtime x86_64 glibc 2.36\n")
+        launch.receive(b"RApi-need\n")
+    assert sum(map(len, launch.take())) < 2 << 20
+    assert launch.problem == "it asks for a runtime a second time"
+
+
+def test_the_interpreters_that_a_host_names_are_cut_in_the_message() -> None:
+    """It may print any number of them, and any text about each."""
+    launch = Launch("none", None, lambda _platform: None)
+    launch.receive(b"RApi-python python3 " + b"x" * 60_000 + b"\nRApi-runtime x86_64 glibc 2.36\n")
+    assert "; tried: python3 (xxx" in launch.problem
+    assert len(launch.problem) < 1000
+
+
 def test_a_first_frame_may_come_with_the_answer_to_a_runtime() -> None:
     """What follows it is the job's, also where it looks like a prompt."""
     launch = Launch("doas", Sensitive("secret"), lambda _platform: ("digest", b"archive"))
@@ -307,6 +325,7 @@ def test_what_a_runtime_fits_is_read_from_it(runtimes: PythonRuntimes) -> None:
     assert machine.libc == "glibc"
     assert (2, 17) <= machine.version <= (2, 60)
     assert runtimes.find(machine) is not None
+    assert (runtimes.find(machine) or "")[1] is (runtimes.find(machine) or "")[1]  # the hosts of a run share its bytes
     assert runtimes.find(machine._replace(version=(2, machine.version[1] - 1))) is None
     assert runtimes.find(machine._replace(machine="riscv64")) is None
     assert runtimes.find(HostPlatform(machine.machine, "musl")) is None

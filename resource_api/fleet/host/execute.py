@@ -421,8 +421,8 @@ if find_spec("_sqlite3") is None:
     raise ModuleNotFoundError("No module named 'sqlite3'", name="sqlite3")
 
 _READ: Final = 64 * 1024
-#: Characters of a text, and members of a list or mapping, in a document that is too large.
-_LONGEST: Final = 1000
+#: Characters of a text and members of a list or mapping in a document that is too large: fewer until it is not.
+_LONGEST: Final = ((1000, 1000), (100, 100), (100, 10), (100, 1))
 
 
 class Sender:
@@ -442,8 +442,11 @@ class Sender:
     def event(self, document: Mapping[str, object]) -> None:
         """Send a document of a run; long texts, lists and mappings are cut where the document is too large."""
         raw = protocol.encode_plain("event", {"document": document})
-        if len(raw) > jobs.MAX_EVENT:
-            raw = protocol.encode_plain("event", {"document": _cut(document)})
+        for limits in _LONGEST:
+            if len(raw) <= jobs.MAX_EVENT:
+                break
+            cut = {name: _cut(value, *limits) for name, value in document.items()}
+            raw = protocol.encode_plain("event", {"document": cut})
         self._send(raw)
 
     def result(self, document: Mapping[str, object]) -> None:
@@ -480,16 +483,16 @@ class Sender:
                 self._closed = True
 
 
-def _cut(value: Any) -> object:
+def _cut(value: Any, characters: int, members: int) -> object:
     """Return JSON data without long parts: a long text ends with its length, a long list or mapping is such a text."""
     if isinstance(value, (dict, list, tuple)):
-        if len(value) <= _LONGEST:
-            return (
-                {key: _cut(item) for key, item in value.items()} if isinstance(value, dict) else list(map(_cut, value))
-            )
+        if len(value) <= members:
+            pairs = value.items() if isinstance(value, dict) else enumerate(value)
+            cut = {key: _cut(member, characters, members) for key, member in pairs}
+            return cut if isinstance(value, dict) else list(cut.values())
         value = json.dumps(value, ensure_ascii=False)
-    too_long = isinstance(value, str) and len(value) > _LONGEST
-    return f"{value[:_LONGEST]}… ({len(value)} characters)" if too_long else value
+    too_long = isinstance(value, str) and len(value) > characters
+    return f"{value[:characters]}… ({len(value)} characters)" if too_long else value
 
 
 def main(cache: str, directories: Sequence[str]) -> None:

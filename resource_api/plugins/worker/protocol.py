@@ -231,7 +231,10 @@ class Decoder:
             yield self._frame(line[len(_MARK) :])
         else:
             final = line.startswith(_MARK)
-            self._parts += line[len(_MARK if final else _PART) :]
+            part = line[len(_MARK if final else _PART) :]
+            if not part and not final:  # they could follow each other without end
+                raise ValueError("an empty part of a frame")
+            self._parts += part
             _check_size(len(self._parts), self._limit)
             if final:
                 text, self._parts = self._parts, bytearray()

@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 
 from resource_api.fleet import job as jobs
 from resource_api.fleet.channel import TYPES, HostChannel
-from resource_api.fleet.connections import LOST, UNREACHABLE
+from resource_api.fleet.connections import LOST, UNREACHABLE, Host
 from resource_api.fleet.host.execute import Sender
 from resource_api.fleet.job import HostJob, with_id
+from resource_api.fleet.merge import Merge
 from resource_api.model.values.errors import ResourceAPIError
 from resource_api.plugins.worker import protocol
 from tests.sampling import times
@@ -54,6 +55,14 @@ def log(text: str) -> bytes:
     return frame("event", document={"type": "log", "message": text})
 
 
+def nested(levels: int) -> Any:
+    """Return a list in a list, and so on."""
+    value: Any = "x"
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
 def last(host_channel: HostChannel, data: bytes) -> Mapping[str, Any]:
     """Return the last document that comes of these bytes."""
     return host_channel.receive(data)[-1].document
@@ -80,6 +89,8 @@ BAD: Final = {
     "a frame of more than 16 MiB": (True, frame("result", document={"type": "result", "document": "x" * (16 << 20)})),
     "a frame of an unknown kind": (True, frame("call")),
     "Infinity is no JSON": (True, b'RApi {"kind":"event","document":{"type":"log","seconds":Infinity}}\n'),
+    "a document of more than 250 levels": (True, frame("event", document={"type": "log", "message": nested(250)})),
+    "an empty part of a frame": (True, b"RApi+ {\nRApi+ \n"),
     "more than 1 MiB of lines that are no frames": (False, b"x" * 70_000 + b"\n" + (b"y" * 1000 + b"\n") * 1000),
 }
 
@@ -225,3 +236,25 @@ def test_a_document_with_a_long_list_arrives_cut(tmp_path: Path) -> None:
     assert (sent["attribute"], sent["is"]) == ("blocked", [])
     assert sent["should"].startswith("[0, 1, 2, ")
     assert sent["should"].endswith("… (2288890 characters)")
+
+
+@pytest.mark.parametrize("side", ["x" * 900, list(range(100)), {"a": nested(40)}], ids=["texts", "lists", "nested"])
+def test_a_document_with_many_members_of_middling_size_arrives_cut(tmp_path: Path, side: object) -> None:
+    """No single part of it is long; it is cut until the controller takes it, with its type and its resource."""
+    change = {"attribute": "a", "is": {f"k{number}": side for number in range(900)}, "should": [[side] * 5] * 900}
+    with (tmp_path / "sent").open("w+b") as file:
+        Sender(file.fileno()).event({"type": "step_end", "reference": "File[/etc/motd]", "changes": [change]})
+        file.seek(0)
+        (event,) = channel().receive(file.read())
+    assert (event.document["type"], event.document["reference"]) == ("step_end", "File[/etc/motd]")
+
+
+def test_the_deepest_document_can_be_shown() -> None:
+    """Whatever a channel lets through, the report can group and return."""
+    deepest = {"type": "log", "level": "notice", "message": nested(249)}
+    (event,) = channel().receive(frame("event", document=deepest))
+    merge, host = Merge(), Host("web1")
+    merge.begin(host)
+    merge.add("web1", event.document)
+    merge.end(host, {"status": LOST}, 1.0, 1)
+    assert [group.documents() for group in merge.groups] == [[deepest]]

@@ -112,6 +112,22 @@ def test_every_host_has_one_report_whatever_happens(
     assert all(report.error for report in result.merge.reports.values() if report.status not in {"changed", "failed"})
 
 
+def test_text_of_a_host_that_no_database_takes_ends_no_other_host(tmp_path: Path) -> None:
+    """A name of a file that is no UTF-8, in the reason of a refusal."""
+
+    def refuses(_host: Host, _job: HostJob) -> Iterator[tuple[float, Mapping[str, Any]]]:
+        yield 0.1, {"type": "refused", "problems": [{"message": "/srv/caf\udce9: no such file"}]}
+        yield 0.0, simulated.end("refused", 65)
+
+    with closing(Ledger(str(tmp_path))) as ledger:
+        record = ledger, ledger.begin({}, "digest", [("web1", b""), ("web2", b"")])
+        assert Done({"web1": refuses, "web2": simulated.changes}, record=record).statuses == {
+            "web1": "refused",
+            "web2": "changed",
+        }
+        assert list(ledger.find("last").remaining) == ["web1"]
+
+
 def test_each_outcome_has_a_status_and_a_reason() -> None:
     """Of what has not succeeded it is said why; a lost host is in doubt."""
 
