@@ -7,7 +7,6 @@ as written. A declaration that is left out is kept with the reason (contract §1
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -342,7 +341,7 @@ class _Templates:
         title, attributes, meta = declared.title, declared.attributes, declared.meta
         try:
             if self._title is not None:
-                title = self._title_text(self._title(element))
+                title = _title_text(declared.title, self._title(element))
             if self._attributes:
                 attributes = attributes.copy()
                 for name, template in self._attributes:
@@ -368,25 +367,6 @@ class _Templates:
             declared.parent,
             Derivation(element, declared.key),
         )
-
-    def _title_text(self, value: object) -> str:
-        """Return a title of an element, in which other scopes are not evaluated yet. Raise ``ValueError``."""
-        if type(value) is str and value.isprintable() and value:
-            return value
-        if isinstance(value, (str, Expression)):
-            title, problem = str(value), ""
-        elif is_secret(value):
-            title, problem = "", "a title cannot hold a secret"
-        else:
-            try:
-                title, problem = expression.text_of(value, self._declared.title), ""
-            except ValueError as error:
-                title, problem = "", str(error)
-        problem = problem or document.character_problem(title, key=True, noun="a title")
-        problem = problem or ("" if title else "the title is empty")
-        if problem:
-            raise ValueError(problem)
-        return title
 
     def _template(self, value: object) -> Template | None:
         """Return the function that makes a value for an element, or None where it is the same for all."""
@@ -436,7 +416,9 @@ class _Templates:
             return path
 
         def path_of(element: Element) -> ExpressionPath:
-            root = path.root if title is None else Reference(path.root[0], str(title(element)))
+            root = path.root
+            if title is not None:
+                root = Reference(path.root[0], _title_text(path.root[1], title(element)))
             return path._replace(root=root, keys=tuple(self._key(key, element) for key in path.keys))
 
         return path_of
@@ -446,9 +428,9 @@ class _Templates:
         if not isinstance(key, ChosenKey) or key.path.root != "each":
             return key
         value = self.member(key.path, element, whole=True)
-        if type(value) not in {str, int}:
-            raise ValueError(f"{key.path} must be a text or an integer to choose a key")
-        return str(value)
+        if is_secret(value):  # a message about a missing key would show it
+            raise ValueError(f"{key.path} is a secret, which cannot choose a key; name the key")
+        return expression.chosen_key(value, key.path)
 
     def _whole(self, path: str | ExpressionPath) -> Template:
         """Return the function for a value that is one whole reference, which keeps its data type."""
@@ -519,6 +501,19 @@ class _Templates:
         return self._existing[path.keys]
 
 
+def _title_text(written: str, value: object) -> str:
+    """Return a title of an element, in which other scopes are not evaluated yet. Raise ``ValueError``."""
+    if type(value) is str and value.isprintable() and value:
+        return value
+    if is_secret(value):
+        raise ValueError("a title cannot hold a secret")
+    title = str(value) if isinstance(value, (str, Expression)) else expression.text_of(value, written)
+    problem = document.character_problem(title, key=True, noun="a title") or ("" if title else "the title is empty")
+    if problem:
+        raise ValueError(problem)
+    return title
+
+
 def _parsed(leaf: Any) -> Any:
     """Return the expression of a text, to tell references by, and any other value as it is; also an invalid text."""
     try:
@@ -530,11 +525,10 @@ def _parsed(leaf: Any) -> Any:
 
 def _explain_each(written: object) -> ConditionError | None:
     """Return the error of a collection that depends on its own elements, or None for any other."""
-    with suppress(ValueError):
-        if any(path.root == "each" for path in expression.find_paths(written)):
-            msg = "a collection cannot depend on each, which is one of its own elements"
-            return ConditionError(msg, (), "use inputs, facts, and values that are made of them alone")
-    return None
+    if not expression.uses_scope(written, "each"):
+        return None
+    msg = "a collection cannot depend on each, which is one of its own elements"
+    return ConditionError(msg, (), "use inputs, facts, and values that are made of them alone")
 
 
 def _part(element: Element, name: str) -> Any:

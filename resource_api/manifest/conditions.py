@@ -45,6 +45,7 @@ _OPERATORS: Final = ("not", "matches", *_ORDERINGS, "exists")
 #: The length of words for which no nearest scope is looked for.
 _SHORT: Final = 2
 _NUMBERS: Final = frozenset({int, float})
+_NO_BRACES: Final = str.maketrans("", "", "${}")
 _DOTTED: Final = regex(r"[0-9]+(?:\.[0-9]+)*\Z")
 _EXAMPLE: Final = "write true, false, ${inputs.NAME} or a mapping such as {facts.os.family: Debian}"
 
@@ -223,9 +224,10 @@ def _compare(value: object, bound: Any, name: str) -> int:
     if type(value) is not str or not _DOTTED.match(value):
         msg = f"{name} is {_kind(value)}, and only numbers and texts of dotted numbers have an order"
         raise ConditionError(msg, (), "use a list of values, or matches: /re/")
-    for left, right in zip_longest(value.split("."), bound.split("."), fillvalue="0"):
-        if int(left) != int(right):
-            return 1 if int(left) > int(right) else -1
+    for pair in zip_longest(value.split("."), bound.split("."), fillvalue=""):
+        left, right = (part.lstrip("0") for part in pair)  # as text: Python converts only some thousand digits
+        if left != right:
+            return 1 if (len(left), left) > (len(right), right) else -1
     return 0
 
 
@@ -335,7 +337,7 @@ class _Parser:
             self._violation(path, "any must be a list of conditions", "write any: [{...}, {...}]")
             return _FALSE
         if "${" in key:
-            hint = f"write {key.replace('${', '').strip('}')}"
+            hint = f"write {key.translate(_NO_BRACES)}"
             self._violation(path, "a path in a condition is written without ${ and }", hint)
             return _FALSE
         try:

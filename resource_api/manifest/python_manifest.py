@@ -26,7 +26,7 @@ from resource_api.manifest.python_positions import (
 )
 from resource_api.manifest.read import read_mapping
 from resource_api.manifest.sections import assemble
-from resource_api.model.attribute import EVALUATED, METAPARAMETERS, RELATIONSHIPS
+from resource_api.model.attribute import RELATIONSHIPS
 from resource_api.model.type_definition import LoadedComponent
 from resource_api.model.values import document
 from resource_api.model.values.document import Document
@@ -391,11 +391,7 @@ class ManifestApi:
         _check_type_name(type_name)
         reference = Reference(type_name[:1].lower() + type_name[1:], _title(type_name, title))
         body = {**(attributes or {}), **more}
-        plain = {
-            _plain_key(name): _relation(value) if name in METAPARAMETERS - EVALUATED else _plain(value)
-            for name, value in body.items()
-        }
-        self._declare("resources", escape_expressions(f"{capitalize_type(reference.type)}[{title}]"), plain)
+        self._declare("resources", escape_expressions(f"{capitalize_type(reference.type)}[{title}]"), _plain(body))
         return DeclaredResource(self._qualified(reference))
 
     def _qualified(self, reference: Reference) -> Reference:
@@ -555,7 +551,7 @@ def _title(type_name: str, title: object) -> str:
 
 
 def _plain(value: object) -> Any:
-    """Return a value as manifests write it: pending ones as ``${...}``, literal text escaped."""
+    """Return a value as manifests write it: pending ones as ``${...}``, literal text escaped, resources by name."""
     return map_leaves(value, _plain_leaf, _plain_key)
 
 
@@ -577,7 +573,7 @@ def _plain_leaf(leaf: object) -> Any:
     if isinstance(leaf, PendingValue):
         return str(leaf.expression)
     _check_method(leaf)
-    return _relation(leaf)
+    return escape_expressions(str(leaf)) if isinstance(leaf, (str, DeclaredResource)) else leaf
 
 
 def _check_method(value: Any) -> None:
@@ -585,13 +581,6 @@ def _check_method(value: Any) -> None:
     mapping = getattr(value, "__self__", None)
     if isinstance(mapping, View) and (name := value.__name__) in mapping:
         raise TypeError(f"'.{name}' is a method of mappings; write [{name!r}] for the value under that key")
-
-
-def _relation(value: object) -> Any:
-    """Return a metaparameter's value with declared resources as references."""
-    return map_leaves(
-        value, lambda leaf: escape_expressions(str(leaf)) if isinstance(leaf, (str, DeclaredResource)) else leaf
-    )
 
 
 def _parts(value: object) -> tuple[str | ExpressionPath, ...]:
@@ -608,10 +597,10 @@ def _fields(template: str) -> list[tuple[str, int | None]]:
     for literal, field, spec, conversion in Formatter().parse(template):
         if field is None:
             fields.append((literal, None))
-        elif field.isdigit() and not spec and not conversion:
+        elif field.isdecimal() and not spec and not conversion:
             fields.append((literal, int(field)))
         else:
-            written = f"{field}{conversion and '!'}{conversion or ''}{spec and ':'}{spec}"
+            written = f"{field}{f'!{conversion}' if conversion else ''}{f':{spec}' if spec else ''}"
             raise ValueError(f"m.text takes {{0}}, {{1}}, ... only, not {{{written}}}")
     return fields
 

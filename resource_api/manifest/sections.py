@@ -75,8 +75,6 @@ _NO_DEFAULTS: Final = {
     "for_each": "makes resources of one declaration",
     "when": "decides about one declaration",
 }
-#: The beginning of a reference to an element of ``for_each``.
-_EACH: Final = "${each."
 
 
 def assemble(documents: Sequence[Document], problems: Iterable[Problem] = ()) -> Manifest:
@@ -389,7 +387,9 @@ class ManifestBuilder:
         """Add the defaults of attributes, which hold for one file; return the metaparameters' defaults by type."""
         defaults: dict[str, dict[str, object]] = {}
         meta_defaults: dict[str, dict[str, object]] = {}
-        for written, body in section.items():
+        # null means that nothing is declared, as for a resource.
+        bodies = {written: _EMPTY if body is None else body for written, body in section.items()}
+        for written, body in bodies.items():
             path: Path = ("defaults", written)
             name = written[:1].lower() + written[1:]
             if not reference.TYPE_NAME.match(name):
@@ -404,7 +404,7 @@ class ManifestBuilder:
                 for key, reason in _NO_DEFAULTS.items():
                     if body.get(key) is not None:
                         self._error((*path, key), f"{key} cannot be a default: it {reason}")
-                if _EACH in repr(body):
+                if expression.uses_scope(body, "each"):
                     message = f"defaults of {document.quote_key(written)} cannot hold ${{each...}}"
                     self._error(path, message, "write it in the resources with for_each")
                 meta_defaults[name] = self._meta(path, body, "")
@@ -429,7 +429,7 @@ class ManifestBuilder:
             refusals = list(metaparameters.violations(key, value))
             if not refusals or (key in EVALUATED and expression.holds_expressions(value)):
                 continue  # such a value is checked once it is known, and so is one that depends on an element
-            if repeated and key not in CARDINALITY and _EACH in repr(value):
+            if repeated and key not in CARDINALITY and expression.uses_scope(value, "each"):
                 continue
             for violation in refusals:
                 self.problems.append(self._problem(violation._replace(path=(*path, *violation.path)), str(subject)))

@@ -100,7 +100,7 @@ def _type(definition: TypeDefinition | ComponentDefinition, metaparameters: Iter
     shared = {name: _ref(f"{resource}/properties/{name}") for name in (*attributes, *metas) if name not in _NO_DEFAULTS}
     return {
         resource: _or_null(cleandoc(definition.docs), _closed(attributes | metas)),
-        f"defaults-{definition.name}": _closed(shared),
+        f"defaults-{definition.name}": {**_closed(shared), "type": ["object", "null"]},
         **(_provider_shapes(definition) if isinstance(definition, TypeDefinition) else {}),
     }
 

@@ -45,6 +45,29 @@ def test_what_has_moved_is_ours_under_the_new_name(recorded: Bench, values: str)
     assert recorded.run("state", "list").out.split() == ["Widget[a2]", "Widget[b2]", "Widget[c2]"]
 
 
+@pytest.mark.parametrize(
+    ("declarations", "expected"),
+    [
+        ("m.widget('a', when=m.values.flag); m.widget('b', when={'values.flag': False})", '"resources": 1'),
+        (
+            "m.widget('a', require=m.widget('c')); m.widget('b', require=m.values.word)",
+            "'${values.word}' is not a refere",
+        ),
+        (
+            "m.widget('b', require=m.widget('c').size)",
+            "'${Widget[c].size}' is not a reference; write the resource itself",
+        ),
+        ("m.widget('b', when={'${values.flag}': True})", "is written without ${ and }; write values.flag"),
+    ],
+)
+def test_a_pending_value_in_a_metaparameter_is_a_reference(bench: Bench, declarations: str, expected: str) -> None:
+    """Where a manifest may refer to it, and an error of the metaparameter elsewhere."""
+    program = _program(bench, "VALUES = {'flag': True, 'word': 'w'}", declarations)
+    result = bench.run("validate", program, "--json")
+    assert expected in result.out + result.err
+    assert "PendingValue" not in result.out + result.err
+
+
 def test_values_are_read_and_can_be_used(recorded: Bench) -> None:
     """In the other constants as in YAML, and by ``m.values``."""
     program = _program(

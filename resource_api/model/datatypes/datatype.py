@@ -14,6 +14,7 @@ Tokens and terms are in ``parser``, checks in ``predicates``, explanations in ``
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cache
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, Final
@@ -268,9 +269,12 @@ def _limit(term: TypeTerm, *, whole: bool) -> float | None:
         return None
     if term.kind != "number" or (whole and type(term.value) is not int):
         raise _unexpected(term, "a whole number or default" if whole else "a number or default")
-    if not predicates.numeric(term.value):
-        raise _unexpected(term, "a finite number")
-    return float(term.value) if not whole else term.value
+    if whole:
+        return int(term.value)
+    with suppress(OverflowError):  # of an integer beyond all floats
+        if predicates.floating(limit := float(term.value)):
+            return limit
+    raise _unexpected(term, "a finite number")
 
 
 def _limits(term: TypeTerm, arguments: list[TypeTerm], *, whole: bool = True, least: int | None = None) -> Limits:

@@ -10,6 +10,7 @@ that was looked up is never parsed as an expression again.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -305,6 +306,13 @@ def find_paths(value: object) -> Iterator[ExpressionPath]:
             yield from find_paths(item)
 
 
+def uses_scope(value: object, scope: str) -> bool:
+    """Return whether a value has a path of a scope, such as ``each``; False for a value with an invalid one."""
+    with suppress(ValueError):
+        return any(path.root == scope for path in find_paths(value))
+    return False
+
+
 def evaluate(value: object, resolve: Callable[[ExpressionPath], Any]) -> Any:
     """Return ``value`` with every path replaced by ``resolve(path)``.
 
@@ -454,12 +462,16 @@ def with_choices(path: ExpressionPath, resolve: Callable[[ExpressionPath], Any])
             inner = value.reveal() if isinstance(value, Sensitive) else value
             if inner is UNKNOWN:
                 return None, secret
-            if type(inner) not in {str, int}:
-                msg = f"{path}: {key.path} must be text or an integer to choose a key; it is {kind_of(inner)}"
-                raise ValueError(msg)
-            keys[position] = ChosenKey(key.path, str(inner))
+            keys[position] = ChosenKey(key.path, chosen_key(inner, f"{path}: {key.path}"))
             secret = secret or inner is not value
     return path._replace(keys=tuple(keys)), secret
+
+
+def chosen_key(value: object, label: object) -> str:
+    """Return the key that a value chooses. Raises ``ValueError`` with the ``label`` of one that can be no key."""
+    if type(value) in {str, int}:
+        return str(value)
+    raise ValueError(f"{label} must be text or an integer to choose a key; it is {kind_of(value)}")
 
 
 def _available_keys(value: object, key: str) -> str:

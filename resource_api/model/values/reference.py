@@ -24,6 +24,8 @@ _ADDRESS: Final = regex(
     r"([a-z][a-z0-9]*_[a-z0-9_]*(?=\.)|[A-Za-z][a-z0-9_]*(?=\s*\{))"
     r"(?:\.([\w-]+)|\s*\{\s*['\"]?([^'\":{}]+)['\"]?\s*:?)\Z"
 )
+#: The value of a resource's attribute.
+_VALUE: Final = regex(r"\$\{([A-Za-z]\w*\[.*\])\.[a-z_]\w*\}\Z")
 _COLLECTOR: Final = regex(r".*?(<<?\|)")
 _SIGNS: Final = regex(r"@{1,2}")
 _QUALIFIED: Final = regex(r"[a-z][a-z0-9_]*(\$[a-z][a-z0-9_]*)*\Z")
@@ -94,6 +96,8 @@ def _advice(text: str) -> str:
         return advice
     if collector := _COLLECTOR.match(text):
         return suggestion(collector[1], (), "type")
+    if value := _VALUE.match(text):
+        return f"write the resource itself, {value[1]}"
     address = _ADDRESS.match(text)
     return f"write {capitalize_type(address[1])}[{address[2] or address[3]}]" if address else "write Type[title]"
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from resource_api import Attribute, BaseProvider, Registry, Runtime, TypeDefinition
+from resource_api import Attribute, BaseProvider, ManifestError, Registry, Runtime, TypeDefinition
 from resource_api.model.values.values import Sensitive, escape_expressions
 from resource_api.state.store import StackName
 
@@ -153,3 +154,43 @@ def test_it_equals_what_is_written_out(collection: dict[str, Any], conditional: 
     written = _outcome(_written_out(elements, conditional=conditional), {})
     for part, value in repeated.items():
         assert value == written[part], part
+
+
+@pytest.mark.parametrize(
+    ("value", "title"),
+    [("b", "b"), (True, "true"), (7, "7"), ("$${x}", "$${x}")],
+)
+def test_a_reference_names_the_resource_that_the_same_text_declares(value: object, title: str) -> None:
+    """A title that is an element alone is the same text in the key of a resource and in a reference to it."""
+    runtime, _ = _world()
+    body = {"for_each": {"a": value}, "text": "${Thing[${each.value}].text}"}
+    catalog = runtime.validate({"resources": {f"Thing[{title}]": {"text": "x"}, "Thing[of ${each.key}]": body}})
+    assert [entry.should["text"] for entry in catalog.entries] == ["x", "x"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("${Thing[${each.value.pin}].text}", "a title cannot hold a secret"),
+        ("${Thing[${each.value.name}].text}", "${each.value.name} is nothing and cannot be part of a text"),
+        ("${values.table[each.value.pin]}", "${each.value.pin} is a secret, which cannot choose a key"),
+        (
+            "${values.table[each.value.name]}",
+            "${each.value.name} must be text or an integer to choose a key; it is not",
+        ),
+    ],
+)
+def test_an_element_that_can_be_no_name_is_refused(text: str, message: str) -> None:
+    """A secret is shown in no message, and a missing member is no title ``None``."""
+    runtime, _ = _world()
+    elements = {"a": {"pin": "geheim-77"}, "b": {"pin": "geheim-78", "name": "x"}}
+    datatype = "Hash[String, Struct[{pin => Sensitive[String], Optional[name] => String}]]"
+    manifest = {
+        "inputs": {"users": {"type": datatype, "default": elements}},
+        "values": {"table": {"x": "y"}},
+        "resources": {"Thing[x]": {}, "Thing[of ${each.key}]": {"for_each": "${inputs.users}", "secret": text}},
+    }
+    with pytest.raises(ManifestError) as error:
+        runtime.validate(manifest)
+    assert message in str(error.value)
+    assert "geheim" not in str(error.value)

@@ -59,6 +59,7 @@ def reason(when: Any) -> str:
         {"facts.os.release.full": {"ge": "12"}},
         {"facts.os.release.full": {"ge": "12.4", "lt": "12.10"}},
         {"facts.os.release.major": {"le": "12.0"}},
+        {"facts.os.release.full": {"lt": "9" * 5000, "ge": "012.04.0"}},
         {"facts.processors.count": {"gt": 3.5}},
         {"facts.nope.deep": {"exists": False}},
         {"inputs.conf.tls": {"exists": True}},

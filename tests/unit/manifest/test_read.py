@@ -58,6 +58,7 @@ outputs:
   sum: ${File[/plain].checksum}
 """
 
+EACH = "defaults of 'File' cannot hold ${each...}; write it in the resources with for_each"
 PROJECT = "project must be 1 to 100 letters, digits, '.', '_' and '-'"
 MOVED = 'an item of moved must be a mapping with from and to; write {from: "Type[old]", to: "Type[new]"}'
 BODY = "the attributes of a resource must be a mapping; write each on its own line as attribute: value"
@@ -216,6 +217,12 @@ def test_an_empty_file_is_an_empty_manifest(tmp_path: Path) -> None:
     assert manifest.read(write(tmp_path, site="".join(f"{name}:\n" for name in SECTIONS))).resources == ()
 
 
+def test_defaults_may_be_null_and_hold_escaped_text(tmp_path: Path) -> None:
+    """Null declares nothing, and ``$${each.key}`` is text."""
+    path = write(tmp_path, site="defaults: {File: null, Exec: {command: 'echo $${each.key}'}}")
+    assert manifest.read(path).defaults[str(path)] == {"file": {}, "exec": {"command": "echo $${each.key}"}}
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -235,6 +242,7 @@ def test_an_empty_file_is_an_empty_manifest(tmp_path: Path) -> None:
         ("providers: {a: x}", "1:13: a provider must be a mapping; write {type: vm_host, config: {...}}"),
         ("defaults: {'File[x]': {}}", "1:12: 'File[x]' is not the name of a type; write File, without [...]"),
         ("defaults: {File: {}, file: {}}", "1:22: defaults of 'file' are given twice"),
+        ("defaults: {File: {mode: '${each.key}'}}", f"1:12: {EACH}"),
         ("defaults: {File: x}", "1:12: defaults must be a mapping of attributes"),
         ("defaults: {File: {alias: x}}", "1:19: alias cannot be a default: it names one resource"),
         ("defaults: {File: {noop: 3}}", "1:19: noop must be true or false"),

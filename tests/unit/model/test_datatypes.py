@@ -146,6 +146,7 @@ WRONG = [
     ("String[/a/]", 8, "got /a/"),
     ("Pattern[/[[:nope:]]/]", 11, "unknown class '[:nope:]'"),
     ("Float[1e999]", 7, "expected a finite number"),
+    (f"Float[{'9' * 400}]", 7, "expected a finite number"),
     ("String[a]", 8, "expected a whole number or default, got 'a'"),
     ("String[-1]", 8, "a size cannot be negative"),
     ("Boolean[maybe]", 9, "expected true or false"),

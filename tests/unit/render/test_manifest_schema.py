@@ -167,6 +167,7 @@ providers: {main: {type: widget, version: null, config: {}}, widget: {}}
 defaults:
   Widget: {size: 3, noop: true, tag: all, code: null}
   needy_one: {size: 1}
+  Site: null
 resources:
   Widget[a]:
   Widget[b]: {}
@@ -346,8 +347,6 @@ values: {"a.b": 1}
 outputs: [x]
 ---
 providers: {main: 3}
----
-defaults: {Widget: null}
 ---
 defaults: {Widget: {alias: x}}
 ---
