@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from lib import prerequisites
+from lib.sensitive import refused_secrets
 from resource_api import Attribute, BaseProvider, ResourceError
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from pymysql.connections import Connection
 
-    from resource_api import Change, Context
+    from resource_api import Change, Context, Problem
 
 WORD = r"Pattern[/\A[^[:cntrl:]]+\z/]"
 PATH = r"Optional[Pattern[/\A\/[^[:cntrl:]]+\z/]]"
@@ -318,6 +319,10 @@ class ServerProvider(BaseProvider):
     def diff_config(self, _context: Context, is_: Mapping[str, Any], should: Mapping[str, Any]) -> list[str]:
         """Return the settings that lead to another server."""
         return [name for name in ("host", "port") if is_.get(name) != should.get(name)]
+
+    def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
+        """Refuse secrets but those that are made for it, as the text of a statement is logged."""
+        return refused_secrets(should, "password", "password_hash")
 
     def set(self, context: Context, changes: Mapping[Any, Change]) -> None:
         """Change each resource through one connection; a failure of one does not affect the rest."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from lib.closure import closure
+from lib.sensitive import refused_secrets
 from resource_api import BaseProvider, ResourceError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-    from resource_api import Change, Context, Resource, SideEffect
+    from resource_api import Change, Context, Problem, Resource, SideEffect
 
     #: The arguments of the program for one transaction, and the packages that are declared in it.
     Transaction = tuple[Sequence[str], AbstractSet[str]]
@@ -38,6 +39,10 @@ class PackageProvider(BaseProvider):
             if resource.get("ensure") == "absent" and resource.get("purge") and "name" in resource:
                 self._purged.add(resource["name"])
         return resources
+
+    def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
+        """Refuse secrets, which would be arguments of a program."""
+        return refused_secrets(should)
 
     def insync(
         self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lib.secret_pipe import served
+from lib.sensitive import refused_secrets
 from resource_api import Attribute, Command, ResourceError, Sensitive, SimpleProvider
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from resource_api import Context
+    from resource_api import Context, Problem
 
 #: The lines of a message of psql that show a statement or advice.
 HIDDEN = ("LINE ", "HINT:", "CONTEXT:", "QUERY:", "LOCATION:")
@@ -184,6 +185,10 @@ class ServerProvider(SimpleProvider):
     def configure(self, _context: Context, config: Mapping[str, Any]) -> None:
         """Keep the server's configuration."""
         self._server = Server(config)
+
+    def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
+        """Refuse secrets but a password, as servers log statements."""
+        return refused_secrets(should, "password")
 
     def diff_config(self, _context: Context, is_: Mapping[str, Any], should: Mapping[str, Any]) -> list[str]:
         """Return the settings that lead to another server."""

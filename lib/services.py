@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from lib.sensitive import refused_secrets
 from resource_api import BaseProvider, Problem
 
 if TYPE_CHECKING:
@@ -92,6 +93,10 @@ class ServiceProvider(BaseProvider):
             if resource.get("pidfile"):
                 self._pidfiles[name] = resource["pidfile"]
         return resources
+
+    def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
+        """Refuse secrets, which would be arguments of a program."""
+        return refused_secrets(should)
 
     def insync(
         self, _context: Context, _name: Any, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]

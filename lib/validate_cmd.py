@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lib import command_lines, executed_code
+from lib.sensitive import refused_secrets
 from resource_api import Command, Problem, ResourceError
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ def words(command: str | Sequence[str]) -> list[str]:
 
 def problems(attribute: str, command: Any) -> Iterator[Problem]:
     """Yield the mistakes in a declared command; none while a part of it is not known."""
+    yield from refused_secrets({attribute: command})
     if not (isinstance(command, str) or (isinstance(command, list) and all(isinstance(word, str) for word in command))):
         return
     if isinstance(command, str) and (wrong := list(command_lines.problems(attribute, command))):

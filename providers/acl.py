@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lib import file_trees, prerequisites
 from lib.named_files import NO_FILE, read_each
+from lib.sensitive import refused_secrets
 from resource_api import BaseProvider, Problem, ResourceError, files
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class Provider(BaseProvider):
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Refuse entries that are part of the mode, or declared twice, and a declaration without any other."""
+        yield from refused_secrets(should)
         declared = should.get("permission")
         is_known = isinstance(declared, list) and all(isinstance(entry, str) for entry in declared)
         if should.get("ensure") != "absent" and declared and is_known:

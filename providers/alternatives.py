@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from lib import file_parts, prerequisites
+from lib.sensitive import refused_secrets
 from resource_api import BaseProvider, Command, Problem, ProviderError, ResourceError, files
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ class Provider(BaseProvider):
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Yield that a further link has two paths: it has one for all choices."""
+        yield from refused_secrets(should)
         links: dict[str, str] = {}
         choices = should.get("choices")
         for choice in choices.values() if isinstance(choices, dict) else ():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lib import ansible_process
 from lib.imperative import ImperativeProvider
-from lib.sensitive import has_secret, reveal
+from lib.sensitive import has_secret, refused_secrets, reveal
 from resource_api import CannotList, Problem, ResourceError, Sensitive
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ class Provider(ImperativeProvider):
 
         Where Ansible cannot be run yet, an earlier resource may install it: ``due`` says so at its turn.
         """
-        if not {"module", "args"} <= should.keys():
+        yield from refused_secrets(should, "args")
+        if not {"module", "args"} <= should.keys() or has_secret(should["module"]):
             return
         try:
             answer = self._call(context, should, only_arguments=True)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
 from lib import file_parts, listing, prerequisites
+from lib.sensitive import refused_secrets
 from lib.whole_directory import WholeDirectory
 from resource_api import Command, CommandError, Problem, ResourceError, SimpleProvider, files
 
@@ -62,9 +63,11 @@ class Provider(SimpleProvider):
                 resource["id"] = resource["id"].upper().removeprefix("0X")
         return resources
 
-    def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterable[str]:
+    def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Refuse both ``source`` and ``content`` for one key."""
-        return ["give either 'source' or 'content'"] if "source" in should and "content" in should else []
+        yield from refused_secrets(should)
+        if "source" in should and "content" in should:
+            yield Problem(None, "give either 'source' or 'content'")
 
     def get(self, context: Context, names: Collection[str] | None = None) -> list[Resource]:
         """Return the keys that ``names`` identify, or all keys by their fingerprints."""

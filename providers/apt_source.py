@@ -104,7 +104,7 @@ class Provider(BaseProvider):
 
     def _missing(self, name: str, should: Mapping[str, Any]) -> list[Problem]:
         """Return the problems of a source: missing programs and files first, then repetitions of another source."""
-        signed_by = should.get("signed_by") or ""
+        signed_by = reveal(should.get("signed_by")) or ""
         missing = [*prerequisites.missing_program(None, "apt-get", needs="Package[apt]")]
         missing += prerequisites.missing_file("signed_by", signed_by if signed_by[:1] == "/" else None)
         return missing or [*self._repetitions(name, should)]

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from lib import prerequisites
-from lib.sensitive import has_secret, reveal, secret_attributes, shown_by_mode
+from lib.sensitive import has_secret, refused_secrets, reveal, secret_attributes, shown_by_mode
 from resource_api import Archive, BaseProvider, CannotList, Problem, ResourceError, Sensitive, files
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ class Provider(BaseProvider):
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Refuse directories that no record can be kept beside; warn where all users may read a secret."""
+        yield from refused_secrets(should, "source")
         yield from shown_by_mode(should.get("mode"), secret_attributes(should, "source"))
         if not isinstance(path := should["path"], str):  # unknown, which is refused elsewhere
             return

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lib import prerequisites
 from lib.named_files import NO_FILE, read_each
+from lib.sensitive import refused_secrets
 from resource_api import BaseProvider, Problem, ResourceError, files
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class Provider(BaseProvider):
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Refuse capabilities that the kernel cannot store."""
+        yield from refused_secrets(should)
         if should.get("ensure") != "absent" and isinstance(should.get("capability"), str):
             yield from (Problem("capability", text) for text in problems(should["capability"]))
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lib import prerequisites, protected_file, validate_cmd
 from lib.backups import Backups
-from lib.sensitive import READABLE, reveal, secret_attributes, shown_by_mode
+from lib.sensitive import READABLE, refused_secrets, reveal, secret_attributes, shown_by_mode
 from resource_api import BaseProvider, Problem, ResourceError, files
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ class Provider(BaseProvider):
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Refuse a file among its own fragments, and options of a directory where files are named."""
+        yield from refused_secrets(should, *MADE_OF)
         yield from validate_cmd.problems("validate_cmd", should.get("validate_cmd"))
         yield from shown_by_mode(should.get("mode"), secret_attributes(should, *MADE_OF))
         path, source = should.get("path"), should.get("source")

@@ -63,12 +63,11 @@ class Provider(BaseProvider):
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> list[Problem]:
         """Refuse attributes that exclude each other, and the removal of system directories."""
-        ensure = should.get("ensure")
+        ensure, problems = should.get("ensure"), list(sensitive.refused_secrets(should, *CONTENTS))
         if ensure == "absent":
             protected = should.get("path") in files.PROTECTED_DIRECTORIES
             return [Problem("ensure", "a system directory is never removed")] if protected else []
         declared = {attribute for attribute in (*CONTENTS, "target") if should.get(attribute) is not None}
-        problems = []
         if {"content", "source"} <= declared:
             problems.append(Problem("source", "content and source exclude each other"))
         if ensure not in {None, "file"}:
@@ -81,8 +80,8 @@ class Provider(BaseProvider):
             problems.append(Problem("target", "a link needs a target"))
         if (command := should.get("validate_cmd")) is not None:
             problems += validate_cmd.problems("validate_cmd", command)
-        if "mode" in should and _has_secret(should):
-            problems += sensitive.shown_by_mode(should["mode"], sensitive.secret_attributes(should, *CONTENTS))
+        if _has_secret(should):
+            problems += sensitive.shown_by_mode(should.get("mode"), sensitive.secret_attributes(should, *CONTENTS))
         content = _reveal(should.get("content"))
         if isinstance(content, str) and len(content.encode("utf-8", "surrogatepass")) > LIMIT:
             problems.append(Problem("content", f"content is for texts up to {LIMIT} bytes; use source"))

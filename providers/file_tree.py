@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from lib import file_parts, file_trees, prerequisites, removed_directories, symbolic_mode
 from lib.backups import Backups
 from lib.named_files import read_each
+from lib.sensitive import refused_secrets
 from resource_api import BaseProvider, Problem, ResourceError, SideEffect, files
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class Provider(BaseProvider):
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Refuse the root, a source within the directory or the reverse, and a purge without a source."""
+        yield from refused_secrets(should)
         path, source = should.get("path"), should.get("source")
         if path in files.PROTECTED_DIRECTORIES:
             yield Problem("path", "a system directory is not managed with all that is in it")

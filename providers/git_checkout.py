@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from lib import git, prerequisites, removed_directories
 from lib.git import WorkingCopy
 from lib.rename import rename
-from lib.sensitive import has_secret
+from lib.sensitive import refused_secrets
 from resource_api import BaseProvider, CannotList, Command, CommandError, Problem, ResourceError, files
 
 if TYPE_CHECKING:
@@ -48,8 +48,7 @@ class Provider(BaseProvider):
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Refuse passwords that other users could see, or that the source does not use."""
         source, password = should.get("source"), should.get("password")
-        if has_secret(source):
-            yield Problem("source", "'source' is a secret, which other users could see; declare 'password'")
+        yield from refused_secrets(should, "password", advice="; declare 'password'")
         url = urlsplit(source) if isinstance(source, str) else None
         if url is not None and "://" in url.geturl() and url.password is not None:
             yield Problem("source", "a password in a URL can be seen by others; declare 'password'")

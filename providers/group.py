@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from lib import file_parts, prerequisites
+from lib.sensitive import refused_secrets
 from resource_api import BaseProvider, Command, Problem, SideEffect, change_accounts
 
 if TYPE_CHECKING:
@@ -34,6 +35,10 @@ class Provider(BaseProvider):
             if resource.get("members"):
                 resource["members"] = sorted(set(resource["members"]))
         return resources
+
+    def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
+        """Refuse secrets: all users can read who is in a group."""
+        return refused_secrets(should)
 
     def get(self, context: Context, names: Collection[str] | None = None) -> list[Resource]:
         """Return the groups in ``names``, or all."""

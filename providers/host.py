@@ -10,6 +10,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from lib import file_parts, prerequisites
+from lib.sensitive import reveal
 from resource_api import BaseProvider, Problem, files
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class Provider(BaseProvider):
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
         """Yield the line that would count in place of a new one, and that a file cannot be replaced."""
-        for (name, target), should in changes.items():
+        for (name, target), should in reveal(changes).items():
             with suppress(OSError):
                 lines = files.read_lines(target)
                 _change(lines, {name: should})

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lib import file_parts, prerequisites
+from lib.sensitive import refused_secrets
 from resource_api import BaseProvider, Problem, files
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ class Provider(BaseProvider):
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Yield a problem for labels that are empty, or begin or end with a hyphen."""
+        yield from refused_secrets(should)
         name = should.get("hostname")
         if isinstance(name, str) and any(not label or "-" in {label[0], label[-1]} for label in name.split(".")):
             yield Problem("hostname", f"hostname: '{name}' has an empty label, or one with a hyphen at an end")

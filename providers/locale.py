@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from lib import file_parts, prerequisites
+from lib.sensitive import refused_secrets
 from resource_api import BaseProvider, Command, Problem, ResourceError, files
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class Provider(BaseProvider):
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Refuse a locale without a character set."""
+        yield from refused_secrets(should)
         name = should.get("name")
         if should.get("ensure") != "absent" and isinstance(name, str) and _charset(name, should) is None:
             yield Problem("charset", "charset is needed where the name has none")

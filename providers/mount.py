@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lib import file_parts, prerequisites
-from lib.sensitive import reveal
+from lib.sensitive import refused_secrets
 from resource_api import BaseProvider, Command, ResourceError, SideEffect, files
 
 if TYPE_CHECKING:
@@ -44,6 +44,10 @@ class Provider(BaseProvider):
             if resource.get("ensure") == "defined":
                 resource["ensure"] = "present"
         return resources
+
+    def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
+        """Refuse secrets: all users can read the options of a mount."""
+        return refused_secrets(should)
 
     def insync(
         self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
@@ -89,7 +93,7 @@ class Provider(BaseProvider):
                     if "device" not in entry:
                         raise ResourceError(f"it has no entry in {FSTAB}: declare its device")
                     self._set_state(present, entry)
-                    file_parts.edit_file(FSTAB, partial(edit, name=name, entry=reveal(entry)))
+                    file_parts.edit_file(FSTAB, partial(edit, name=name, entry=entry))
                 written = True
         if written and os.path.isdir("/run/systemd/system"):  # noqa: PTH112 - a text
             self.systemctl("daemon-reload")

@@ -65,8 +65,9 @@ class Provider(ServerProvider):
                 resource["options"] = sorted(set(resource["options"]))
         return resources
 
-    def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
+    def validate(self, context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Refuse rights that the target does not have, and ``USAGE`` where it would say nothing."""
+        yield from super().validate(context, should)
         privileges, options, table = should.get("privileges"), should.get("options"), should.get("table")
         if not isinstance(privileges, list) or not isinstance(table, str):
             return

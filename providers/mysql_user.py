@@ -76,8 +76,9 @@ class Provider(ServerProvider):
                 resource["password_hash"] = Sensitive(_canonical_hash(reveal(resource["password_hash"])))
         return resources
 
-    def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
+    def validate(self, context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Refuse a password or hash that is not for the plugin, and requirements of TLS that exclude each other."""
+        yield from super().validate(context, should)
         plugin = should.get("plugin") if isinstance(should.get("plugin"), str) else None
         if should.get("password") is not None:
             if should.get("password_hash") is not None:

@@ -83,10 +83,11 @@ class Provider(ServerProvider):
                 resource["privilege"] = ["ALL"] if "ALL" in rights else sorted(rights)
         return resources
 
-    def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
+    def validate(self, context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Refuse rights that the kind of object has not, and a database where there is none or one is missing."""
-        kind, database = should["object_type"], should["database"]
-        for right in should.get("privilege") or ():
+        yield from super().validate(context, should)
+        kind, database, privilege = should["object_type"], should["database"], should.get("privilege")
+        for right in privilege if isinstance(privilege, list) else ():
             if right not in RIGHTS[kind] | {"ALL"}:
                 rights = ", ".join(sorted(RIGHTS[kind]))
                 yield Problem("privilege", f"there is no {right} on {kind}; the rights are {rights} and ALL")

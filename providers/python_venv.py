@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lib import file_parts, prerequisites, python_environment, removed_directories
+from lib.sensitive import refused_secrets
 from resource_api import BaseProvider, CannotList, Command, Problem, ResourceError, files
 
 if TYPE_CHECKING:
@@ -33,6 +34,10 @@ class Provider(BaseProvider):
     """The environments in the directories that a manifest names."""
 
     sync = Command("sync", timeout=3600)
+
+    def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
+        """Refuse secrets, which would be arguments of a program."""
+        return refused_secrets(should)
 
     def insync(
         self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]

@@ -8,6 +8,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
 from lib import file_parts, prerequisites
+from lib.sensitive import refused_secrets
 from resource_api import BaseProvider, Problem, files
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class Provider(BaseProvider):
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Yield a problem for each invalid address."""
+        yield from refused_secrets(should)
         addresses = should.get("nameservers")
         for text in addresses if isinstance(addresses, list) else ():
             if isinstance(text, str) and not _address(text):

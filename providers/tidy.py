@@ -10,6 +10,7 @@ from fnmatch import translate
 from typing import TYPE_CHECKING, Any
 
 from lib.imperative import ImperativeProvider
+from lib.sensitive import refused_secrets
 from resource_api import Problem, ResourceError, SideEffect, files
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class Provider(ImperativeProvider):
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Refuse a directory without a path, and a removal of everything."""
+        yield from refused_secrets(should)
         name, path = should.get("name"), should.get("path")
         directory = name if path is None else path
         if isinstance(directory, str) and not _can_be_tidied(directory):

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from lib import file_parts
+from lib.sensitive import refused_secrets
 from resource_api import BaseProvider, Problem, ResourceError, files
 
 if TYPE_CHECKING:
@@ -18,6 +19,10 @@ LINK, FILE, ZONES = "/etc/localtime", "/etc/timezone", "/usr/share/zoneinfo"
 
 class Provider(BaseProvider):
     """The one time zone of the machine."""
+
+    def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
+        """Refuse secrets: all users can read the zone."""
+        return refused_secrets(should)
 
     def insync(
         self, _context: Context, _name: str, _attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lib import listing, shadow
+from lib.sensitive import refused_secrets
 from resource_api import BaseProvider, Command, Problem, ResourceError, Sensitive, SideEffect
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Provider(BaseProvider):
     def validate(self, _context: Context, should: Mapping[str, Any]) -> list[Problem]:
         """Refuse a day that no calendar has; warn of a password that is not hashed."""
         expiry, password = should.get("expiry"), should.get("password")
-        problems = []
+        problems = list(refused_secrets(should, "password"))
         if type(expiry) is str and not shadow.is_day(expiry):
             problems.append(Problem("expiry", f"expiry: no day {expiry}"))
         if isinstance(password, Sensitive) and not HASH.fullmatch(str(password.reveal())):

@@ -9,6 +9,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
 from lib import prerequisites, protected_file
+from lib.sensitive import refused_secrets
 from resource_api import BaseProvider, Problem, ResourceError, files
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class Provider(BaseProvider):
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Refuse attributes that exclude or need each other, and a renewal in every run."""
+        yield from refused_secrets(should, "passphrase", "ca_passphrase")
         if should.get("ensure") == "absent":
             return
         if should.get("csr") is not None and should.get("private_key") is not None:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lib import prerequisites, protected_file
-from lib.sensitive import shown_by_mode
+from lib.sensitive import refused_secrets, shown_by_mode
 from resource_api import BaseProvider, Problem, ResourceError, files
 
 if TYPE_CHECKING:
@@ -34,10 +34,11 @@ class Provider(BaseProvider):
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Refuse a size or a curve for a type that has none; warn where all may read the key."""
+        yield from refused_secrets(should, "passphrase")
         yield from shown_by_mode(should.get("mode"), ["the private key"])
         kind = should.get("type") or "ec"
         for name, expected in FOR.items():
-            if should.get(name) is not None and kind != expected:
+            if should.get(name) is not None and isinstance(kind, str) and kind != expected:
                 yield Problem(name, f"a key of type {kind} has no {name}, only one of type {expected}")
 
     def insync(

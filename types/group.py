@@ -34,5 +34,5 @@ both are declared and contradict each other. Users with this primary group are n
             default=False,
         ),
     },
-    features={"canonicalize", "preflight", "preflight_of_removals", "side_effects", "simple_get_filter"},
+    features={"canonicalize", "preflight", "preflight_of_removals", "side_effects", "simple_get_filter", "validate"},
 )

@@ -75,5 +75,6 @@ file, `credentials=/etc/smb.secret`. Swap is not managed.
         "side_effects",
         "side_effects_of_removals",
         "simple_get_filter",
+        "validate",
     },
 )

@@ -34,5 +34,5 @@ the server's defaults for undeclared attributes. A changed `charset` or `collate
         ),
     },
     autorequires=SERVER,
-    features={"canonicalize", "simple_get_filter"},
+    features={"canonicalize", "simple_get_filter", "validate"},
 )

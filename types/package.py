@@ -67,5 +67,5 @@ change would [undo another declaration](../commands.md#what-else-a-change-does).
         "status": Attribute("Optional[String]", "The state in dpkg's words.", kind="read_only"),
     },
     verbs={"create": "installing", "delete": "removing"},
-    features={"canonicalize", "custom_insync", "preflight", "side_effects", "simple_get_filter"},
+    features={"canonicalize", "custom_insync", "preflight", "side_effects", "simple_get_filter", "validate"},
 )

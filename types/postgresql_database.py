@@ -58,5 +58,5 @@ while clients are connected. `encoding` and `locale` can be set at creation only
         "postgresql_role": "$owner",
         "postgresql_database": "$template",
     },
-    features={"canonicalize", "side_effects", "side_effects_of_removals", "simple_get_filter"},
+    features={"canonicalize", "side_effects", "side_effects_of_removals", "simple_get_filter", "validate"},
 )

@@ -70,5 +70,6 @@ provider:
         "side_effects",
         "side_effects_of_removals",
         "simple_get_filter",
+        "validate",
     },
 )

@@ -73,5 +73,6 @@ absent` removes the whole directory.
         "side_effects",
         "side_effects_of_removals",
         "simple_get_filter",
+        "validate",
     },
 )

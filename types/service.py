@@ -69,5 +69,6 @@ A service fails if its change would [undo another declaration](../commands.md#wh
         "refreshable",
         "side_effects",
         "simple_get_filter",
+        "validate",
     },
 )

@@ -22,5 +22,5 @@ The only resource is `Timezone[system]`; it cannot be created or deleted. The zo
         "timezone_file": Attribute("Optional[String]", "The content of /etc/timezone, if it exists.", kind="read_only"),
     },
     autorequires={"package": "tzdata"},
-    features={"custom_insync", "preflight", "simple_get_filter"},
+    features={"custom_insync", "preflight", "simple_get_filter", "validate"},
 )

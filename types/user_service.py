@@ -82,5 +82,6 @@ Services are never created or deleted; a missing one, or one of a missing user, 
         "refreshable",
         "side_effects",
         "simple_get_filter",
+        "validate",
     },
 )
