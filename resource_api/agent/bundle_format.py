@@ -17,7 +17,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.agent.trust import IGNORED, LARGEST_SIGNATURE, SIGNATURE_SUFFIX, Untrusted
-from resource_api.model.values.assets import MAX_DEPTH, Limits, member_name
+from resource_api.model.values.archive_rules import MAX_DEPTH, Limits, member_name
 from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import ResourceError, UsageError
 from resource_api.model.values.start_up import NamedTuple

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from resource_api.agent import bundle_format, trust
 from resource_api.agent.trust import Untrusted, make_directory
-from resource_api.model.values.assets import Limits
+from resource_api.model.values.archive_rules import Limits
 from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import CommandError, ResourceAPIError, ResourceError, StateError, UsageError
 from resource_api.model.values.start_up import NamedTuple, regex

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 from resource_api.fleet.python_launch import HostPlatform
-from resource_api.model.values.assets import Limits
+from resource_api.model.values.archive_rules import Limits
 from resource_api.model.values.errors import ResourceError, UsageError
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.system.filesystem import archive_members, files, reading
@@ -28,7 +28,7 @@ from resource_api.system.filesystem.directories import make_directory, state_dir
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from resource_api.model.values.assets import Member
+    from resource_api.model.values.archive_rules import Member
 
 #: Largest size of an archive in bytes, packed; and its limits when unpacked.
 LARGEST: Final = 256 << 20

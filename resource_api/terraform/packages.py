@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from resource_api.model.values.assets import Limits
+from resource_api.model.values.archive_rules import Limits
 from resource_api.model.values.errors import ResourceError
 from resource_api.model.values.text import shell_word
 from resource_api.system.filesystem import archive_members, private_files
@@ -38,7 +38,7 @@ from resource_api.system.filesystem.directories import make_directory
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from resource_api.model.values.assets import Member
+    from resource_api.model.values.archive_rules import Member
 
 #: The registries whose packages are the same, under addresses without a host.
 DEFAULT_HOSTS: Final = ("registry.opentofu.org", "registry.terraform.io")

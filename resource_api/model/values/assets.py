@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
+from resource_api.model.values import archive_rules
 from resource_api.model.values.errors import ResourceError, hint
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import Sensitive, is_secret, reveal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import BinaryIO
+
+    from resource_api.model.values.archive_rules import Limits, Member
 
     T = TypeVar("T")
 
@@ -21,33 +24,6 @@ if TYPE_CHECKING:
 _SHOWN: Final = 12
 _HEX: Final = frozenset("0123456789abcdef")
 _DIGITS: Final = 64
-#: The longest name of a file (NAME_MAX in limits.h).
-_LONGEST_NAME: Final = 255
-#: Most parts of a member's name: opening a file costs a step for each; honest archives have far fewer.
-MAX_DEPTH: Final = 200
-#: Characters of a name that is too deep in its message.
-_EXCERPT: Final = 40
-
-
-class Member(NamedTuple):
-    """One member of an archive; ``parts`` are the bytes of a file, to be read before the next member is requested.
-
-    ``name``: a relative path without dots. ``kind``: file, directory or link. ``mode``: the permission bits to restore.
-    ``target``: where a link leads, as written; always within the archive.
-    """
-
-    name: str
-    kind: str
-    mode: int
-    target: str = ""
-    parts: Iterable[bytes] = ()
-
-
-class Limits(NamedTuple):
-    """The largest archive that is read: bytes of all its files together, number of members."""
-
-    size: int = 1 << 30
-    members: int = 100_000
 
 
 class Content:
@@ -124,14 +100,14 @@ class Archive(Content):
 
     word = "archive"
 
-    def members(self, limits: Limits = Limits()) -> Iterator[Member]:  # noqa: B008 - a frozen value
+    def members(self, limits: Limits | None = None) -> Iterator[Member]:
         """Yield its members, a directory before its content; reading all of them verifies the digest.
 
         Raises ``OSError`` if it cannot be read, and ``ResourceError`` if it has changed, exceeds ``limits``, or has a
         member that leads out of the directory or is neither file, directory nor link.
         """
         read: Callable[[Limits], Iterator[Member]] = self._reader(self._read)
-        return read(limits)
+        return read(archive_rules.Limits() if limits is None else limits)
 
 
 #: The keys in a manifest, of which exactly one is given.
@@ -197,7 +173,7 @@ def _literal_archive(files: object, read: Callable[[ContentSpec], Content]) -> t
         raise ValueError(msg)  # noqa: TRY004 - a sentence for people
     contents: dict[str, Content] = {}
     for spelt, item in files.items():
-        name, content = member_name(spelt), build_contents(item, read)
+        name, content = archive_rules.member_name(spelt), build_contents(item, read)
         if not isinstance(content, Content):
             msg = f"'{spelt}' in an archive must be {{asset: ...}} or {{archive: ...}}"
             raise ValueError(msg)  # noqa: TRY004 - a sentence for people
@@ -225,82 +201,3 @@ def text_of(value: object) -> str | Sensitive[str] | None:
         text: Any = text_of(value.reveal())
         return None if text is None else Sensitive(text)
     return value.text if type(value) is Asset else None
-
-
-def member_name(spelt: str) -> str:
-    """Return the normalized relative path of a member; an empty string for the top directory.
-
-    Raises ``ValueError`` for a name that leads out of the directory or is too long for a file.
-    """
-    parts = [part for part in spelt.split("/") if part not in {"", "."}]
-    if spelt.startswith("/") or ".." in parts or "\0" in spelt:
-        raise ValueError(f"the name {spelt!r} leads out of the archive's directory")
-    if any(len(part.encode("utf-8", "surrogateescape")) > _LONGEST_NAME for part in parts):
-        raise ValueError(f"the name {spelt[:_LONGEST_NAME]!r}... is too long for a file")
-    return "/".join(parts)
-
-
-def link_stays_inside(name: str, target: str) -> bool:
-    """Return whether the link ``name`` with this target stays within its archive, whatever other links are in it.
-
-    ``..`` is accepted only at the start of the target: after a name, which may be a link, it could lead anywhere.
-    """
-    parts = [part for part in target.split("/") if part not in {"", "."}]
-    up = next((number for number, part in enumerate(parts) if part != ".."), len(parts))
-    plain = target != "" and not target.startswith("/") and "\0" not in target
-    return plain and up <= name.count("/") and ".." not in parts[up:]
-
-
-def checked_members(members: Iterable[Member], limits: Limits) -> Iterator[Member]:
-    """Check members and yield them.
-
-    Names and links stay inside the archive, no name occurs twice, all parents are directories, no member is deeper than
-    ``MAX_DEPTH``, and the whole stays within ``limits``; raise ``ResourceError`` otherwise. A directory that is only
-    implied by a name is yielded before its content; if the archive describes it later, it is yielded again.
-    """
-    kinds: dict[str, str] = {}  # name → kind, of the members so far
-    counter = _Counter(limits.size)
-    for member in members:
-        if member.name.count("/") >= MAX_DEPTH:
-            raise ResourceError(f"'{member.name[:_EXCERPT]}...' is more than {MAX_DEPTH} levels deep")
-        for parent in _parents(member.name):
-            if parent not in kinds:
-                kinds[parent] = "directory"
-                yield Member(parent, "directory", 0o755)
-            elif kinds[parent] != "directory":
-                raise ResourceError(f"'{member.name}' is beneath '{parent}', which is a {kinds[parent]}")
-        if not member.name:
-            continue
-        # A directory may come again: it was implied by a name, or is described twice.
-        if kinds.get(member.name, "directory") != "directory" or member.kind != kinds.get(member.name, member.kind):
-            raise ResourceError(f"'{member.name}' is in it twice")
-        if member.kind == "link" and not link_stays_inside(member.name, member.target):
-            raise ResourceError(f"the link '{member.name}' leads out of it, or up behind a name: {member.target}")
-        kinds[member.name] = member.kind
-        if len(kinds) > limits.members:
-            raise ResourceError(f"it has more than {limits.members} members")
-        yield member._replace(parts=counter.parts(member.parts))
-
-
-def _parents(name: str) -> Iterator[str]:
-    """Yield the directories of a member, the outermost first."""
-    slash = name.find("/")
-    while slash > 0:
-        yield name[:slash]
-        slash = name.find("/", slash + 1)
-
-
-class _Counter:
-    """Counts the bytes of the members of an archive."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._size = 0
-
-    def parts(self, parts: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield ``parts``, and count their bytes; raise ``ResourceError`` once all members exceed the limit."""
-        for part in parts:
-            self._size += len(part)
-            if self._size > self._limit:
-                raise ResourceError(f"its files are larger than {self._limit} bytes together")
-            yield part

@@ -20,7 +20,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
-from resource_api.model.values.assets import Archive, Asset, Content, Limits, Member
+from resource_api.model.values.archive_rules import Limits, Member
+from resource_api.model.values.assets import Archive, Asset, Content
 from resource_api.model.values.errors import ProviderError
 from resource_api.plugins.worker import guardian
 from resource_api.plugins.worker.protocol import DISCONNECTED, Decoder, encode, encode_error, unreadable_content

@@ -26,7 +26,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from resource_api.model.change import Change, Changes
 from resource_api.model.provider_functions import Planned
-from resource_api.model.values.assets import KINDS, Asset, Content, Limits, Member
+from resource_api.model.values.archive_rules import Limits, Member
+from resource_api.model.values.assets import KINDS, Asset, Content
 from resource_api.model.values.errors import Problem, ProviderError
 from resource_api.model.values.masking import Mask
 from resource_api.model.values.reference import split_instance

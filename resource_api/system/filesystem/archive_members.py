@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
-from resource_api.model.values.assets import Limits, Member, checked_members, member_name
+from resource_api.model.values.archive_rules import Limits, Member, checked_members, member_name
 from resource_api.model.values.errors import ResourceError
 from resource_api.system.filesystem.permissions import (
     DIRECTORY_MODE,

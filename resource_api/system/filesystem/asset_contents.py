@@ -13,17 +13,8 @@ from hashlib import file_digest, sha256
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 from weakref import finalize
 
-from resource_api.model.values.assets import (
-    KINDS,
-    Archive,
-    Asset,
-    Content,
-    ContentSpec,
-    Limits,
-    Member,
-    checked_members,
-    link_stays_inside,
-)
+from resource_api.model.values.archive_rules import Limits, Member, checked_members, link_stays_inside
+from resource_api.model.values.assets import KINDS, Archive, Asset, Content, ContentSpec
 from resource_api.model.values.errors import ResourceError
 from resource_api.system.filesystem import archive_members, download, permissions, reading
 

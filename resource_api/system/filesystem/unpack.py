@@ -13,7 +13,7 @@ import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from resource_api.model.values.assets import Limits, Member, member_name
+from resource_api.model.values.archive_rules import Limits, Member, member_name
 from resource_api.model.values.errors import ResourceError
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.system.filesystem import files, reading

@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 
 from resource_api.agent import bundle_format as bundles
 from resource_api.agent.bundle_format import Bundle, BundleFile
-from resource_api.model.values.assets import Archive, Limits
+from resource_api.model.values.archive_rules import Limits
+from resource_api.model.values.assets import Archive
 from resource_api.model.values.masking import Mask
 from resource_api.model.values.text import escape
 from resource_api.model.values.values import Sensitive

@@ -21,7 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_api import ResourceError
-from resource_api.model.values.assets import MAX_DEPTH, Limits, Member, checked_members
+from resource_api.model.values.archive_rules import MAX_DEPTH, Limits, Member, checked_members
 from resource_api.system.filesystem import archive_members
 from resource_api.system.filesystem.permissions import packed_directory_mode, packed_file_mode
 
@@ -250,7 +250,7 @@ class TestHostile:
             "import sys, resource\n"
             "from resource_api import ResourceError\n"
             "from resource_api.system.filesystem import archive_members\n"
-            "from resource_api.model.values.assets import Limits\n"
+            "from resource_api.model.values.archive_rules import Limits\n"
             "resource.setrlimit(resource.RLIMIT_AS, (256 << 20,) * 2)\n"
             "try: list(archive_members.members(open(sys.argv[1], 'rb'), Limits(1 << 40, 100)))\n"
             "except ResourceError as error: print(error)"

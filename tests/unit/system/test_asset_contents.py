@@ -14,17 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_api import ResourceError, Sensitive
-from resource_api.model.values.assets import (
-    Archive,
-    Asset,
-    Content,
-    ContentSpec,
-    Limits,
-    build_contents,
-    link_stays_inside,
-    member_name,
-    spell_contents,
-)
+from resource_api.model.values.archive_rules import Limits, link_stays_inside, member_name
+from resource_api.model.values.assets import Archive, Asset, Content, ContentSpec, build_contents, spell_contents
 from resource_api.system.filesystem import download
 from resource_api.system.filesystem.asset_contents import AssetReader
 from tests.http_server import serving
