@@ -91,15 +91,14 @@ class LeftOuts:
 
     def match(self, text: str, matches: Callable[[str], bool]) -> bool:
         """Return whether a reference, or a pattern with its test, names a declaration left out: it is no mistake."""
-        if any(map(matches, self._by_name)) or any(pattern.match(text) for pattern, _ in self._patterns):
-            return True
-        return "[" in text and text[-1:] == "]" and self.find(parse(text)) is not None
+        return self._find(text) is not None or any(map(matches, self._by_name))
 
     def find(self, name: Reference) -> LeftOut | None:
         """Return the declaration that is left out and has, or may have, this name; or that of its component."""
-        if not self.all:
-            return None
-        text = str(name)
+        return self._find(str(name)) if self.all else None
+
+    def _find(self, text: str) -> LeftOut | None:
+        """Return the declaration of ``find``; a text that is no reference names none."""
         parent = text.rpartition("]/")[0] + "]" if "]/" in text else ""  # ``Site[a]`` of ``Site[a]/File[b]``
         for reference in (text, *enclosing_components(parent)):
             if (left_out := self._by_name.get(reference)) is not None:

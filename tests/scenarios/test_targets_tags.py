@@ -57,7 +57,9 @@ def test_options_select_exactly_these_resources(bench: Bench, options: str, expe
 
 
 @pytest.mark.parametrize("option", ["--target", "--exclude"])
-@pytest.mark.parametrize("name", ["Widget[x]", "Wdget[a]", "Widget[[ab]]", "[", "Widget[a"])
+@pytest.mark.parametrize(
+    "name", ["Widget[x]", "Wdget[a]", "Widget[[ab]]", "[", "Widget[a", "Widget[]", "[a]", "Widget['a']", "9x[a]"]
+)
 def test_a_name_that_matches_nothing_is_wrong_usage(bench: Bench, option: str, name: str) -> None:
     """An option that matches no resource exits 64 and names it, and no provider is called."""
     result = bench.apply(MANIFEST, option, name)
