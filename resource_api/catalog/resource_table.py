@@ -18,7 +18,6 @@ from resource_api.model.values.reference import (
     child_reference,
     component_chain,
     enclosing_components,
-    parse,
     split_instance,
 )
 from resource_api.model.values.start_up import NamedTuple

@@ -64,7 +64,8 @@ def import_summary(outcomes: Sequence[ImportOutcome]) -> Summary:
 def import_document(call: Call) -> dict[str, Any]:
     """Import as a command's options say; return the outcomes, whose errors are logged."""
     references, name = call.options["references"], call.options["name"]
-    outcomes = import_resources(call.runtime, call.manifest, references, name, call.inputs)
+    strict = call.options.get("strict", "error")
+    outcomes = import_resources(call.runtime, call.manifest, references, name, call.inputs, strict=strict)
     summary = import_summary(outcomes)
     return {
         "reference": references[0],
@@ -80,14 +81,16 @@ def import_resources(
     name: str | None,
     inputs: Mapping[str, object] | None = None,
     *,
+    strict: str = "error",
     foreign_records: Mapping[str, ForeignRecord] = MappingProxyType({}),
 ) -> list[ImportOutcome]:
     """Record the existing resources that the manifest declares as ``targets`` as ours (contract §10.11).
 
-    A target is a reference or URN, or has wildcards as ``--target`` has. ``name``, unless None, must be the name that
-    is declared for the only one, in any spelling; a second target that is not declared is ``name``. A missing resource
-    is an error only where a target names it. ``foreign_records``: by reference, the records of another tool, whose
-    private data and status are taken over. Raise ``UsageError`` when a target is not declared.
+    A target is a reference or URN, or has wildcards as ``--target`` has. ``name``, unless None, must be the name
+    that is declared for the only one, in any spelling; a second target that is not declared is ``name``. A missing
+    resource is an error only where a target names it. ``strict``: as for ``Snapshot``. ``foreign_records``: by
+    reference, the records of another tool, whose private data and status are taken over. Raise ``UsageError`` when
+    a target is not declared.
     """
     providers = ProviderPool(runtime.registry, runtime.run)
     bound = runtime.log.bind(stack=runtime.stack, phase="observe")
@@ -109,7 +112,7 @@ def import_resources(
                 runtime.run.private.store(entry.key, foreign_record.private)
         # Where the type imports by ids, ``name`` is the id in the resource's own system.
         ids = {} if name is None else {entry.key: name for entry in new if "import" in entry.definition.features}
-        rows = _read_entries(new, providers, ids)
+        rows = _read_entries(new, providers, Snapshot(providers, strict), ids)
         records = [
             _imported_record(catalog, entry, row, instances.state)._replace(
                 implementation=providers.implementation(entry.instance, entry.name),
@@ -142,7 +145,7 @@ def _is_ours(entry: Entry, state: StackState) -> bool:
 
 
 def _read_entries(
-    entries: Sequence[Entry], providers: ProviderPool, ids: dict[RecordKey, str]
+    entries: Sequence[Entry], providers: ProviderPool, snapshot: Snapshot, ids: dict[RecordKey, str]
 ) -> dict[int, tuple[Mapping[str, object] | None, str]]:
     """Return by index a row, None for a resource that is missing or unreadable, and the reason if it is unreadable.
 
@@ -156,7 +159,6 @@ def _read_entries(
         for instance, group in by_instance.items()
     }
     providers.assigned = lambda instance: stated.get(instance, {})
-    snapshot = Snapshot(providers)
     snapshot.imports = ids
     rows: dict[int, tuple[Mapping[str, object] | None, str]] = {}
     for group in by_instance.values():

@@ -71,7 +71,7 @@ class _ChangedRecord(NamedTuple):
 
 def document(call: Call) -> RefreshJson:
     """Refresh as a command's options say; return the differences from the records, as the command shows them."""
-    selection = {name: call.options[name] for name in ("targets", "excludes", "noop") if name in call.options}
+    selection = {name: call.options[name] for name in ("targets", "excludes", "noop", "strict") if name in call.options}
     refreshed = refresh(call.runtime, call.manifest, call.inputs, **selection)
     return documents.refresh(refreshed.resources, refreshed.outputs)
 
@@ -84,12 +84,14 @@ def refresh(
     targets: Sequence[str] = (),
     excludes: Sequence[str] = (),
     noop: bool = False,
+    strict: str = "error",
 ) -> Refreshed:
     """Read every recorded resource of a manifest's stack again; record the present state, and outputs of it.
 
-    ``targets`` and ``excludes`` select resources, then outputs stay as they are; ``noop``: nothing is recorded, and no
-    lock is taken. Raise ``ResourceError`` naming every resource that could not be read and every output whose value
-    cannot be computed, after the others are recorded; ``UsageError`` for a pattern that matches nothing.
+    ``targets`` and ``excludes`` select resources, then outputs stay as they are; ``noop``: nothing is recorded, and
+    no lock is taken; ``strict``: as for ``Snapshot``. Raise ``ResourceError`` naming every resource that could not
+    be read and every output whose value cannot be computed, after the others are recorded; ``UsageError`` for a
+    pattern that matches nothing.
     """
     providers = ProviderPool(runtime.registry, runtime.run)
     started = time.time()
@@ -108,7 +110,7 @@ def refresh(
         runtime.begin_private_data(state)
         selected = _selected_records(list(state.records.values()), targets, excludes, selecting.aliases(catalog))
         with runtime.log.bind(**name._asdict(), phase="observe"):
-            changed_records, failures = _read_records(Snapshot(providers), state, selected)
+            changed_records, failures = _read_records(Snapshot(providers, strict), state, selected)
         drift = [Drifted(str(change.record.reference), change.drift) for change in changed_records if change.drift]
         for event in drift:
             runtime.notify(event)

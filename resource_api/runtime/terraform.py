@@ -100,11 +100,13 @@ class _Read(NamedTuple):
     values: Mapping[str, object]
 
 
-def take_over(runtime: Runtime, path: str, state: StateFile, inputs: Mapping[str, object]) -> list[ImportOutcome]:
+def take_over(
+    runtime: Runtime, path: str, state: StateFile, inputs: Mapping[str, object], strict: str
+) -> list[ImportOutcome]:
     """Declare the resources of a state file in the manifest at ``path``, and record them as ours.
 
-    Those that are declared already keep their declaration. Raise ``UsageError`` for a manifest that cannot be written,
-    and as ``import_resources`` does.
+    Those that are declared already keep their declaration; ``strict``: as for ``import_resources``. Raise
+    ``UsageError`` for a manifest that cannot be written, and as ``import_resources`` does.
     """
     catalog = runtime.compile(path, inputs)
     declared = {str(entry.reference) for entry in catalog.entries}
@@ -116,7 +118,9 @@ def take_over(runtime: Runtime, path: str, state: StateFile, inputs: Mapping[str
     declarations, records = _declarations(runtime, resources, declared, failed)
     if declarations:
         _write(path, declarations)
-    imported = import_resources(runtime, path, list(records), None, inputs, foreign_records=records) if records else []
+    imported: list[ImportOutcome] = []
+    if records:
+        imported = import_resources(runtime, path, list(records), None, inputs, strict=strict, foreign_records=records)
     for outcome in failed:
         log_import(runtime, outcome)
     return [*imported, *failed]

@@ -274,6 +274,22 @@ def test_below_error_a_wrong_row_does_not_fail(bench: Bench, strict: str, level:
 
 
 @pytest.mark.parametrize("strict", ["error", "warning", "off"])
+def test_a_wrong_row_is_refreshed_and_imported_as_strictly_as_it_is_applied(bench: Bench, strict: str) -> None:
+    """The commands that only read have ``--strict`` too: ``import``, ``import --all`` and ``refresh``."""
+    bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
+    bench.probe(
+        "def get(self, context): return [{'name': 'b', 'ensure': 'present', 'wibble': 1}]\n"
+        "def set(self, context, changes): pass"
+    )
+    bench.write("site.yaml", "resources: {'Probe[b]': {}}")
+    expected = int(strict == "error")
+    assert bench.run("import", "site.yaml", "Probe", "--strict", strict).code == expected
+    assert bench.run("import", "--all", "probe", "-o", "all.yaml", "--yes", "--strict", strict).code == expected
+    bench.run("import", "site.yaml", "Probe", "--strict", "off")
+    assert bench.run("refresh", "site.yaml", RESOURCE_API_STRICT=strict).code == expected
+
+
+@pytest.mark.parametrize("strict", ["error", "warning", "off"])
 def test_get_must_not_return_unknown(bench: Bench, strict: str) -> None:
     """A value of UNKNOWN from ``get`` fails the resource at every level of strictness."""
     bench.probe(

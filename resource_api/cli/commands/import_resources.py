@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Declare and import all resources of a Terraform state.",
 )
+@options.shared("strict")
 @options.manifest_inputs
 @options.provider_calls
 @options.hosted_recorded
@@ -107,10 +108,10 @@ def _import_state(session: Session, manifest: str, file: str) -> int:
         state = state_file.read(file)
     except ValueError as error:
         raise UsageError(str(error)) from error
-    outcomes = take_over(session.runtime, manifest, state, session.inputs.values)
+    outcomes = take_over(session.runtime, manifest, state, session.inputs.values, session.settings["strict"])
     for address in state.left_out:
         session.log.write("warning", "", f"{address} is left out: no manifest can declare it")
-    plan = session.runtime.plan(manifest, session.inputs.values)
+    plan = session.runtime.plan(manifest, session.inputs.values, strict=session.settings["strict"])
     summary = import_summary(outcomes)
     code = int(bool(summary.failed or plan.summary.changed))
     document = {
@@ -150,7 +151,7 @@ def _manifest_lines(session: Session, type_names: str, project: str) -> tuple[li
     """Return the lines of the manifest of types, and whether all of their resources could be read."""
     reader = session.reader
     definitions, explicit = resource_selection.find_types(reader, type_names)
-    listed, complete = resource_selection.read_types(reader, definitions, explicit, strict="error")
+    listed, complete = resource_selection.read_types(reader, definitions, explicit, strict=session.settings["strict"])
     unlisted: dict[str, str] = {}
     for definition, rows in listed:
         unlisted |= reader.unlisted(definition, rows, None)
@@ -182,7 +183,7 @@ def _apply_imports(session: Session, manifest: Manifest, confirm: Callable[[str]
             raise DeclinedError
 
     try:
-        report = session.runtime.apply(manifest, {}, on_plan=on_plan)
+        report = session.runtime.apply(manifest, {}, on_plan=on_plan, strict=session.settings["strict"])
     except DeclinedError:
         return 1
     code = session.exit_code(report)

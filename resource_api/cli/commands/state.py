@@ -355,7 +355,7 @@ def _project(manifest: str) -> str:
 @command(examples=("resource-api refresh site.yaml", "resource-api refresh site.yaml --noop --target File"))
 @options.manifest
 @options.noop
-@options.shared("targets", "excludes")
+@options.shared("targets", "excludes", "strict")
 @options.shared("detailed_exitcodes", help="2: state has changed.")
 @options.manifest_inputs
 @options.reports
