@@ -10,10 +10,13 @@ import errno
 import os
 from typing import TYPE_CHECKING, Final
 
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.system import c_library
 from resource_api.system.filesystem.directories import DIRECTORY_FLAGS, opened
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from resource_api.system.filesystem.directories import Directory
 
 #: The calling thread may have its own mount namespace.
@@ -21,14 +24,33 @@ _MOUNTS: Final = "/proc/thread-self/mountinfo"
 _NO_FOLLOW: Final = 8  # umount2(2)
 
 
+class Mount(NamedTuple):
+    """One mounted file system; ``device`` is its number as ``8:1``, ``options`` are those of the mount and its own."""
+
+    path: str
+    device: str
+    kind: str
+    options: Sequence[str]
+
+
+def mounts() -> Iterator[Mount]:
+    """Yield all mounts in the order in which they were made (proc_pid_mountinfo(5)). Raise ``OSError``."""
+    with open(_MOUNTS, "rb") as file:  # a path may contain any other end of a line than a newline
+        for line in file:
+            of_mount, _, of_file_system = line.rstrip(b"\n").partition(b" - ")
+            _id, _parent, device, _root, path, options, *_ = of_mount.split(b" ")
+            kind, _source, more_options = of_file_system.split(b" ", 2)  # the source may be empty
+            words = os.fsdecode(options + b"," + more_options).split(",")
+            yield Mount(os.fsdecode(_unescaped(path)), device.decode(), kind.decode(), words)
+
+
 def mount_points() -> frozenset[str]:
-    """Return the paths of all mount points (proc_pid_mountinfo(5): fifth field, octal escapes). Raise ``OSError``."""
-    with open(_MOUNTS, "rb") as file:
-        return frozenset(os.fsdecode(_unescaped(line.split(b" ", 5)[4])) for line in file)
+    """Return the paths of all mount points. Raise ``OSError``."""
+    return frozenset(mount.path for mount in mounts())
 
 
 def _unescaped(path: bytes) -> bytes:
-    """Return a path of mountinfo without its octal escapes: a space is a backslash and 040."""
+    """Return a path without its octal escapes: a space is a backslash and 040."""
     return path.decode("unicode_escape").encode("latin-1") if b"\\" in path else path
 
 

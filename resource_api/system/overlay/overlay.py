@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import ResourceAPIError, UsageError
 from resource_api.model.values.start_up import NamedTuple
+from resource_api.system.filesystem import trees
 from resource_api.system.filesystem.directories import (
     DIRECTORY_FLAGS,
     OTHERS_WRITE,
@@ -86,22 +87,10 @@ class Mount(NamedTuple):
 
 def mounts() -> Sequence[Mount]:
     """Return the mounts, outer ones first. Raise ``OSError``."""
-    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
-        # The root of chroot(2) need not be a mount.
-        by_path = {"/": Mount("/", "", 0), **{mount.path: mount for mount in map(_parse, file)}}
+    table = [Mount(path, kind, sum({_FLAGS.get(word, 0) for word in words})) for path, _, kind, words in trees.mounts()]
+    # The root of chroot(2) need not be a mount.
+    by_path = {"/": Mount("/", "", 0), **{mount.path: mount for mount in table}}
     return [by_path[path] for path in sorted(by_path)]
-
-
-def _parse(line: str) -> Mount:
-    """Return a line of ``/proc/self/mountinfo`` (proc(5)) as a mount."""
-    of_mount, _, of_file_system = line.partition(" - ")
-    _id, _parent, _device, _root, escaped_path, mount_options, *_ = of_mount.split(" ")
-    kind, _source, file_system_options, *_ = of_file_system.split()
-    flags = 0
-    for option in (*mount_options.split(","), *file_system_options.split(",")):
-        flags |= _FLAGS.get(option, 0)
-    path = os.fsencode(escaped_path).decode("unicode_escape").encode("latin-1")
-    return Mount(os.fsdecode(path), kind, flags)
 
 
 #: The tmpfs is mounted here while the root is built: every machine has this directory, and nothing of it is covered.

@@ -20,6 +20,7 @@ import tty
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from resource_api.system.filesystem import trees
 from resource_api.system.filesystem.directories import write_all
 
 if TYPE_CHECKING:
@@ -88,13 +89,7 @@ def memory_directory() -> Iterator[str]:
 
 def _memory() -> str:
     """Return a directory of a file system in memory. Raise ``OSError``."""
-    devices = set()
-    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as mounts:  # proc_pid_mountinfo(5)
-        for mount in mounts:
-            of_mount, _, of_file_system = mount.partition(" - ")
-            _id, _parent, device, *_ = of_mount.split(" ")
-            if of_file_system.partition(" ")[0] in {"tmpfs", "ramfs"}:
-                devices.add(device)
+    devices = {mount.device for mount in trees.mounts() if mount.kind in {"tmpfs", "ramfs"}}
     for path in (os.environ.get("XDG_RUNTIME_DIR", ""), "/dev/shm", "/run"):  # noqa: S108 - a new directory beneath
         if os.access(path, os.W_OK | os.X_OK):
             number = os.stat(path).st_dev

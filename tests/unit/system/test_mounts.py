@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from resource_api import files
+from resource_api.system import c_library
+from resource_api.system.overlay import overlay
+from resource_api.system.process import interactive
 from tests import namespaces
 from tests.bundled import directory_of_nobody
 from tests.providers.applied import reason, run
@@ -43,6 +46,19 @@ def test_a_bind_mount_of_the_same_filesystem_is_seen(tmp_path: Path) -> None:
             assert inner.device == above.device
             assert files.mount_id(inner.fd) != number
             assert files.mount_id(directories.reach(str(real)).fd) == number
+
+
+def test_a_mount_may_have_any_path_and_no_source(tmp_path: Path) -> None:
+    """A user can mount at a path with a carriage return, by fuse(4), and must not stop commands of root by it."""
+    strange = tmp_path / "a\rb - \u2028c\\d\x85"
+    strange.mkdir()
+    with namespaces.private_mounts():
+        c_library.call("mount", b"", os.fsencode(strange), b"tmpfs", 2, None)
+        assert str(strange) in files.mount_points()
+        [mount] = [mount for mount in overlay.mounts() if mount.path == str(strange)]
+        assert (mount.kind, mount.flags) == ("tmpfs", overlay.NO_SETUID)
+        with interactive.memory_directory() as directory:
+            assert directory.startswith("/")
 
 
 @pytest.mark.process
