@@ -102,7 +102,7 @@ class PassphraseKey:
         """Take the passphrase, or the path of the file that holds it; nothing is read yet."""
         self.url = url
         self._path = path
-        self._passphrase = passphrase.encode()
+        self._passphrase = passphrase.encode("utf-8", "surrogateescape")  # a variable may have any bytes
         #: Salt and cost → the cipher: a derivation takes long on purpose.
         self._ciphers: dict[tuple[object, ...], Cipher] = {}
 

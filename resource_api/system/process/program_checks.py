@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import pwd
+import stat
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.errors import CommandError
@@ -36,17 +36,17 @@ def locate(name: str, user: int = 0) -> str:
     """
     if "/" in name and not name.startswith("/"):
         raise refused(name, "is a relative path; give a full path or a bare name")
-    paths = [Path(name)] if name.startswith("/") else [Path(directory, name) for directory in SECURE_PATH.split(":")]
-    programs = [path for path in paths if path.is_file()]
+    paths = [name] if name.startswith("/") else [f"{directory}/{name}" for directory in SECURE_PATH.split(":")]
+    programs = list(filter(os.path.isfile, paths))
     usable = next((path for path in programs if os.access(path, os.X_OK, effective_ids=True)), None)
     if usable is None and programs:
         raise refused(name, f"is not executable: {programs[0]}")
     if usable is None:
         hint = "; its arguments are given in each call" if " " in name and _exists(name.partition(" ")[0]) else ""
         raise refused(name, ("not found" if name.startswith("/") else f"not found in {SECURE_PATH}") + hint)
-    if reason := CodeTrust(users={*ROOT, os.geteuid(), user}).check_file(str(usable)):
+    if reason := CodeTrust(users={*ROOT, os.geteuid(), user}).check_file(usable):
         raise refused(name, f"is refused: {reason}")
-    return str(usable)
+    return usable
 
 
 def check_code(name: str, trees: Iterable[str], directories: Iterable[str], trusted: Iterable[str]) -> None:
@@ -70,7 +70,7 @@ def check_code(name: str, trees: Iterable[str], directories: Iterable[str], trus
 
 def _exists(name: str) -> bool:
     """Return whether a bare name is a program: then the words behind it in a name are meant as arguments."""
-    return any(Path(directory, name).is_file() for directory in SECURE_PATH.split(":"))
+    return any(os.path.isfile(f"{directory}/{name}") for directory in SECURE_PATH.split(":"))
 
 
 def refused(name: str, reason: str) -> CommandError:
@@ -116,12 +116,17 @@ def stdin(name: str, value: object) -> bytes | None:
 
 def directory_error(directory: str) -> str:
     """Return the reason why a program cannot run in ``directory``, or ""."""
-    path = Path(directory)
-    if not path.is_absolute():
+    if not directory.startswith("/"):
         return "is not a full path"
-    if not path.is_dir():
-        return "is not a directory" if path.exists() else "does not exist"
-    return "" if os.access(path, os.X_OK, effective_ids=True) else "cannot be entered"
+    try:
+        mode = os.stat(directory).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return "does not exist"
+    except (OSError, ValueError):
+        return "cannot be entered"
+    if not stat.S_ISDIR(mode):
+        return "is not a directory"
+    return "" if os.access(directory, os.X_OK, effective_ids=True) else "cannot be entered"
 
 
 def _text(name: str, role: str, value: object) -> str:

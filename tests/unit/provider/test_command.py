@@ -242,6 +242,7 @@ def test_names_are_searched_on_the_secure_path(monkeypatch: pytest.MonkeyPatch, 
     )
     assert message(Command("./env")) == "command './env' is a relative path; give a full path or a bare name"
     assert message(Command("/nowhere/env")) == "command '/nowhere/env' not found"
+    assert message(Command("/" + 256 * "x")).endswith("' not found")  # longer than a name may be
     assert message(Command("")).startswith("command '' not found")
 
 
@@ -335,6 +336,7 @@ def test_each_way_to_fail_has_its_own_message(script: Callable[..., Path], tmp_p
         "directory '/nowhere' does not exist": lambda: sh("-c", "true", cwd="/nowhere"),
         f"directory '{plain}' is not a directory": lambda: sh("-c", "true", cwd=plain),
         "directory 'tmp' is not a full path": lambda: sh("-c", "true", cwd="tmp"),
+        "x' cannot be entered": lambda: sh("-c", "true", cwd="/" + 256 * "x"),
     }
     for expected, call in words.items():
         assert expected in message(call)

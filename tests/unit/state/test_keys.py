@@ -89,6 +89,15 @@ class TestWrapping:
             keys.key_from_url(make("a2"), {}).unwrap(wrapped)
 
 
+def test_a_passphrase_may_have_any_bytes(tmp_path: Path) -> None:
+    """In a variable as in a file."""
+    (tmp_path / "latin").write_bytes(b"caf\xe9\n")
+    (tmp_path / "latin").chmod(0o600)
+    environment = {keys.PASSPHRASE_VARIABLE: os.fsdecode(b"caf\xe9")}
+    wrapped = keys.key_from_url("passphrase:", environment).wrap(DATA_KEY)
+    assert keys.key_from_url(f"passphrase:{tmp_path}/latin", {}).unwrap(wrapped) == DATA_KEY
+
+
 class TestFiles:
     """The conditions of a key file."""
 
