@@ -43,6 +43,8 @@ _LONGEST_TARGET: Final = 4096
 #: "Version made by" of zip attributes that are Unix modes (APPNOTE.TXT 4.4.2).
 _UNIX: Final = 3
 _ENCRYPTED: Final = 1
+#: Methods that the library decompresses in parts; it expands a whole read of any other, to a gigabyte if that is zeros.
+_METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
 def members(file: BinaryIO, limits: Limits) -> Iterator[Member]:
@@ -105,7 +107,7 @@ def _parsed() -> Iterator[None]:
 def _tar(file: BinaryIO | gzip.GzipFile, limits: Limits) -> Iterator[Member]:
     """Yield the members of a tar file. Raise ``ResourceError`` for one without an end, which is truncated."""
     with _parsed():
-        _refuse_many(file, limits.members)
+        _refuse_many(file, limits)
     stream: Any = _Bounded(file, _LARGEST_READ, _LARGEST_READ + limits.members * _HEADERS)
     size = 0
     with _parsed(), tarfile.open(fileobj=stream, mode="r:", encoding="utf-8") as archive:
@@ -122,21 +124,25 @@ def _tar(file: BinaryIO | gzip.GzipFile, limits: Limits) -> Iterator[Member]:
             raise ResourceError("it breaks off in the middle")
 
 
-def _refuse_many(file: BinaryIO | gzip.GzipFile, most: int) -> None:
-    """Raise ``ResourceError`` for more than ``most`` members, counted by their headers without other checks.
+def _refuse_many(file: BinaryIO | gzip.GzipFile, limits: Limits) -> None:
+    """Raise ``ResourceError`` for too many members, counted by their headers without other checks.
 
-    That takes a thirtieth of the time of the checks. Counting stops at an uncommon header.
+    That takes a thirtieth of the time of the checks. Counting stops at an uncommon header, and at contents beyond the
+    limit, which the checks refuse: what is behind them is not decompressed.
     """
-    count = 0
+    count = size = 0
     while len(header := file.read(_BLOCK)) == _BLOCK and header[_MAGIC] == b"ustar":
         kind, digits = header[_KIND], header[_SIZE].strip(b" \0")
         count += kind not in _EXTENSIONS
-        if count > most:
-            raise ResourceError(f"it has more than {most} members")
+        if count > limits.members:
+            raise ResourceError(f"it has more than {limits.members} members")
         if kind in _WITH_CONTENT or kind in _EXTENSIONS:
             if digits.strip(b"01234567"):
                 break
             blocks = -(-int(digits or b"0", 8) // _BLOCK)  # rounded up
+            size += blocks * _BLOCK
+            if size > limits.size + limits.members * _HEADERS:
+                break
             file.seek(blocks * _BLOCK, os.SEEK_CUR)
     file.seek(0)
 
@@ -177,6 +183,8 @@ def _from_zip(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Member:
     name, kind = _name(info.filename), stat.S_IFMT(mode)
     if info.flag_bits & _ENCRYPTED:
         raise ResourceError(f"'{info.filename}' is encrypted")
+    if info.compress_type not in _METHODS:
+        raise ResourceError(f"'{info.filename}' is compressed by another method than deflate; pack it with zip")
     if info.is_dir():
         return Member(name, "directory", packed_directory_mode(mode or DIRECTORY_MODE))
     if kind == stat.S_IFLNK and info.file_size <= _LONGEST_TARGET:

@@ -13,6 +13,7 @@ import tarfile
 import time
 import tracemalloc
 import zipfile
+import zlib
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -259,6 +260,27 @@ class TestHostile:
             [sys.executable, "-c", program, raw], check=True, capture_output=True, text=True, timeout=30
         )
         assert "its headers are too long" in process.stdout
+
+    def test_a_member_beyond_the_limit_is_not_decompressed(self) -> None:
+        """Two gibibytes of it are a small archive."""
+        info = tarfile.TarInfo("x")
+        info.size = 2 << 30
+        packer = zlib.compressobj(1, wbits=31)
+        parts = [info.tobuf(tarfile.USTAR_FORMAT), *(bytes(1 << 20) for _ in range(2048))]
+        raw = b"".join([*map(packer.compress, parts), packer.flush()])
+        began = time.process_time()
+        with pytest.raises(ResourceError, match="its files are larger than 1048576 bytes together"):
+            unpacked(raw)
+        assert time.process_time() - began < 0.5
+
+    @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+    def test_methods_that_expand_everything_at_once_are_refused(self, method: int) -> None:
+        """A kilobyte of zeros that bzip2 has packed is a gigabyte in memory."""
+        raw = io.BytesIO()
+        with zipfile.ZipFile(raw, "w", method) as archive:
+            archive.writestr("x", b"x")
+        with pytest.raises(ResourceError, match="'x' is compressed by another method than deflate; pack it with zip"):
+            unpacked(raw.getvalue())
 
     def test_the_target_of_a_link_is_not_expanded_beyond_its_size(self) -> None:
         """A link that claims ten bytes and holds 64 MiB costs no more memory than a part of a file."""
