@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import shlex
 import socket
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lib import command_lines, executed_code, regular_expressions
-from resource_api import Command, CommandError, Problem, ResourceError, files
+from resource_api import Command, CommandError, Problem, ResourceError, compute, files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 LOG_LIMIT = 16 * 1024 * 1024
 #: Seconds that the search for a pattern may take.
 SEARCH = 5.0
-#: Seconds that one attempt may take.
-ATTEMPT = 10.0
+#: Seconds that one attempt may take, and more for a request to fail with its own reason.
+ATTEMPT, GRACE = 10.0, 0.5
 
 
 def problems(should: Mapping[str, Any], more: tuple[str, ...] = ()) -> Iterator[Problem]:
@@ -88,26 +89,38 @@ def _port(should: Mapping[str, Any], seconds: float) -> str:
 
 def _url(should: Mapping[str, Any], seconds: float) -> str:
     """Return why a URL does not answer as expected, or an empty text."""
-    import http.client  # these are slow to import, and needed for a url only
+    import urllib.request  # noqa: F401 - slow to import, which the process of each request would do again
+
+    url, expected = should["url"], should.get("status")
+    try:
+        answer = compute(f"the answer of {url}", partial(_answer, url, seconds), seconds=seconds + GRACE)
+    except ResourceError as error:
+        return str(error)
+    if isinstance(answer, str):
+        return answer
+    if answer == expected or (expected is None and answer < 400):  # noqa: PLR2004 - the first status of an error
+        return ""
+    return f"{url} answers {answer}" + (f" instead of {expected}" if expected else "")
+
+
+def _answer(url: str, seconds: float) -> int | str:
+    """Return the status of an answer, or why there is none; ``seconds`` limits each part of it."""
+    import http.client
     import ssl
     import urllib.error
     import urllib.request
 
-    url, expected = should["url"], should.get("status")
     try:
         with urllib.request.urlopen(url, timeout=seconds, context=ssl.create_default_context()) as answer:  # noqa: S310 - http and https only, by the data type
-            status = answer.status
+            return int(answer.status)
     except urllib.error.HTTPError as error:
-        status = error.code
         error.close()
+        return error.code
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         return f"{url} does not answer: {getattr(reason, 'strerror', None) or reason}"
     except http.client.HTTPException as error:
         return f"{url} does not answer by HTTP: {str(error).strip()}"
-    if status == expected or (expected is None and status < 400):  # noqa: PLR2004 - the first status of an error
-        return ""
-    return f"{url} answers {status}" + (f" instead of {expected}" if expected else "")
 
 
 def _command(should: Mapping[str, Any], seconds: float) -> str:

@@ -19,8 +19,7 @@ from email.utils import parsedate_to_datetime
 from functools import partial
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
-from io import BufferedReader, RawIOBase
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, cast
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -33,10 +32,10 @@ from resource_api.model.values.values import Sensitive, reveal
 from resource_api.model.values.version import __version__
 from resource_api.provider.context import current
 from resource_api.system.filesystem.files import describe_error
+from resource_api.system.http_deadline import DeadlineResponse
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
-    from socket import socket
     from urllib.parse import SplitResult
 
 
@@ -89,8 +88,7 @@ class ConnectionPool:
                 target, headers = f"http://{self._origin.netloc}{target}", {**headers, **self._proxy_headers()}
             connection.sock.settimeout(self._timeout)
             connection.request(method, target, data, dict(headers))
-            # A socket's time limit is for each part of an answer: this one is for the whole.
-            connection.response_class = cast("type[HTTPResponse]", partial(_TimedResponse, end=end))
+            connection.response_class = cast("type[HTTPResponse]", partial(DeadlineResponse, end=end))
             response = connection.getresponse()
             content = _read_content(response)
             response_headers = {
@@ -155,37 +153,6 @@ def _is_quiet(connection: HTTPConnection) -> bool:
     poll = select.poll()
     poll.register(connection.sock, select.POLLIN)
     return not poll.poll(0)
-
-
-class _TimedStream(RawIOBase):
-    """The bytes from a socket until ``end``: a slow answer must not take longer than one that does not come."""
-
-    def __init__(self, stream: RawIOBase, sock: socket, end: float) -> None:
-        self._stream, self._socket, self._end = stream, sock, end
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int | None:
-        """Read within the remaining time: the socket's own limit begins anew with each part. Raise ``TimeoutError``."""
-        remaining = self._end - time.monotonic()
-        if remaining <= 0:
-            raise TimeoutError("the answer did not end in time")
-        self._socket.settimeout(remaining)
-        return self._stream.readinto(buffer)
-
-    def close(self) -> None:
-        self._stream.close()
-        super().close()
-
-
-class _TimedResponse(HTTPResponse):
-    """An answer whose head and content come before ``end``, by the clock of ``time.monotonic``."""
-
-    def __init__(self, sock: socket, *arguments: Any, end: float, **options: Any) -> None:
-        super().__init__(sock, *arguments, **options)
-        # ``HTTPResponse`` reads all from ``fp``.
-        self.fp = BufferedReader(_TimedStream(self.fp.detach(), sock, end))
 
 
 def _read_content(response: HTTPResponse) -> bytes:

@@ -6,10 +6,12 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -43,6 +45,27 @@ def test_a_wait_ends_with_its_timeout(tmp_path: Path, line: str, parallel: int) 
     assert report.exit_code == 1
     assert "cannot be searched" in reason(report)
     assert seconds < 30
+
+
+def test_an_answer_that_never_ends_does_not_prolong_a_condition() -> None:
+    """Its server sends a byte of a header now and then."""
+
+    def drip(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection, suppress(OSError):
+            connection.sendall(b"HTTP/1.1 200 OK\r\nX-A: ")
+            for _ in range(100):
+                connection.sendall(b"x")
+                time.sleep(0.05)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=drip, args=[listener])
+        thread.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        reason, seconds = took(lambda: execute("lib", "wait_conditions").unmet({"url": url}, 0.5))
+        thread.join()
+    assert reason == f"the answer of {url} takes more than 1 s, and was ended"
+    assert seconds < 3
 
 
 def test_a_long_line_is_not_searched(tmp_path: Path) -> None:

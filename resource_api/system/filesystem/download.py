@@ -18,6 +18,7 @@ from resource_api.model.values.errors import ResourceError
 from resource_api.model.values.text import show_size
 from resource_api.system.filesystem.directories import write_all
 from resource_api.system.filesystem.files import describe_error
+from resource_api.system.http_deadline import DeadlineHandler
 
 #: Seconds without data after which a transfer fails, and seconds for a whole transfer.
 IDLE_TIMEOUT: Final = 30.0
@@ -49,11 +50,14 @@ def fetch(url: str, digest: str = "", *, largest: int = LARGEST, timeout: float 
     larger than ``largest`` bytes, or has another SHA-256 than ``digest``, unless that is empty.
     """
     file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - the caller closes it
+    end = time.monotonic() + timeout
     try:
-        _transfer(url, file, digest, largest, timeout)
+        _transfer(url, file, digest, largest, end)
         file.seek(0)
     except (OSError, HTTPException) as error:
         file.close()
+        if time.monotonic() >= end:
+            raise ResourceError(f"{url} was not fetched within {timeout:.0f} seconds") from error
         # An ``HTTPError`` says more than its reason; an ``URLError`` has a text or the error of the system.
         reason = None if isinstance(error, HTTPError) else getattr(error, "reason", None)
         words = reason if isinstance(reason, str) else describe_error(reason or error, "")
@@ -71,10 +75,13 @@ def reopen(file: BinaryIO) -> BinaryIO:
     return open(f"/proc/self/fd/{file.fileno()}", "rb", buffering=0)
 
 
-def _transfer(url: str, file: BinaryIO, expected: str, largest: int, timeout: float) -> None:
-    """Write the content of ``url`` to ``file``. Raise as ``fetch`` does, with the libraries' errors as they are."""
-    digest, size, end = sha256(), 0, time.monotonic() + timeout
-    with _opener().open(url, timeout=IDLE_TIMEOUT) as response:
+def _transfer(url: str, file: BinaryIO, expected: str, largest: int, end: float) -> None:
+    """Write the content of ``url`` to ``file``, until ``end`` of ``time.monotonic``.
+
+    Raise as ``fetch`` does, with the libraries' errors as they are.
+    """
+    digest, size = sha256(), 0
+    with _opener(end).open(url, timeout=IDLE_TIMEOUT) as response:
         length = response.headers.get("Content-Length", "")
         too_large = f"{url} is larger than {show_size(largest)}"
         if length.isdecimal() and _exceeds(length.lstrip("0"), largest):
@@ -83,8 +90,6 @@ def _transfer(url: str, file: BinaryIO, expected: str, largest: int, timeout: fl
             size += len(part)
             if size > largest:
                 raise ResourceError(too_large)
-            if time.monotonic() > end:
-                raise ResourceError(f"{url} was not fetched within {timeout:.0f} seconds")
             digest.update(part)
             write_all(file.fileno(), part)
     if length.isdecimal() and (length.lstrip("0") or "0") != str(size):
@@ -98,18 +103,17 @@ def _exceeds(digits: str, largest: int) -> bool:
     return len(digits) > len(str(largest)) or (digits != "" and int(digits) > largest)
 
 
-def _opener() -> request.OpenerDirector:
-    """Return an opener that redirects only to HTTP and HTTPS, never to a local file."""
+def _opener(end: float) -> request.OpenerDirector:
+    """Return an opener that redirects only to HTTP and HTTPS, never to a local file; ``end`` as for ``_transfer``."""
     opener = request.OpenerDirector()
     for handler in (
-        request.ProxyHandler,
-        request.UnknownHandler,
-        request.HTTPHandler,
-        request.HTTPSHandler,
-        request.HTTPDefaultErrorHandler,
-        request.HTTPRedirectHandler,
-        request.HTTPErrorProcessor,
+        request.ProxyHandler(),
+        request.UnknownHandler(),
+        DeadlineHandler(end, IDLE_TIMEOUT),
+        request.HTTPDefaultErrorHandler(),
+        request.HTTPRedirectHandler(),
+        request.HTTPErrorProcessor(),
     ):
-        opener.add_handler(handler())
+        opener.add_handler(handler)
     opener.addheaders = [("User-Agent", "resource-api")]
     return opener

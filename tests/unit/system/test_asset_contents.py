@@ -257,12 +257,22 @@ class Server(BaseHTTPRequestHandler):
         elif self.path == "/slow":
             self.send_response(200)
             self.end_headers()
-            with suppress(OSError):
-                for _ in range(100):
-                    self.wfile.write(b"x")
-                    time.sleep(0.05)
+            self.drip()
+        elif self.path == "/slow-head":
+            self.wfile.write(b"HTTP/1.1 200 OK\r\nX-A: ")
+            self.drip()
+        elif self.path == "/slow-chunk":
+            self.wfile.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;")
+            self.drip()
         else:
             self.send_error(404)
+
+    def drip(self) -> None:
+        """Send something all the time, and never an end."""
+        with suppress(OSError):
+            for _ in range(100):
+                self.wfile.write(b"x")
+                time.sleep(0.05)
 
     def log_message(self, *_arguments: object) -> None:
         """Log nothing."""
@@ -311,11 +321,12 @@ class TestUrls:
         with pytest.raises(ResourceError, match=r"http://127.0.0.1:1/ cannot be fetched: connection refused$"):
             download.fetch("http://127.0.0.1:1/", "0" * 64)
 
-    def test_a_slow_server_does_not_prolong_a_download(self) -> None:
-        """The limit counts from the start of the transfer, not from the last byte."""
+    @pytest.mark.parametrize("path", ["/slow", "/slow-head", "/slow-chunk"])
+    def test_a_slow_server_does_not_prolong_a_download(self, path: str) -> None:
+        """The limit counts from the start of the transfer, not from the last byte, of whatever part of the answer."""
         begin = time.monotonic()
         with serving(Server) as base, pytest.raises(ResourceError, match="was not fetched within"):
-            download.fetch(f"{base}/slow", timeout=0.2)
+            download.fetch(f"{base}{path}", timeout=0.2)
         assert time.monotonic() - begin < 3.0
 
 
