@@ -178,9 +178,9 @@ class Directories(AbstractContextManager["Directories"]):
                 error.filename = path
                 raise
             if not directory.trusted or not _is_own_link(directory, name):
-                break
+                raise _untrusted(path)
             path = target if target.startswith("/") else directory.beneath(target)
-        raise _untrusted(path)
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
 
     def forget(self) -> None:
         """Close all directories; call this after an operation that may redirect a path."""
@@ -210,8 +210,10 @@ class Directories(AbstractContextManager["Directories"]):
                 link = _link(here, name)
             if link is not None:
                 links += 1
-                if links > MAX_LINKS or not here.trusted or not _is_own_link(here, name):
+                if not here.trusted or not _is_own_link(here, name):
                     raise _untrusted(here.beneath(name))
+                if links > MAX_LINKS:
+                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
                 todo += link.split("/")[::-1]
                 here = self._root() if link.startswith("/") else here
         return here
