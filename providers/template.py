@@ -45,7 +45,7 @@ class Provider:
         with prerequisites.needing("jinja2", "pip install 'resource-api[templates]'"):
             import jinja2
             from jinja2.sandbox import ImmutableSandboxedEnvironment
-        name = str(source.given) if isinstance(source, Asset) and source.origin == "file" else INLINE
+        name = str(source.source) if isinstance(source, Asset) and source.origin == "file" else INLINE
         texts = {**{key: _text(text) for key, text in includes.items()}, name: _text(source)}
         environment = ImmutableSandboxedEnvironment(
             undefined=jinja2.StrictUndefined,
@@ -97,11 +97,11 @@ def _text(source: str | Asset) -> str:
     for part in files.parts(source.open):
         content += part
         if len(content) > LIMIT:
-            raise ResourceError(f"{source.given} is larger than {LIMIT >> 20} MiB")
+            raise ResourceError(f"{source.source} is larger than {LIMIT >> 20} MiB")
     try:
         return content.decode()
     except UnicodeDecodeError:
-        raise ResourceError(f"{source.given} is not UTF-8") from None
+        raise ResourceError(f"{source.source} is not UTF-8") from None
 
 
 def _reached(error: BaseException, names: Collection[str]) -> tuple[str, int] | None:

@@ -471,9 +471,9 @@ class Expander:
             meta.setdefault("provider", outer["provider"])
         if tags := [*as_list(outer.get("tag")), *as_list(inner.get("tag"))]:
             meta["tag"] = tags
-        options, own = outer.get("lifecycle") or {}, inner.get("lifecycle") or {}
-        if lifecycle := {**{key: options[key] for key in _INHERITED if key in options}, **own}:
-            if triggers := [*as_list(options.get(_TRIGGERS)), *as_list(own.get(_TRIGGERS))]:
+        outer_options, options = outer.get("lifecycle") or {}, inner.get("lifecycle") or {}
+        if lifecycle := {**{key: outer_options[key] for key in _INHERITED if key in outer_options}, **options}:
+            if triggers := [*as_list(outer_options.get(_TRIGGERS)), *as_list(options.get(_TRIGGERS))]:
                 lifecycle[_TRIGGERS] = triggers
             meta["lifecycle"] = lifecycle
         return declared._replace(meta=meta)

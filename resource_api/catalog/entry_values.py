@@ -311,7 +311,7 @@ class Evaluator:
         if target is None:
             assert isinstance(path.root, Reference)
             if (left_out := self._table.left_out.find(path.root)) is not None:
-                return f"{path}: {path.root} is left out: {left_out.why}"
+                return f"{path}: {path.root} is left out: {left_out.located_reason}"
             # An unknown output of a component is reported when it is looked up.
             if self._table.is_broken(path.root.type) or path.root in self._table.components:
                 return ""

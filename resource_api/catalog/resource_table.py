@@ -60,7 +60,7 @@ class LeftOut(NamedTuple):
     declaration: Declaration | None = None
 
     @property
-    def why(self) -> str:
+    def located_reason(self) -> str:
         """The reason and the position: ``facts.os.family is Debian, not RedHat (site.yaml:14)``."""
         return self.position.after(self.reason)
 

@@ -140,7 +140,7 @@ class Session:
         if manifest != "-":
             return manifest
         source = self.stdin_manifest()
-        if not (source.problems or source.project_given or self.settings.get("project")):
+        if not (source.problems or source.has_project or self.settings.get("project")):
             option = ", or give --project NAME" if "project" in self.settings else ""
             raise UsageError(f"a manifest on standard input needs a project: write 'project: NAME' into it{option}")
         return source

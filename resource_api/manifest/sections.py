@@ -91,7 +91,7 @@ def assemble(documents: Sequence[Document], problems: Iterable[Problem] = ()) ->
     return Manifest(
         file=file,
         project=builder.project or _stem(file),
-        project_given=builder.project is not None,
+        has_project=builder.project is not None,
         inputs=builder.inputs,
         defaults=builder.defaults,
         providers=builder.providers,

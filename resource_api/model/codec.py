@@ -128,8 +128,8 @@ def content_document(content: Content) -> dict[str, Any]:
     """Return an asset or archive as JSON data: kind, digest, origin; the content itself only for text."""
     document = {TAG: content.word, "sha256": content.sha256}
     if content.origin == "files":
-        return {**document, "files": [[name, content_document(inner)] for name, inner in content.given]}
-    return {**document, content.origin: content.given} if content.origin else document
+        return {**document, "files": [[name, content_document(inner)] for name, inner in content.source]}
+    return {**document, content.origin: content.source} if content.origin else document
 
 
 def decode(text: str) -> Any:

@@ -248,13 +248,13 @@ class SkippedInclude(NamedTuple):
 class Manifest(NamedTuple):
     """The content of all files of a manifest; included files precede those that include them.
 
-    ``project`` is the first file's, or that file's stem if ``project_given`` is false. ``defaults`` hold for their own
+    ``project`` is the first file's, or that file's stem if ``has_project`` is false. ``defaults`` hold for their own
     file only: file → type → attribute → value.
     """
 
     file: str
     project: str
-    project_given: bool
+    has_project: bool
     inputs: dict[str, Input]
     defaults: dict[str, dict[str, dict[str, object]]]
     providers: dict[str, ConfiguredProvider]

@@ -243,7 +243,7 @@ def check_prune(catalog: Catalog, state: StackState, *, project_named: bool) -> 
     Raises ``UsageError``.
     """
     manifest = catalog.manifest
-    if not (manifest.project_given or project_named or state.manifest in {"", manifest.recorded_as}):
+    if not (manifest.has_project or project_named or state.manifest in {"", manifest.recorded_as}):
         msg = (
             f"the state of project '{manifest.project}' was recorded from {state.manifest};"
             f" write 'project:' into {manifest.file} to delete what it records"

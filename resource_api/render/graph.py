@@ -87,7 +87,9 @@ def _json(catalog: Catalog, edges: Iterable[Edge]) -> str:
 def _dot(catalog: Catalog, edges: Iterable[Edge]) -> str:
     """Return the graph in the language of Graphviz, with components as clusters."""
     lines = ["digraph catalog {", '  node [shape=box, style=rounded, fontname="sans-serif"]']
-    lines += [f"  // {line}" for line in left_out_lines((part.name, part.why) for part in catalog.left_out.all)]
+    lines += [
+        f"  // {line}" for line in left_out_lines((part.name, part.located_reason) for part in catalog.left_out.all)
+    ]
     lines += _boxed(
         catalog.entries,
         lambda index, entry: f'n{index} [label="{_label(entry, _DOT)}"]',
@@ -105,7 +107,9 @@ def _dot(catalog: Catalog, edges: Iterable[Edge]) -> str:
 def _mermaid(catalog: Catalog, edges: Iterable[Edge]) -> str:
     """Return the graph in the language of Mermaid, with components as subgraphs."""
     lines = ["flowchart TD"]
-    lines += [f"  %% {line}" for line in left_out_lines((part.name, part.why) for part in catalog.left_out.all)]
+    lines += [
+        f"  %% {line}" for line in left_out_lines((part.name, part.located_reason) for part in catalog.left_out.all)
+    ]
     lines += _boxed(
         catalog.entries,
         lambda index, entry: f'n{index}["{_label(entry, _MERMAID)}"]',
@@ -197,7 +201,9 @@ def _page(catalog: Catalog, edges: Sequence[Edge]) -> str:
     ]
     notifying = sum(edge.refresh for edge in edges)
     outcome = f"{counted(len(names), 'resource')}, {counted(len(edges), 'relationship')}, {notifying} of them notify"
-    left_out = "".join(f"<li><code>{e(part.name)}</code>: {e(part.why)}</li>" for part in catalog.left_out.all)
+    left_out = "".join(
+        f"<li><code>{e(part.name)}</code>: {e(part.located_reason)}</li>" for part in catalog.left_out.all
+    )
     left_out = f"<ul>{left_out}</ul>" if left_out else ""
     drawing = Section("Order and relationships", _drawing(names, edges, ids) if len(names) <= _MOST else "")
     sections = [drawing, rows_section("Resources", rows, ids), Section("Left out", left_out)]

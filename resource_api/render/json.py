@@ -99,7 +99,7 @@ def validity(catalog: Catalog, warnings: Sequence[Mapping[str, object]]) -> dict
 
 def left_out(catalog: Catalog) -> list[LeftOutJson]:
     """Return the parts of a manifest whose conditions do not hold (contract §10.6)."""
-    return [{"reference": part.name, "why": part.why} for part in catalog.left_out.all]
+    return [{"reference": part.name, "why": part.located_reason} for part in catalog.left_out.all]
 
 
 def origin(declared: Declaration, element: Element) -> OriginJson:

@@ -104,7 +104,7 @@ def lines(plan: ExecutionPlan, style: Style = _PLAIN, *, verbose: bool = False) 
     steps = _step_documents(plan, plan.may_change() if verbose else {})
     document = PlanDocument(steps, plan.summary, plan.drift, plan.output_changes)
     outputs, handlers = plan.catalog.scope.stack_outputs, plan.failure_sources()
-    left_out = [(part.name, part.why) for part in plan.catalog.left_out.all] if verbose else ()
+    left_out = [(part.name, part.located_reason) for part in plan.catalog.left_out.all] if verbose else ()
     return document_lines(document._replace(stack_outputs=outputs, failure_handlers=handlers, left_out=left_out), style)
 
 

@@ -29,11 +29,11 @@ _DIGITS: Final = 64
 class Content:
     """A digest and the origin of the content, common to assets and archives; equal if the digests are.
 
-    ``origin`` is the key in the manifest (text, file, url, directory, files) and ``given`` its value; both are empty if
+    ``origin`` is the key in the manifest (text, file, url, directory, files), ``source`` its value; both are empty if
     only the digest is known.
     """
 
-    __slots__ = ("_read", "given", "origin", "sha256")
+    __slots__ = ("_read", "origin", "sha256", "source")
 
     word: ClassVar[str] = "content"
 
@@ -41,7 +41,7 @@ class Content:
         """Make a value for the content with this digest; ``read`` reads it and is None if only the digest is known."""
         self.sha256 = sha256
         self.origin = origin
-        self.given = source
+        self.source = source
         self._read = read
 
     def __eq__(self, content: object) -> bool:
@@ -58,7 +58,7 @@ class Content:
 
     def __str__(self) -> str:
         """Return the beginning of the digest, and the path or URL; a text or mapping may be long, and is left out."""
-        source = f" ({self.given})" if self.origin in {"file", "url", "directory"} else ""
+        source = f" ({self.source})" if self.origin in {"file", "url", "directory"} else ""
         return f"sha256:{self.sha256[:_SHOWN]}{source}"
 
     def __repr__(self) -> str:
@@ -82,7 +82,7 @@ class Asset(Content):
     @property
     def text(self) -> str | None:
         """The text that was given; None for another origin."""
-        return str(self.given) if self.origin == "text" else None
+        return str(self.source) if self.origin == "text" else None
 
     def open(self) -> BinaryIO:
         """Return its bytes as a stream, which the caller closes; reading to its end verifies the digest.
@@ -187,7 +187,9 @@ def spell_contents(value: object) -> Any:
     """Return ``value`` with every asset and archive in its form in a manifest, as ``build_contents`` takes it."""
     if isinstance(value, Content):
         source = (
-            {name: spell_contents(content) for name, content in value.given} if value.origin == "files" else value.given
+            {name: spell_contents(content) for name, content in value.source}
+            if value.origin == "files"
+            else value.source
         )
         return {value.word: {value.origin: source, **({"sha256": value.sha256} if value.origin == "url" else {})}}
     if isinstance(value, dict):

@@ -64,7 +64,7 @@ class Mask:
         """Start without secrets."""
         self._with_runs = runs
         #: The secrets, and whether each was declared as an input.
-        self._known: set[tuple[str, bool]] = set()
+        self._secrets: set[tuple[str, bool]] = set()
         #: Those that may not be in the index yet; it is built when a text is masked. Several threads may do so at once:
         #: each adds the same, and secrets that another thread adds meanwhile are still pending.
         self._pending: dict[tuple[str, bool], None] = {}
@@ -98,8 +98,8 @@ class Mask:
         """Add one secret, and whether it was declared as an input; one that is too short is left out."""
         secret = text, declared
         # The masked forms of an input include those of any other secret.
-        if len(text) >= SHORTEST_INPUT and self._known.isdisjoint((secret, (text, True))):
-            self._known.add(secret)
+        if len(text) >= SHORTEST_INPUT and self._secrets.isdisjoint((secret, (text, True))):
+            self._secrets.add(secret)
             self.longest = max(self.longest, _WIDEST * len(text.encode("utf-8", "surrogatepass")))
             self._pending[secret] = None
             if self.on_secret is not None:
@@ -108,15 +108,15 @@ class Mask:
     def covers(self, value: object) -> bool:
         """Return whether each secret in ``value``, which was added, is masked: a short one only if it is an input."""
         short = (text for text in _secret_texts(value) if 0 < len(text) < _SHORTEST)
-        return all((text, True) in self._known for text in short)
+        return all((text, True) in self._secrets for text in short)
 
     def __bool__(self) -> bool:
         """Whether there is any secret."""
-        return bool(self._known)
+        return bool(self._secrets)
 
     def __call__(self, text: str) -> str:
         """Return ``text`` with every secret masked."""
-        if not self._known:
+        if not self._secrets:
             return text
         count = (len(text) - _WINDOW) // _STEP + 1
         if (
@@ -138,11 +138,11 @@ class Mask:
 
     def document(self, value: object) -> Any:
         """Return a JSON document with every text in it masked; numbers and keys are kept, so that it stays valid."""
-        return map_leaves(value, lambda leaf: self(leaf) if isinstance(leaf, str) else leaf) if self._known else value
+        return map_leaves(value, lambda leaf: self(leaf) if isinstance(leaf, str) else leaf) if self._secrets else value
 
     def boundary(self, text: str, position: int) -> int:
         """Return the first position from ``position`` on at which ``text`` can be cut without cutting a secret."""
-        if self._known:
+        if self._secrets:
             position = next((end for start, end in _merged(self._spans(text)) if start < position < end), position)
         return position
 
@@ -161,7 +161,7 @@ class Mask:
 
     def search(self, texts: Sequence[str]) -> set[int]:
         """Return the indexes of the texts that contain a secret; they are searched together, which is faster."""
-        if not self._known:
+        if not self._secrets:
             return set()
         joined = "\n".join(texts)
         if not joined.isascii() or _may_have_escapes(joined):
@@ -278,7 +278,7 @@ def _texts(secret: object) -> Iterator[str]:
     """Yield the texts in a secret value; of an asset or archive its digest and its source."""
     for _, leaf in leaves(secret):
         if isinstance(leaf, Content):
-            yield from _texts([leaf.sha256, *(leaf.given if leaf.origin == "files" else [leaf.given])])
+            yield from _texts([leaf.sha256, *(leaf.source if leaf.origin == "files" else [leaf.source])])
         elif isinstance(leaf, (str, bytes, int, float)) and not isinstance(leaf, bool):
             yield leaf.decode("utf-8", "surrogateescape") if isinstance(leaf, bytes) else str(leaf)
 

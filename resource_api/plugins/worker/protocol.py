@@ -336,7 +336,7 @@ class _Encoder:
     def content(self, value: Content) -> object:
         """Return an asset or archive without its bytes, which the other side requests when it reads them."""
         self._on_content(value)
-        return {TAG: value.word, "value": [value.sha256, value.origin, self.encode(value.given)]}
+        return {TAG: value.word, "value": [value.sha256, value.origin, self.encode(value.source)]}
 
     def bytes(self, value: bytes) -> object:
         return {TAG: "bytes", "value": b64encode(value).decode("ascii")}

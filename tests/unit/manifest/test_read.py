@@ -110,7 +110,7 @@ def summary(read: Manifest) -> Any:
 def test_every_section_of_a_manifest_is_read(tmp_path: Path) -> None:
     """Each section becomes a field of the manifest."""
     read = manifest.read(write(tmp_path, site=SITE))
-    assert (read.file, read.project, read.project_given) == (str(tmp_path / "site.yaml"), "web", True)
+    assert (read.file, read.project, read.has_project) == (str(tmp_path / "site.yaml"), "web", True)
     assert {name: (item.type, item.default, item.docs) for name, item in read.inputs.items()} == {
         "domain": ("String", "example.org", "Public name."),
         "secret": ("Sensitive[String]", MISSING, ""),
@@ -181,7 +181,7 @@ def test_a_declaration_can_be_made_by_hand() -> None:
 def test_a_mapping_is_a_manifest() -> None:
     """It has the same structure and no positions."""
     read = manifest.read({"resources": {"File[/a]": {"mode": ("0644",)}}, "values": {"x": 1}})
-    assert (read.file, read.project, read.project_given) == ("<mapping>", "mapping", False)
+    assert (read.file, read.project, read.has_project) == ("<mapping>", "mapping", False)
     assert read.resources[0].attributes == {"mode": ["0644"]}
     assert messages({"resorces": {}}) == ["<mapping>: unknown key 'resorces'; did you mean 'resources'?"]
     assert messages({"include": ["x.yaml"]}) == ["<mapping>: include needs a file that it is relative to"]
@@ -197,7 +197,7 @@ def test_a_project_has_the_name_of_its_file(tmp_path: Path, name: str, project: 
     """Characters that cannot begin a name are left out, and the project counts as not given."""
     (tmp_path / name).write_text("{}")
     read = manifest.read(tmp_path / name)
-    assert (project_name(read), read.project_given) == (project, False)
+    assert (project_name(read), read.has_project) == (project, False)
     assert project_name(manifest.read({})) == "mapping"
 
 

@@ -151,7 +151,7 @@ def test_contents_are_encoded_as_digests() -> None:
     (frame,) = Decoder().feed(encode("kind", {"value": {"content": archive}}, sent.append))
     assert frame.body["value"] == {"content": archive}
     assert sent == [archive, inner]
-    assert frame.body["value"]["content"].given[0][1].text == "hello"
+    assert frame.body["value"]["content"].source[0][1].text == "hello"
 
 
 @pytest.mark.parametrize(
