@@ -157,12 +157,26 @@ def _after_hosts(nodes: Sequence[_Node], edges: list[Edge]) -> list[Edge]:
         replaced = removal and step.action is Action.REPLACE and not (decision.error or decision.forbidden)
         if removers and (replaced or step.action is Action.FORGET):
             hosts[number] = removers
+    if not hosts:
+        return edges
+    # Of two edges between the same nodes the explicit one counts.
+    present = {(edge.first, edge.then): edge for edge in sorted(edges, key=lambda edge: not edge.automatic)}
+    before: dict[int, set[int]] = {number: set() for number in range(len(nodes))}
+    after: dict[int, set[int]] = {number: set() for number in range(len(nodes))}
+    for first, then in present:
+        before[then].add(first)
+        after[first].add(then)
     for number in hosts:
-        earlier = [edge.first for edge in edges if edge.then == number]
-        later = [edge.then for edge in edges if edge.first == number and nodes[edge.then].removal]
-        edges = [edge for edge in edges if edge.first != number or edge.then not in later]
-        edges += [Edge(first, then, automatic=True) for first in earlier for then in later]
-    return edges + [Edge(host, number) for number, removers in hosts.items() for host in removers]
+        earlier = before[number].copy()
+        for then in [then for then in after[number] if nodes[then].removal]:
+            del present[number, then]
+            before[then].remove(number)
+            after[number].remove(then)
+            for first in earlier:
+                present.setdefault((first, then), Edge(first, then, automatic=True))
+                before[then].add(first)
+                after[first].add(then)
+    return [*present.values(), *(Edge(host, number) for number, removers in hosts.items() for host in removers)]
 
 
 def _removals_of_hosts(nodes: Sequence[_Node]) -> dict[str, set[int]]:

@@ -8,12 +8,13 @@ An operation with a forbidden side effect fails before anything is touched; a sa
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.action import CREATING, Action
 from resource_api.model.change import SideEffect, describe_side_effects, exists
 from resource_api.model.values.errors import ProviderError, ResourceAPIError, ResourceError, reason
 from resource_api.model.values.reference import split_instance
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import is_unknown
 from resource_api.plan.diff import ComparisonError, compare
 from resource_api.plan.planner import would_change
@@ -374,10 +375,18 @@ def _with_same_change(declared: object, before: object, after: object) -> object
     """
     if not isinstance(declared, list) or not isinstance(after, list):
         return after
-    former = before if isinstance(before, list) else []
-    return [value for value in declared if value in after or value not in former] + [
-        value for value in after if value not in former and value not in declared
+    former, present, expected = map(_members, (before if isinstance(before, list) else [], after, declared))
+    return [value for value in declared if value in present or value not in former] + [
+        value for value in after if value not in former and value not in expected
     ]
+
+
+def _members(values: list[object]) -> Collection[object]:
+    """Return values to be searched: a set, which is fast for a long list, unless one cannot be hashed."""
+    try:
+        return frozenset(values)
+    except TypeError:
+        return values
 
 
 def _is_below(entry: Entry, top: str, instances: Collection[str]) -> bool:
