@@ -6,18 +6,19 @@ When the runtime calls the methods is decided in ``snapshot``, ``plan`` and ``tr
 from __future__ import annotations
 
 from collections.abc import Mapping as MappingABC
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from resource_api.model.change import exists
 from resource_api.model.values.errors import Problem, ProviderError, WrongAnswer
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.model.change import Change
     from resource_api.model.type_definition import Name, Resource, TypeDefinition
     from resource_api.provider.context import Context
 
+T = TypeVar("T")
 #: The methods for the configuration of a type with ``config``; ``configure`` is required, the rest optional.
 CONFIG_METHODS: Final = ("configure", "check_config", "diff_config")
 #: Rows that one ``get`` may return: a limit for providers that never end.
@@ -209,3 +210,17 @@ def collect_rows(definition: TypeDefinition, answer: Any) -> list[Resource]:
             msg = f"{definition.name}: get must return mappings of attribute to value, not {type(row).__name__}"
             raise ProviderError(msg)
     return rows
+
+
+def named_answers(subject: str, kind: type[T], answer: Any, names: Collection[Name]) -> Iterator[tuple[Name, T]]:
+    """Yield the pairs of one of the ``names`` and a value that a method returned; None is an empty answer.
+
+    Raise ``ProviderError``, about ``subject``, for an answer of another form, and for another name.
+    """
+    for pair in () if answer is None else answer if hasattr(answer, "__iter__") else [answer]:
+        if not (isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[1], kind)):  # noqa: PLR2004 - a pair
+            raise ProviderError(f"{subject} must return pairs of a name and a {kind.__name__}, not {pair!r:.80}")
+        name = tuple(pair[0]) if isinstance(pair[0], list) else pair[0]
+        if name not in names:
+            raise ProviderError(f"{subject} reports {name!r:.80}, which is not among the changes")
+        yield name, pair[1]

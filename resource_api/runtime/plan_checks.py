@@ -20,11 +20,12 @@ from resource_api.model.change import exists
 from resource_api.model.report import Diagnosed, Event
 from resource_api.model.step import Policy, PolicyPlan, PolicyResource, PolicyStep, Step
 from resource_api.model.values import reference
-from resource_api.model.values.errors import Problem, ProviderError, ResourceError, reason
+from resource_api.model.values.errors import Problem, ResourceError, reason
 from resource_api.model.values.values import copy_resource, is_unknown
 from resource_api.plan.planner import ExecutionPlan, would_change
 from resource_api.plan.targets import tags
 from resource_api.plugins import loader
+from resource_api.provider.base import named_answers
 from resource_api.provider.context import Context
 from resource_api.provider.outcomes import Subject
 from resource_api.system import process_guard
@@ -308,7 +309,8 @@ def _findings(steps: Mapping[Name, Step], providers: ProviderPool) -> Iterator[t
     try:
         provider = providers.instance(first.definition.instance)
         with providers.run.provider_call(), process_guard.contained(), context.activate(provider):
-            answers = [_checked(pair, steps) for pair in _pairs(provider.preflight(context, changes))]
+            pairs = named_answers("it", Problem, provider.preflight(context, changes), steps)
+            answers = [(steps[name], _checked(problem)) for name, problem in pairs]
     except Exception as error:  # noqa: BLE001 - contained: a plan is as true without its warnings
         context.log_traceback(error)
         yield first, Problem(None, f"preflight of its provider failed: {reason(error)}")
@@ -316,27 +318,11 @@ def _findings(steps: Mapping[Name, Step], providers: ProviderPool) -> Iterator[t
         yield from answers
 
 
-def _pairs(answer: Any) -> Iterable[object]:
-    """Return the answer of ``preflight``, where None is empty. Raise ``ProviderError`` unless it is iterable."""
-    if answer is None or hasattr(answer, "__iter__"):
-        return answer or ()
-    raise ProviderError(f"it must return pairs of a name and a Problem, not {answer!r:.80}")
-
-
-def _checked(answer: object, steps: Mapping[Name, Step]) -> tuple[Step, Problem]:
-    """Return one answer with its step. Raise ``ProviderError`` for anything else than a pair of the documented form.
-
-    Raise ``ValueError`` where its ``needs`` is no reference.
-    """
-    if not (isinstance(answer, (tuple, list)) and len(answer) == 2 and isinstance(answer[1], Problem)):  # noqa: PLR2004 - a pair
-        raise ProviderError(f"it must return pairs of a name and a Problem, not {answer!r:.80}")
-    name = tuple(answer[0]) if isinstance(answer[0], list) else answer[0]
-    if name not in steps:
-        raise ProviderError(f"it reports {name!r:.80}, which is not among the changes")
-    problem = answer[1].checked()
-    if problem.needs is not None:
-        reference.parse(problem.needs)
-    return steps[name], problem
+def _checked(problem: Problem) -> Problem:
+    """Return a problem. Raise ``ProviderError`` for a wrong field, ``ValueError`` if ``needs`` is no reference."""
+    if (needs := problem.checked().needs) is not None:
+        reference.parse(needs)
+    return problem.checked()
 
 
 def _at_declaration(problem: Problem, entry: Entry, manifest: Manifest) -> Problem:

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.action import CREATING, Action
 from resource_api.model.change import SideEffect, describe_side_effects, exists
-from resource_api.model.values.errors import ProviderError, ResourceAPIError, ResourceError, reason
+from resource_api.model.values.errors import ResourceAPIError, ResourceError, reason
 from resource_api.model.values.reference import split_instance
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import is_unknown
 from resource_api.plan.diff import ComparisonError, compare
 from resource_api.plan.planner import would_change
+from resource_api.provider.base import named_answers
 from resource_api.provider.context import Context
 from resource_api.provider.outcomes import Subject
 from resource_api.system import process_guard
@@ -67,12 +68,8 @@ def _by_cause(answers: Any, changes: Mapping[Name, Change]) -> dict[Name, list[S
     """
     effects: dict[Name, list[SideEffect]] = {name: [] for name in changes}
     reported: set[tuple[Name, str, Name, str]] = set()
-    for pair in (answers or ()) if hasattr(answers or (), "__iter__") else [answers]:
-        if not (isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[1], SideEffect)):  # noqa: PLR2004 - a pair
-            raise ProviderError(f"side_effects must return pairs of a name and a SideEffect, not {pair!r:.80}")
-        name, effect = tuple(pair[0]) if isinstance(pair[0], list) else pair[0], pair[1].checked()
-        if name not in changes:
-            raise ProviderError(f"side_effects reports {name!r:.80}, which is not among the changes")
+    for name, unchecked in named_answers("side_effects", SideEffect, answers, changes):
+        effect = unchecked.checked()
         is_foreign = effect.type or effect.tree or changes.keys().isdisjoint((effect.name, *effect.aliases))
         key = (name, effect.type, effect.name, effect.action)
         if is_foreign and key not in reported:
