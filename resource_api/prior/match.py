@@ -198,19 +198,23 @@ def rematch(
 def _reject_former_names(
     catalog: Catalog, prior: Prior, selected: set[int] | None, queries: PlannerQueries, *, prune: bool
 ) -> tuple[Prior, list[tuple[Record, OrphanKind]]]:
-    """Undo matches by a former name where its resource still exists, another one; return the match and new orphans."""
-    moved_keys = dict(prior.moved_keys)
+    """Undo matches by a former name where its resource still exists, another one; return the match and new orphans.
+
+    An entry whose former resource may exist, because it alone cannot be read, gets an error.
+    """
+    moved_keys, errors = dict(prior.moved_keys), dict(prior.errors)
     records, predecessors, undeclared = dict(prior.records), dict(prior.predecessors), list(prior.undeclared)
     orphans: list[tuple[Record, OrphanKind]] = []
     for index, record in prior.records.items():
         entry = catalog.entries[index]
         if record.key not in moved_keys or record.key == entry.key or record.status == "pending":
             continue
-        if entry.definition.identity is not None:
-            continue  # both names are the manifest's: the resource of the former one is the same
-        if selected is not None and index not in selected:
-            continue  # it has not been read
+        # Where both names are the manifest's, the former resource is the same one; others may not have been read.
+        if entry.definition.identity is not None or not (selected is None or index in selected):
+            continue
         row, failure = queries.observation(_orphan_entry(record, queries.functions))
+        if failure and not queries.observation(entry).failure:
+            errors[index] = f"{record.reference}, which it was before, cannot be read: {failure}"
         if failure or not exists(row):
             continue
         del moved_keys[record.key]
@@ -221,8 +225,8 @@ def _reject_former_names(
             orphans.append((record, OrphanKind.UNDECLARED))
         else:
             undeclared.append(record)
-    changed = prior._replace(records=records, predecessors=predecessors, undeclared=undeclared, moved_keys=moved_keys)
-    return changed, orphans
+    prior = prior._replace(records=records, predecessors=predecessors, undeclared=undeclared)
+    return prior._replace(moved_keys=moved_keys, errors=errors), orphans
 
 
 def _upgrade_records(

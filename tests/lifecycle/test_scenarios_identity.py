@@ -102,6 +102,19 @@ def test_a_former_name_finds_a_resource_again_whose_step_was_not_done(bench: Ben
     assert record.owned
 
 
+def test_a_former_name_that_cannot_be_read_fails_its_resource(bench: Bench) -> None:
+    """It may still exist: then it is another resource, which stays recorded as ours."""
+    bench.apply({"Thing[a]": {}})
+    moved = [{"from": "Thing[a]", "to": "Thing[b]"}]
+    bench.world.unreadable = {("thing", "a")}
+    (step,) = bench.apply({"Thing[b]": {}}, moved=moved).steps
+    assert step.error == "Thing[a], which it was before, cannot be read: cannot look at a"
+    assert (bench.names(), list(bench.state.records)) == (["a"], [("thing", "a")])
+    bench.world.unreadable = set()
+    assert acted(bench.apply({"Thing[b]": {}}, moved=moved, prune=True)).keys() == {"Thing[a]", "Thing[b]"}
+    assert bench.names() == ["b"]
+
+
 def test_two_resources_with_one_former_name_are_an_error(bench: Bench) -> None:
     """Only one of them can be the recorded one; nothing is changed."""
     bench.apply({"Thing[a]": {}})

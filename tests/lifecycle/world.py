@@ -102,7 +102,8 @@ class World:
         #: (type, name) → what its next changes meet: fail, raise, lie, half, unmade (cannot be created), crash, kill,
         #: late (done, then killed).
         self.trouble: dict[tuple[str, str], str] = {}
-        self.unreadable: set[str] = set()
+        #: The types and the single resources, as (type, name), that cannot be read.
+        self.unreadable: set[str | tuple[str, str]] = set()
         self.undue: set[str] = set()
         self.calls: list[tuple[str, str, str]] = []
         self.dead: Callable[[], None] = lambda: None
@@ -121,10 +122,12 @@ class World:
         world, kind = self, definition.name
 
         class Provider(BaseProvider):
-            def get(self, context: Any, names: Collection[str] | None = None) -> Iterable[dict[str, Any]]:  # noqa: ARG002
+            def get(self, context: Any, names: Collection[str] | None = None) -> Iterable[dict[str, Any]]:
                 if kind in world.unreadable or (kind == "gadget" and "tool" not in world.things["thing"]):
                     raise RuntimeError(f"cannot look at any {kind}")
                 expected = world.things[kind] if names is None else names
+                for name in (name for name in expected if (kind, name) in world.unreadable):
+                    context.failed(name, message=f"cannot look at {name}")
                 return [row for name in expected if (row := world.row((kind, name))) is not None]
 
             def set(self, context: Any, changes: Mapping[str, Any]) -> None:
