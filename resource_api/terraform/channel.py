@@ -10,13 +10,13 @@ import socket
 import struct
 import tempfile
 import time
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import unquote
 
 from h2.config import H2Configuration
 from h2.connection import H2Connection
-from h2.errors import ErrorCodes
 from h2.events import ConnectionTerminated, DataReceived, ResponseReceived, StreamEnded, StreamReset, TrailersReceived
 from h2.exceptions import ProtocolError
 from h2.settings import SettingCodes
@@ -158,11 +158,11 @@ class Channel:
             {SettingCodes.INITIAL_WINDOW_SIZE: _WINDOW, SettingCodes.MAX_FRAME_SIZE: _LARGEST_FRAME}
         )
         self._http.increment_flow_control_window(_WINDOW)
-        try:
-            self._flush()
-        except OSError:
-            self.close()
-            raise
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the connection has ended, from here or from there."""
+        return self._socket.fileno() < 0
 
     def call(self, path: str, message: bytes, timeout: float | None = None) -> bytes:
         """Return the message of a unary response. Raise ``CallError``."""
@@ -178,18 +178,31 @@ class Channel:
         headers += [("content-type", "application/grpc"), ("te", "trailers")]
         if timeout is not None:
             headers.append(("grpc-timeout", grpc_timeout(timeout)))
-        try:
+        with self._limited(call):
             self._http.send_headers(call.stream, headers)
-        except ProtocolError as error:  # an earlier call has seen the end of the connection
-            raise CallError(UNAVAILABLE, str(error)) from None
         call.unsent = b"\0" + struct.pack(">I", len(message)) + message
         while not call.ended:
-            self._send(call)
-            for event in self._receive(call):
+            with self._limited(call):
+                self._send(call)
+                events = self._receive()
+            for event in events:
                 self._handle(call, event)
             yield from call.complete_messages()
-        self._flush()
         call.check()
+
+    @contextmanager
+    def _limited(self, call: _Call) -> Iterator[None]:
+        """Close the connection and raise ``CallError`` at the call's end time, and if the connection fails."""
+        try:
+            # Never 0, which would mean not to wait at all.
+            self._socket.settimeout(None if call.end is None else max(call.end - time.monotonic(), 0.001))
+            yield
+        except TimeoutError:
+            self.close()
+            raise CallError(_DEADLINE_EXCEEDED, "no answer within the time limit") from None
+        except (OSError, ProtocolError) as error:
+            self.close()
+            raise CallError(UNAVAILABLE, str(error)) from None
 
     def _send(self, call: _Call) -> None:
         """Send as much of a request as the windows allow."""
@@ -199,27 +212,20 @@ class Channel:
                 break
             part, call.unsent = call.unsent[:size], call.unsent[size:]
             self._http.send_data(call.stream, part, end_stream=not call.unsent)
-        self._flush()
+        self._socket.sendall(self._http.data_to_send())
 
-    def _receive(self, call: _Call) -> list[Event]:
-        """Return the next events. Raise ``CallError`` at the call's end time and at the end of the connection."""
-        try:
-            # Never 0, which would mean not to wait at all.
-            self._socket.settimeout(None if call.end is None else max(call.end - time.monotonic(), 0.001))
-            data = self._socket.recv(_PART)
-            if data:
-                return self._http.receive_data(data)
-        except TimeoutError:
-            self._http.reset_stream(call.stream, ErrorCodes.CANCEL)
-            self._flush()
-            raise CallError(_DEADLINE_EXCEEDED, "no answer within the time limit") from None
-        except (OSError, ProtocolError) as error:
-            raise CallError(UNAVAILABLE, str(error)) from None
-        raise CallError(UNAVAILABLE, "the program ended the connection")
+    def _receive(self) -> list[Event]:
+        """Return the next events. Raise ``ConnectionError`` at the end of the connection."""
+        if data := self._socket.recv(_PART):
+            return self._http.receive_data(data)
+        raise ConnectionError("the program ended the connection")
 
     def _handle(self, call: _Call, event: Event) -> None:
         """Add an event of HTTP/2 to the call that it is about. Raise ``CallError`` if the program ended the call."""
+        if call.ended:  # a program need not read the rest of a request that it has answered
+            return
         if isinstance(event, ConnectionTerminated):
+            self.close()
             raise CallError(UNAVAILABLE, "the program ended the connection")
         if getattr(event, "stream_id", None) != call.stream:
             return
@@ -232,12 +238,6 @@ class Channel:
             raise CallError(UNAVAILABLE, "the program gave up the call")
         elif isinstance(event, StreamEnded):
             call.ended = True
-
-    def _flush(self) -> None:
-        """Send the bytes that ``h2`` has ready, without a time limit."""
-        if data := self._http.data_to_send():
-            self._socket.settimeout(None)
-            self._socket.sendall(data)
 
     def close(self) -> None:
         """Close the connection."""

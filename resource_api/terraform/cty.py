@@ -81,12 +81,12 @@ def from_dynamic(kind: Type, value: Message | None) -> Any:
     """Return the value of a ``DynamicValue``, or None where there is none. Raise ``ValueError`` for damaged bytes."""
     if not value:
         return None
-    if "msgpack" in value:
-        try:
+    try:
+        if "msgpack" in value:
             return _unpacked(kind, msgpack.unpackb(value["msgpack"], strict_map_key=False))
-        except (msgpack.UnpackException, ValueError, TypeError, LookupError, AttributeError) as error:
-            raise ValueError("a value of the provider does not fit its schema") from error
-    return from_json(kind, json.loads(value["json"]))
+        return from_json(kind, json.loads(value["json"]))
+    except (msgpack.UnpackException, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        raise ValueError("a value of the provider does not fit its schema") from error
 
 
 def _unpacked(kind: Type, raw: Any) -> Any:

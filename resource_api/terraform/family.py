@@ -61,9 +61,10 @@ class Family:
         self._position = position
         #: Digest of a configuration → its process; None: the one that only answers questions about types.
         self._running: dict[str | None, PluginProcess] = {}
-        #: The digests of configurations that were sent to their processes: a subset of the keys of ``_running``.
-        self._configured: set[str] = set()
-        self._lock = threading.RLock()
+        #: Digest of a configuration → the process to which it was sent, which may have ended since.
+        self._configured: dict[str, PluginProcess] = {}
+        #: For the processes; and for configuring one, which may wait for a service, while another thread ends that.
+        self._lock, self._configuring = threading.RLock(), threading.RLock()
 
     def __eq__(self, other: object) -> bool:
         """Return whether another family is of the same program file: then the registry keeps the former."""
@@ -122,7 +123,11 @@ class Family:
             if name == self.name and any(map(self.schema.get, _CALLED)):
                 return function_type(name, self.schema, self.config_fields)
             return resource_type(name, self.resource_schema(name), self.config_fields)
-        except (ValueError, LookupError) as error:  # each part of the schema is decoded when it is asked for
+        except (
+            ValueError,
+            LookupError,
+            RecursionError,
+        ) as error:  # each part of the schema is decoded when it is asked for
             msg = f"the Terraform provider {self.name} ({self.path}) has a damaged schema of {name}: {error!r}"
             raise DefinitionError(msg) from error
 
@@ -178,15 +183,15 @@ class Family:
 
     def configure(self, key: str, call: Callable[[], object]) -> None:
         """Call ``call``, which configures the process of a configuration, unless that was done."""
-        with self._lock:
-            if key not in self._configured:
+        with self._configuring:
+            process = self.process(key)
+            if self._configured.get(key) is not process:
                 call()
-                self._configured.add(key)
+                self._configured[key] = process
 
     def close(self) -> None:
         """End all processes; a later call starts a new one, which is configured again."""
         with self._lock:
-            self._configured.clear()
             while self._running:
                 self._running.popitem()[1].close()
 

@@ -167,7 +167,7 @@ def _configuration(environment: Mapping[str, str], home: str) -> HclBlock:
                 return parse_hcl(file.read())
         except (FileNotFoundError, NotADirectoryError):
             continue
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise ValueError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
     return HclBlock("", (), {}, [])
 
@@ -331,15 +331,16 @@ def read_lock(path: str) -> dict[ProviderAddress, LockedProvider] | None:
             return {ProviderAddress.parse(block.labels[0]): _locked(block) for block in blocks}
     except FileNotFoundError:
         return None
-    except (ValueError, LookupError, TypeError, OSError) as error:
+    except (ValueError, LookupError, TypeError, OSError, RecursionError) as error:
         raise ValueError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
 
 
 def _locked(block: HclBlock) -> LockedProvider:
-    """Return a block ``provider`` of a lock file. Raise ``KeyError``, and ``TypeError`` for members of other types."""
+    """Return the provider of a block. Raise ``LookupError``, ``TypeError`` or ``ValueError`` for another form."""
     version, hashes = block.attributes["version"], block.attributes["hashes"]
-    if not isinstance(version, str) or not isinstance(hashes, list):
+    if not (isinstance(version, str) and isinstance(hashes, list) and all(isinstance(item, str) for item in hashes)):
         raise TypeError(f"provider '{block.labels[0]}' needs a version and hashes")
+    Version(version)  # raises for none
     return LockedProvider(version, hashes)
 
 

@@ -175,25 +175,20 @@ class PluginProcess:
 
     @contextmanager
     def _errors(self, method: str) -> Iterator[None]:
-        """Raise ``PluginError`` with the method's name for a failed call, and the last output of an ended program.
-
-        The next call of this thread opens a new connection where the program has ended this one.
-        """
+        """Raise ``PluginError`` with the method's name for a failed call, and the last output of an ended program."""
         name = METHODS[method].names[self.version - 5]
         try:
             yield
         except CallError as error:
-            printed = ""
-            if error.code == UNAVAILABLE:
-                printed, self._local.channel = self._printed(), None
+            printed = self._printed() if error.code == UNAVAILABLE else ""
             raise PluginError(f"{name}: {error}{printed}", error.code) from None
-        except (ValueError, OSError) as error:
+        except (ValueError, OSError, RecursionError) as error:
             raise PluginError(f"{name}: {getattr(error, 'strerror', None) or error}") from error
 
     def _channel(self) -> Channel:
-        """Return the connection of this thread, opened by its first call: a connection has one call at a time."""
+        """Return the connection of this thread, a new one after its end: a connection has one call at a time."""
         channel: Channel | None = getattr(self._local, "channel", None)
-        if channel is None:
+        if channel is None or channel.is_closed:
             channel = self._local.channel = Channel(self._endpoint)
             self._channels.append(channel)
         return channel
@@ -201,7 +196,7 @@ class PluginProcess:
     def close(self) -> None:
         """Ask the program to end, kill it with its children after two seconds, and remove its socket."""
         if hasattr(self, "version") and not self._process.has_ended():
-            with suppress(CallError, OSError), closing(Channel(self._endpoint)) as channel:
+            with suppress(CallError, OSError, ValueError), closing(Channel(self._endpoint)) as channel:
                 channel.call("/plugin.GRPCController/Shutdown", b"", _SHUTDOWN_LIMIT)
             self._reader.join(_SHUTDOWN_LIMIT)
         self._process.stop(0)
@@ -241,7 +236,8 @@ def parse_handshake(line: str) -> tuple[PluginAddress, int]:
     """
     core, version, network, address, protocol, *rest = line.split("|")
     versions = {str(number): number for number in _VERSIONS}
-    if core != "1" or protocol != "grpc" or version not in versions or network not in {"unix", "tcp"}:
+    known = network == "unix" or (network == "tcp" and address.rpartition(":")[2].isdecimal())
+    if core != "1" or protocol != "grpc" or version not in versions or not known:
         raise PluginError(f"speaks '{line[:60]}', which is neither protocol 5 nor 6 over gRPC")
     try:  # go-plugin leaves out the padding
         certificate = base64.b64decode(rest[0] + "=" * (-len(rest[0]) % 4)) if rest else b""
@@ -257,7 +253,7 @@ def parse_log_line(line: str) -> tuple[str, str]:
     ('warning', 'slow try=2')
     """
     if line[:1] == "{":
-        with suppress(ValueError, AttributeError):
+        with suppress(ValueError, AttributeError, TypeError, RecursionError):
             row = json.loads(line)
             extra = [f"{name}={value}" for name, value in row.items() if not name.startswith("@")]
             return _LEVELS.get(row.get("@level"), "debug"), " ".join([str(row.get("@message", "")), *extra])

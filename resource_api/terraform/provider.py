@@ -150,7 +150,8 @@ class _ProgramSession(BaseProvider):
         if self._key is None:
             text = json.dumps(reveal(dict(self._configuration or {})), sort_keys=True, default=str)
             self._key = hashlib.sha256(text.encode()).hexdigest()
-        self.family.configure(self._key, partial(self._send_configuration, context))
+        with self._errors():
+            self.family.configure(self._key, partial(self._send_configuration, context))
 
     def _send_configuration(self, context: Context) -> None:
         """Send the configuration to the program. Raise ``ResourceError`` if it refuses it."""
@@ -524,13 +525,18 @@ class Functions(_ProgramSession):
         self._opened: list[tuple[str, bytes]] = []
 
     def close(self) -> None:
-        """Close the ephemeral resources, the last one first. Raise ``ResourceError``."""
+        """Close all ephemeral resources, the last one first. Raise ``ResourceError`` with the errors of all."""
+        errors = list[str]()
         while self._opened:
             name, private = self._opened.pop()
-            with self._errors():
-                answer = self.family.process(self._key).call("close", _STOP_LIMIT, type_name=name, private=private)
-            if errors := error_texts(answer):
-                raise ResourceError("; ".join(errors))
+            try:
+                with self._errors():
+                    answer = self.family.process(self._key).call("close", _STOP_LIMIT, type_name=name, private=private)
+                errors += error_texts(answer)
+            except ResourceError as error:
+                errors.append(str(error))
+        if errors:
+            raise ResourceError("; ".join(errors))
 
     def get(self, _context: Context, _names: Collection[Any] | None = None) -> list[Resource]:
         """Return nothing: there are no resources."""

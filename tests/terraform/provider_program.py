@@ -2,7 +2,8 @@
 
 Its resource ``odd_thing`` is a file in the configured directory; each creation adds a line to the file ``created``
 there. The variable ``ODD`` has it misbehave: ``garbage`` (before the handshake), ``silent`` (no handshake), ``crash``
-and ``hang`` (in apply), ``slow`` (in apply, until it is asked to stop), ``kill`` (of its caller, after a creation),
+and ``hang`` (in apply), ``slow`` (in apply) and ``waiting`` (in configure, both until it is asked to stop), ``busy``
+(closing fails), ``kill`` (of its caller, after a creation),
 ``inexact`` (a plan that does not come true), ``legacy`` (the same, by an older SDK), ``logged`` (no misbehaviour: its
 calls are in the file ``calls`` of the home directory), ``tcp`` (it listens on TCP; ``tcp-plain``: without TLS).
 ``default`` is a later version, with another default, and ``upgraded`` one with another schema, in which ``size`` is
@@ -141,6 +142,9 @@ class Provider:
     def configure(self, request: Message) -> Message:
         config = cty.from_dynamic(schema.object_type(schema.fields_of_block(CONFIG["block"])), request["config"])
         self.directory = Path(config["directory"])
+        if ODD == "waiting":
+            (self.directory / "applying").touch()
+            return {"diagnostics": error("It gave up" if STOPPED.wait(60) else "It was not asked to stop")}
         return {"diagnostics": [] if self.directory.is_dir() else error("There is no such directory", "directory")}
 
     def validate(self, request: Message) -> Message:
@@ -249,7 +253,7 @@ class Provider:
 
     def close(self, request: Message) -> Message:
         (self.directory / request["private"].decode()).rename(self.directory / "closed")
-        return {}
+        return {"diagnostics": error(f"{request['private'].decode()} is busy")} if ODD == "busy" else {}
 
     def validate_ephemeral(self, _request: Message) -> Message:
         return {}

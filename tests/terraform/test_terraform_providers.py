@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -20,10 +21,12 @@ from typing import Any, Final, NamedTuple
 import pytest
 from jsonschema import Draft7Validator
 
-from resource_api import Registry, Runtime
+from resource_api import Registry, ResourceError, Runtime
 from resource_api.terraform import packages
 from resource_api.terraform.channel import CallError, Channel, PluginAddress
-from resource_api.terraform.plugin_process import start
+from resource_api.terraform.family import Family
+from resource_api.terraform.plugin_process import PluginError, start
+from resource_api.testing.harness import context
 from tests import command
 from tests.waiting import wait_until
 
@@ -432,6 +435,16 @@ def test_an_ephemeral_resource_is_open_during_the_run(account: Account) -> None:
         assert account.world["a"]["secret"] == "hunter2-token"
         assert ((account.things / "closed").exists(), (account.things / "lease").exists()) == (True, False)
         (account.things / "closed").unlink()
+
+
+def test_an_ephemeral_resource_is_closed_though_another_one_fails_to(account: Account) -> None:
+    """The errors of both are shown."""
+    leases = "".join(f"  {name}: {{invoke: odd.ephemeral_odd_lease, with: {{name: {name}}}}}\n" for name in "xy")
+    applied = account.apply(
+        "  Odd_thing[a]: {name: a, secret: '${values.x.token}${values.y.token}'}\n", f"values:\n{leases}", ODD="busy"
+    )
+    assert not {"x", "y"}.intersection(path.name for path in account.things.iterdir())
+    assert {"x is busy", "y is busy"} <= set(re.findall("[xy] is busy", applied.err)), applied.err
 
 
 def test_resources_are_listed_by_a_provider_that_can(account: Account) -> None:
@@ -857,6 +870,44 @@ def test_the_first_signal_asks_the_program_to_stop(account: Account) -> None:
     assert (run.returncode, "Only half of it was made" in errors) == (130, True), errors
     assert account.apply("  Odd_thing[a]: {name: a}\n").code == 0
     assert account.created == ["a"]
+
+
+def test_a_program_that_waits_for_its_service_can_be_asked_to_stop(
+    account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While it is configured, too: the request goes over a connection of its own."""
+    monkeypatch.setenv("ODD", "waiting")
+    family = Family("odd", str(account.home / "terraform-provider-odd"), lambda _level, _text: None)
+    provider: Any = family.provider("odd_thing")()
+    try:
+        with ThreadPoolExecutor() as pool:
+            reports = context(family.definition("odd_thing"))
+            configured = pool.submit(provider.configure, reports, {"directory": str(account.things)})
+            wait_until((account.things / "applying").exists)
+            provider.cancel()
+            with pytest.raises(ResourceError, match=r"^It gave up$"):
+                configured.result(timeout=20)
+    finally:
+        family.close()
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("1|6|tcp|nonsense|grpc", "speaks '1|6|tcp|nonsense|grpc', which is neither protocol 5 nor 6 over gRPC"),
+        ('{"@level": []}', 'returned 3 before its handshake, and printed: {"@level": []}'),
+    ],
+)
+def test_a_program_that_prints_nonsense_is_ended(tmp_path: Path, line: str, message: str) -> None:
+    """Its line is in the message, which comes at once, and no process is left."""
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\necho $$ >{tmp_path}/pid\necho '{line}'\nsleep 1\nexit 3\n")
+    program.chmod(0o755)
+    began = time.monotonic()
+    with pytest.raises(PluginError) as refused:
+        start([str(program)], lambda _level, _text: None)
+    assert (str(refused.value), time.monotonic() - began < 10) == (message, True)
+    assert not Path("/proc", (tmp_path / "pid").read_text().strip()).exists()
 
 
 @pytest.mark.parametrize(

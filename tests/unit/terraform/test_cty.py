@@ -98,3 +98,13 @@ def test_bytes_that_do_not_fit_the_schema_are_refused(content: bytes) -> None:
     """The error is a ``ValueError``, whatever is wrong."""
     with pytest.raises(ValueError, match="does not fit its schema"):
         cty.from_dynamic(("object", {"a": "string"}), {"msgpack": content})
+
+
+@pytest.mark.parametrize(
+    "value",
+    [{"msgpack": b"\x01"}, {"msgpack": b"\xc1"}, {"json": b"[]"}, {"json": b"{"}, {"json": b'{"a":{"type":5}}'}],
+)
+def test_a_value_that_does_not_fit_is_an_error_in_either_form(value: dict[str, bytes]) -> None:
+    """A program may answer anything."""
+    with pytest.raises(ValueError, match=r"^a value of the provider does not fit its schema$"):
+        cty.from_dynamic(("object", {"a": "dynamic"}), value)

@@ -137,7 +137,14 @@ def test_a_lock_file_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["provider {", 'provider "x/y" {\n}', "\0", 'provider "x/y" {\n version = 1\n hashes = []\n}']
+    "text",
+    [
+        "provider {",
+        'provider "x/y" {\n}',
+        "\0",
+        *(f'provider "x/y" {{\n version = {version}\n hashes = []\n}}' for version in ("1", '"abc"')),
+        *(f'provider "x/y" {{\n version = "1.0"\n hashes = {hashes}\n}}' for hashes in ("[1]", "[" * 10_000)),
+    ],
 )
 def test_a_damaged_lock_file_is_an_error(tmp_path: Path, text: str) -> None:
     """It names the file."""
