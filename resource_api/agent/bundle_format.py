@@ -12,7 +12,6 @@ import json
 import os
 import stat
 import tarfile
-from contextlib import suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,7 +22,8 @@ from resource_api.model.values.errors import ResourceError, UsageError
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import show
 from resource_api.system.document_schema import find_violations
-from resource_api.system.filesystem import archive_members, files, reading
+from resource_api.system.filesystem import archive_members, reading
+from resource_api.system.filesystem.unpack import unpack_new
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -127,22 +127,7 @@ def read(raw: bytes) -> Bundle:
 
 def extract(bundle: Bundle, directory: str) -> None:
     """Write the files of a bundle durably into a new ``directory``; only the caller can open it. Raise ``OSError``."""
-    write_members(archive_members.members(io.BytesIO(bundle.raw), _LIMITS), directory)
-
-
-def write_members(members: Iterable[Any], directory: str) -> None:
-    """Write checked members of an archive durably into a new ``directory``. Raise ``OSError``, ``ResourceError``."""
-    with files.Batch() as batch:
-        batch.make_directory(directory, mode=0o700)
-        for member in members:
-            path = f"{directory}/{member.name}"
-            if member.kind == "directory":
-                with suppress(FileExistsError):  # implied by an earlier name
-                    batch.make_directory(path, mode=0o755)
-            elif member.kind == "link":
-                batch.make_link(path, member.target)
-            else:
-                batch.replace(path, member.parts, mode=member.mode)
+    unpack_new(archive_members.members(io.BytesIO(bundle.raw), _LIMITS), directory)
 
 
 def _members(raw: bytes) -> Iterator[tuple[str, BundleFile]]:

@@ -27,6 +27,7 @@ from resource_api.model.values.start_up import NamedTuple, regex
 from resource_api.model.values.text import filled_lines
 from resource_api.provider.command import Command
 from resource_api.system.filesystem import archive_members, download, files, private_files, reading
+from resource_api.system.filesystem.unpack import unpack_new
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -398,9 +399,8 @@ class Repository:
             # The file has no name, so that a killed run leaves nothing behind.
             output = f"/proc/{os.getpid()}/fd/{file.fileno()}"
             self._run("archive", "--format=tar", f"--output={output}", commit)
-            bundle_format.write_members(
-                archive_members.members(file, Limits(bundle_format.LARGEST, bundle_format.MAX_FILES)), directory
-            )
+            limits = Limits(bundle_format.LARGEST, bundle_format.MAX_FILES)
+            unpack_new(archive_members.members(file, limits), directory)
 
     def _signature(self, commit: str) -> bytes:
         """Return the signature of a commit; empty unless it has exactly one, then the one that git verifies."""

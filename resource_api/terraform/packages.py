@@ -15,16 +15,16 @@ specification, without expressions, templates and heredocs.
 from __future__ import annotations
 
 import base64
+import fcntl
 import hashlib
 import json
 import os
 import re
 import shutil
-import tempfile
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from string import Template
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, Self
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
@@ -33,7 +33,8 @@ from resource_api.model.values.archive_rules import Limits
 from resource_api.model.values.errors import ResourceError
 from resource_api.model.values.text import shell_word
 from resource_api.system.filesystem import archive_members, private_files
-from resource_api.system.filesystem.directories import make_directory
+from resource_api.system.filesystem.directories import DIRECTORY_FLAGS, make_directory, opened
+from resource_api.system.filesystem.unpack import unpack_new
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -278,32 +279,22 @@ def unpacked(package: Package, open_trusted: Callable[[str], int], cache: str) -
         if not private_files.is_private_directory(cache):
             msg = f"{cache} is not a directory that only you can change; run: chmod 700 {shell_word(cache)}"
             raise ResourceError(msg)
-        if os.path.isdir(directory):
-            return directory
-        temporary = tempfile.mkdtemp(dir=cache)
-        try:
-            for member in archive_members.members(file, _LIMITS):
-                _write(temporary, member)
-            with suppress(FileExistsError):  # another run was faster
-                os.rename(temporary, directory)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
-        return directory
+        with opened(cache, DIRECTORY_FLAGS) as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # another run may be unpacking it
+            if not os.path.isdir(directory):
+                new = os.path.join(cache, "new")
+                shutil.rmtree(new, ignore_errors=True)  # of a killed run
+                unpack_new(_members(file), new)
+                private_files.rename(new, directory)
+    return directory
 
 
-def _write(directory: str, member: Member) -> None:
-    """Unpack a member of a package. Raise ``ResourceError`` for a link, which none has."""
-    path = os.path.join(directory, member.name)
-    if member.kind == "directory":
-        os.makedirs(path, exist_ok=True)
-        return
-    if member.kind != "file":
-        raise ResourceError(f"'{member.name}' is a link, which no package of a provider has")
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o755)  # one of the files is the program
-    with os.fdopen(descriptor, "wb") as file:
-        for part in member.parts:
-            file.write(part)
+def _members(file: BinaryIO) -> Iterator[Member]:
+    """Yield the members of a package, all of them executable. Raise ``ResourceError`` for a link, which none has."""
+    for member in archive_members.members(file, _LIMITS):
+        if member.kind == "link":
+            raise ResourceError(f"'{member.name}' is a link, which no package of a provider has")
+        yield member._replace(mode=0o755)
 
 
 class LockedProvider(NamedTuple):

@@ -191,6 +191,24 @@ def unpack(path: str, archive: Archive, options: UnpackOptions, record: UnpackRe
     after._replace(created=after.created & inner).write(path)
 
 
+def unpack_new(members: Iterable[Member], directory: str) -> None:
+    """Write checked members durably into a new ``directory``, which only the caller can open, without a record.
+
+    Raise ``OSError``, ``ResourceError``.
+    """
+    with files.Batch() as batch:
+        batch.make_directory(directory, mode=0o700)
+        for member in members:
+            path = f"{directory}/{member.name}"
+            if member.kind == "directory":
+                with suppress(FileExistsError):  # implied by an earlier name
+                    batch.make_directory(path, mode=0o755)
+            elif member.kind == "link":
+                batch.make_link(path, member.target)
+            else:
+                batch.replace(path, member.parts, mode=member.mode)
+
+
 def remove_unpacked(path: str, record: UnpackRecord) -> None:
     """Remove the unpacked members from the directory at ``path``, and the record. Raise ``OSError``.
 

@@ -95,6 +95,17 @@ def test_a_package_is_unpacked_once_and_again_when_it_has_changed(tmp_path: Path
         packages.unpacked(package, opened, cache)
 
 
+def test_what_a_killed_run_has_unpacked_of_a_package_is_replaced(tmp_path: Path) -> None:
+    """Nothing of it is left beside the whole package."""
+    package = packages.Package(packages.Version("2.0.0"), str(packed(tmp_path, "2.0.0")))
+    cache = tmp_path / "cache"
+    directory = cache / packages.unpacked(package, opened, str(cache))
+    directory.rename(cache / "new")  # as if it had been killed before the end
+    (cache / "new/terraform-provider-null").write_bytes(b"")
+    assert packages.package_hash(packages.unpacked(package, opened, str(cache))) == KNOWN
+    assert list(cache.iterdir()) == [directory]
+
+
 def test_a_package_has_exactly_one_program(tmp_path: Path) -> None:
     """With or without its version in the name; ``null-x`` is another provider's."""
     (tmp_path / "terraform-provider-null-x").touch()
