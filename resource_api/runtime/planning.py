@@ -7,10 +7,12 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from resource_api.cache import incremental_plan
+from resource_api.manifest import read as reading
 from resource_api.model.entry import NO_META
 from resource_api.model.record import RecordKey, StackState
 from resource_api.model.report import Diagnosed
 from resource_api.model.step import SAME, Step
+from resource_api.model.values.assets import spell_contents
 from resource_api.model.values.errors import Problem, UsageError
 from resource_api.plan import planner, targets
 from resource_api.plugins.provider_pool import ProviderPool
@@ -98,7 +100,14 @@ class Planning:
         return self._plan_catalog(environment.catalog(source, inputs, self._providers))
 
     def plan_again(self, plan: planner.ExecutionPlan) -> planner.ExecutionPlan:
-        """Return a new plan of an earlier plan's catalog, without orphans: the undeclared resources appended to it."""
+        """Return a new plan of an earlier plan's catalog, without orphans: the undeclared resources appended to it.
+
+        Where resources were left out of the earlier plan, they are compiled again from the text that was read then.
+        """
+        if plan.cached_unchanged:
+            documents = [reading.parse(source.raw, source.file) for source in plan.catalog.manifest.documents]
+            manifest = reading.from_documents(documents, plan.catalog.manifest.path)
+            return self.plan_manifest(manifest, spell_contents(dict(plan.catalog.scope.inputs)))
         orphans = plan.prior.orphans
         declared = [entry for entry in plan.catalog.entries if entry.index not in orphans]
         requires = {index: before for index, before in plan.catalog.requires.items() if index not in orphans}

@@ -167,6 +167,20 @@ def test_a_resource_in_sync_is_only_read(site: CachedSite) -> None:
     assert site.calls()[before[1] :] == ["get", "get", "get"]
 
 
+def test_a_plan_that_leaves_resources_out_is_applied_whole(site: CachedSite, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may have changed since then, and none of them is taken for undeclared."""
+    monkeypatch.setenv("BENCH", str(site.root / "things"))
+    log: list[str] = []
+    runtime = site.runtime(lambda event: log.append(event.text))
+    plan = runtime.plan(str(site.manifest), use_cache=True)
+    assert plan.cached_unchanged == 4
+    things = site.things()
+    site.put("widget", dict(list(things.items())[1:]))
+    summary = runtime.apply(plan).summary
+    assert (summary.created, summary.unchanged) == (1, 3)
+    assert (site.things(), log) == (things, ["Successfully created"])
+
+
 def test_resources_of_a_configured_provider_leave_others_out(site: CachedSite) -> None:
     """They are planned in every run, with their provider; the others need no plan."""
     providers = {"shelf": {"config": {"room": "cellar"}}}
