@@ -125,15 +125,13 @@ class ManifestCompiler:
         ``complete``: as for ``read_declarations``. Raise ``UsageError`` for inputs that are no mapping.
         """
         manifest = self.read_declarations(source, inputs, providers, complete=complete)
-        configured = manifest.providers.values()
-        if families := [declared for declared in configured if declared.is_program]:
+        if families := [declared for declared in manifest.providers.values() if declared.is_program]:
             try:
                 from resource_api.terraform.family import register_families
             except ImportError as error:
                 raise ManifestError([_missing_extra(declared) for declared in families]) from error
             register_families(self._registry, manifest, self._log)
-        providers.select_versions({declared.instance: declared.type_version for declared in configured})
-        providers.select_implementations({declared.instance: declared.implementation for declared in configured})
+        select_declared(providers, manifest)
         return manifest
 
     def read_declarations(
@@ -261,6 +259,13 @@ class ManifestCompiler:
         if (definition := self._registry.component(name)) is None:
             return None
         return python_manifest.blueprint(*definition, self._facts, self._log.mask.add_inputs)
+
+
+def select_declared(providers: ProviderPool, manifest: Manifest) -> None:
+    """Set the versions and implementations that a manifest declares for its providers."""
+    configured = manifest.providers.values()
+    providers.select_versions({declared.instance: declared.type_version for declared in configured})
+    providers.select_implementations({declared.instance: declared.implementation for declared in configured})
 
 
 def _holds_secret(file: str, secrets: Mask) -> bool:

@@ -22,6 +22,7 @@ from resource_api.render import json as documents
 from resource_api.render import plan as plan_text
 from resource_api.render import text
 from resource_api.runtime import plan_checks, purging
+from resource_api.runtime.manifest_compiler import select_declared
 from resource_api.snapshot.batched_get import Snapshot
 from resource_api.snapshot.observe import configure_instances, observe
 from resource_api.state.store import NoStore
@@ -108,6 +109,7 @@ class Planning:
             documents = [reading.parse(source.raw, source.file) for source in plan.catalog.manifest.documents]
             manifest = reading.from_documents(documents, plan.catalog.manifest.path)
             return self.plan_manifest(manifest, spell_contents(dict(plan.catalog.scope.inputs)))
+        select_declared(self._providers, plan.catalog.manifest)
         orphans = plan.prior.orphans
         declared = [entry for entry in plan.catalog.entries if entry.index not in orphans]
         requires = {index: before for index, before in plan.catalog.requires.items() if index not in orphans}

@@ -467,5 +467,9 @@ def test_a_program_registers_several_providers() -> None:
     registry.register_provider("slip", Fast, "fast")
     assert registry.implementations("slip") == ("fast", "slip")
     assert Runtime(registry, state="memory:").resources("slip") == [{"name": "fast"}]
+    # A plan that is applied keeps to the provider that its manifest states.
+    runtime = Runtime(registry, state="memory:")
+    stated = {"project": "p", "providers": {"slip": {"implementation": "slip"}}, "resources": {"Slip[slow]": {}}}
+    assert runtime.apply(runtime.plan(stated)).summary.unchanged == 1
     with pytest.raises(DefinitionError, match="registered already as 'fast'"):
         registry.register_provider("slip", Slow, "fast")
