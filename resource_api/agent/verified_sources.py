@@ -188,9 +188,14 @@ def _update(source: Source, versions: Versions, directory: str, signers: str) ->
     Raise ``Untrusted``, ``ResourceError``, ``OSError``.
     """
     if source.kind == "git":
-        repository = Repository(f"{directory}/git/{sha256(source.key.encode()).hexdigest()[:16]}")
-        version = repository.verify(repository.fetch(source.location, source.branch), signers, versions.newest)
-        versions.accept(version, lambda tree: repository.write(version.id, tree))
+        path = f"{directory}/git/{sha256(source.key.encode()).hexdigest()[:16]}"
+        try:
+            _update_from_git(source, versions, path, signers)
+        except (ResourceError, Untrusted):
+            if not is_damaged(path):
+                raise
+            shutil.rmtree(path, ignore_errors=True)
+            _update_from_git(source, versions, path, signers)
         return
     raw, signature = _fetch(source.location) if source.kind == "url" else bundle_format.read_signed(source.location)
     signer = trust.verify(raw, signature, signers)
@@ -198,6 +203,13 @@ def _update(source: Source, versions: Versions, directory: str, signers: str) ->
     version = Version(sha256(raw).hexdigest(), contents.generation, signer, contents.name, tuple(contents.modules))
     _check_newer(version, versions.newest)
     versions.accept(version, lambda tree: bundle_format.extract(contents, tree))
+
+
+def _update_from_git(source: Source, versions: Versions, path: str, signers: str) -> None:
+    """Fetch the current commit of a source into the copy at ``path``; verify and accept it. Raise as ``_update``."""
+    repository = Repository(path)
+    version = repository.verify(repository.fetch(source.location, source.branch), signers, versions.newest)
+    versions.accept(version, lambda tree: repository.write(version.id, tree))
 
 
 def _fetch(url: str) -> tuple[bytes, bytes]:
@@ -328,7 +340,7 @@ _ENVIRONMENT: Final = {"GIT_TERMINAL_PROMPT": "0", "GIT_SSH_COMMAND": "ssh -oBat
 _SETTINGS: Final = (
     *("gc.auto=0", "maintenance.auto=false", "core.hooksPath=/dev/null", "transfer.fsckObjects=true"),
     *("protocol.allow=never", "protocol.https.allow=always", "protocol.ssh.allow=always", "protocol.file.allow=always"),
-    *("credential.interactive=false", "tar.umask=0022"),
+    *("credential.interactive=false", "tar.umask=0022", "core.fsync=all"),
 )
 #: Replacements for programs that would verify with the caller's keys.
 _NO_OTHER_SIGNATURES: Final = (
@@ -349,6 +361,12 @@ def _git() -> Command:
     """Return git with its environment."""
     authorities = {git: os.environ[name] for name, git in _AUTHORITIES.items() if os.environ.get(name)}
     return Command("git", read_only=True, timeout=_TRANSFER, env={**_ENVIRONMENT, **authorities})
+
+
+def is_damaged(path: str) -> bool:
+    """Whether a copy of a repository lacks a part, as after a loss of power."""
+    options = ("-C", path, "fsck", "--connectivity-only", "--no-dangling")
+    return _git().attempt(*options, log="debug").exit_code != 0
 
 
 class Repository:

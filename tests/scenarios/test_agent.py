@@ -302,6 +302,22 @@ def test_lost_files_are_fetched_again(site: Site) -> None:
     assert (site.once().code, site.size) == (65, 2)
 
 
+def test_a_copy_of_a_repository_that_lost_power_is_made_anew(site: Site) -> None:
+    """Whichever of its files is empty; no human is needed."""
+    site.commit(1, "-S")
+    assert site.once().code == 0
+    (copy,) = (site.home / "agent" / "git").iterdir()
+    for size, pattern in enumerate(("HEAD", "config", "refs/agent/fetched", "objects/*/*", "objects/*/*.idx"), 2):
+        files = [path for path in copy.glob(pattern) if path.is_file()]
+        assert files, pattern
+        for file in files:
+            file.chmod(0o600)
+            file.write_bytes(b"")
+        site.commit(size, "-S")
+        result = site.once()
+        assert (result.code, site.size) == (0, size), (pattern, result.err)
+
+
 def test_a_signed_commit_is_applied(site: Site) -> None:
     """The next one too, and its generation is the number of commits."""
     site.commit(1, "-S")
