@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from resource_api.catalog.diagnostics import Diagnostics
     from resource_api.catalog.expression_scope import Scope
+    from resource_api.model.attribute import Attribute
     from resource_api.model.datatypes.datatype import DataType
     from resource_api.model.declaration import Declaration, Manifest
     from resource_api.model.type_definition import ComponentDefinition, LoadedComponent, TypeDefinition
@@ -237,6 +238,7 @@ class EntryBuilder:
             for name in list(values):
                 self._check_attribute(entry, name, values)
         add_namevars(entry, values, self._diagnostics)
+        self._table.add_namevar(entry, values)
         return values
 
     def _check_attribute(self, entry: Entry, name: str, values: dict[str, object]) -> None:
@@ -310,6 +312,11 @@ _INHERITED: Final = ("protect", "retain", "owned", "replace", "replace_triggered
 _TRIGGERS: Final = "replace_triggered_by"
 #: The keys of ``lifecycle`` that concern one resource.
 _NOT_FOR_COMPONENTS: Final = ("ignore_changes", "replace_on_changes", "import")
+
+
+def _is_pending(value: object) -> bool:
+    """Return whether an input of a component, or a part of it, waits for a resource or is invalid."""
+    return any(isinstance(leaf, Expression) or leaf is UNKNOWN for _, leaf in leaves(value))
 
 
 class Expander:
@@ -409,21 +416,27 @@ class Expander:
             if name not in arguments and attribute.has_default:
                 value = attribute.fresh_default()
             else:
-                value = with_texts(attribute.datatype, written, self._input(component, name, written))
-            # A pending value is checked with the attributes that use it.
-            pending = any(isinstance(leaf, Expression) or leaf is UNKNOWN for _, leaf in leaves(value))
+                value = self._input(component, name, attribute, written)
             if value is None and not (attribute.datatype.optional or name in misspelt):
                 self._error(component, None, f"input '{name}' is missing; it is mandatory", "missing_attribute")
-            elif value is not None and not (pending or attribute.datatype.accepts(reveal(value))):
+            # A pending value is checked with the attributes that use it.
+            elif value is not None and not (_is_pending(value) or attribute.datatype.accepts(reveal(value))):
                 for problem in explain_refusal(name, attribute, value, written):
                     self._diagnostics.add(component, problem)
             inputs[name] = attribute.datatype.conceal(value)
         return inputs
 
-    def _input(self, component: ComponentInstance, name: str, value: object) -> Any:
-        """Return an argument evaluated, or ``UNKNOWN`` for an invalid one, which is reported."""
+    def _input(self, component: ComponentInstance, name: str, attribute: Attribute, value: object) -> Any:
+        """Return an argument evaluated, or ``UNKNOWN`` for an invalid one, which is reported.
+
+        ``attribute``: the declaration of the input. Assets and archives are made beside the manifest's file, unless a
+        part of their description waits for a resource.
+        """
         try:
-            return self._evaluate(value)
+            result = with_texts(attribute.datatype, value, self._evaluate(value))
+            if not attribute.datatype.holds_contents or _is_pending(result):
+                return result
+            return self._scope.make_contents(result, component.declaration.file)
         except ValueError as error:
             self._error(component, name, str(error), "expression")
             return UNKNOWN

@@ -109,7 +109,7 @@ class Scope:
         self.calls: Mapping[str, FunctionCall | None] = {}
         self.inputs, self.problems = dict[str, Any](), list[Problem]()
         if manifest.inputs or inputs:
-            self.inputs, self.problems = input_values.input_values(manifest, inputs, self._make_contents)
+            self.inputs, self.problems = input_values.input_values(manifest, inputs, self.make_contents)
         #: Name → value of the inputs to be masked in output.
         self.secret_inputs = {name: value for name, value in self.inputs.items() if is_secret(value)}
 
@@ -243,12 +243,12 @@ class Scope:
             if is_unknown(value):
                 # A description that is not completely known is no content yet.
                 return UNKNOWN
-            content = self._make_contents(value, entry.declaration.file)
+            content = self.make_contents(value, entry.declaration.file)
             text = assets.text_of(content) if str in entry.definition.unrestricted_types[name] else None
             return content if text is None else text
         return value
 
-    def _make_contents(self, value: object, file: str) -> Any:
+    def make_contents(self, value: object, file: str) -> Any:
         """Return a value with the assets and archives that ``file`` describes in it."""
         contents, root = self._contents, self._manifest.root
         location = f"{root}/{file}" if root and not file.startswith("/") else file
@@ -370,7 +370,7 @@ class Scope:
         if contents.isdisjoint(arguments):
             return arguments
         file = self._manifest.place(("values", name)).file
-        return {key: self._make_contents(value, file) if key in contents else value for key, value in arguments.items()}
+        return {key: self.make_contents(value, file) if key in contents else value for key, value in arguments.items()}
 
     def _output(self, path: ExpressionPath, lookup: _Lookup) -> Any:
         """Return the value of the output of the component that ``path`` begins with. Raise ``ValueError`` for none."""

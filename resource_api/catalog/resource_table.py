@@ -115,6 +115,8 @@ class ResourceTable:
         self.by_title: dict[str, dict[str, Entry]] = {}
         #: Provider instance → canonical name → entry.
         self.by_name: dict[str, dict[Any, Entry]] = {}
+        #: Reference → entry, of namevars beside other titles: canonical names are known after values are evaluated.
+        self._by_namevar: dict[Reference, Entry] = {}
         #: Components by reference and alias.
         self.components: dict[Reference, ComponentInstance] = scope.components
         #: The declarations whose conditions do not hold, and those of empty collections, which make no resource.
@@ -130,9 +132,10 @@ class ResourceTable:
         self.missing: dict[str, str] = {}
 
     def find(self, name: Reference) -> Entry | None:
-        """Return the entry with this title, alias, or canonical name."""
+        """Return the entry with this title, alias, or canonical name, or with this namevar as written."""
         type_name, title = name
-        return self.by_title.get(type_name, {}).get(title) or self.by_name.get(type_name, {}).get(title)
+        entry = self.by_title.get(type_name, {}).get(title) or self.by_name.get(type_name, {}).get(title)
+        return entry or self._by_namevar.get(name)
 
     def references(self) -> list[Reference]:
         """Return every reference to a resource or a component, by title and alias."""
@@ -183,6 +186,14 @@ class ResourceTable:
         if parent:
             type_name, title = child_reference(parent, type_name, title)
         return (self.by_title.get(type_name) or self.by_title.setdefault(type_name, {})).setdefault(title, entry)
+
+    def add_namevar(self, entry: Entry, values: Mapping[str, object]) -> None:
+        """Add an entry of a default provider by its only namevar, if that is a literal text among ``values``."""
+        definition = entry.definition
+        value = values.get(definition.namevars[0]) if len(definition.namevars) == 1 else None
+        is_title = value == entry.title and not entry.parent
+        if type(value) is str and "${" not in value and not is_title and definition.instance == definition.name:
+            self._by_namevar.setdefault(Reference(definition.name, value), entry)
 
 
 def add_namevars(entry: Entry, values: dict[str, object], diagnostics: Diagnostics) -> None:

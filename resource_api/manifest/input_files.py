@@ -81,7 +81,7 @@ class ValueSource(NamedTuple):
 
     def outputs(self) -> dict[str, Any]:
         """Return the outputs of a state file of Terraform by name, secrets wrapped. Raise ``ValueError``."""
-        with suppress(json.JSONDecodeError, LookupError, TypeError, AttributeError):
+        with suppress(json.JSONDecodeError, LookupError, TypeError, AttributeError, RecursionError):
             document = json.loads(self.read())
             if document["version"] == _STATE_VERSION:
                 rows = document.get("outputs", {}).items()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from resource_api.model.attribute import MISSING
 from resource_api.model.datatypes import datatype as datatypes
 from resource_api.model.datatypes import from_text, messages
-from resource_api.model.values import expression
+from resource_api.model.values import assets, expression
 from resource_api.model.values.errors import DataTypeError, Problem, UsageError, suggestion
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import UNKNOWN, Sensitive, place_text
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from resource_api.model.declaration import Input, Manifest
+    from resource_api.model.values.assets import Content, ContentSpec
 
     #: Makes the assets and archives in a value from their descriptions in a file.
     Contents = Callable[[Any, str], Any]
@@ -123,9 +124,16 @@ def _input_value(name: str, declared: Input, arguments: Mapping[str, object], co
         raise UsageError(f"input '{name}' is sensitive and cannot be given on the command line; write -i {name}=@FILE")
     if isinstance(value, TextInput):
         value = from_text.coerce(datatype, str(value))
-    if datatype.holds_contents and contents is not None:
-        value = contents(value, declared.origin.document.file)
-    if not datatype.accepts(value) and (problems := messages.explain(datatype, value)):
+    checked = value
+    if datatype.holds_contents:
+        checked = contents(value, declared.origin.document.file) if contents else assets.build_contents(value, _unread)
+        value = checked if contents else value
+    if not datatype.accepts(checked) and (problems := messages.explain(datatype, checked)):
         # A message about a part is led by its key path: ``[1] must be an integer``.
         raise ValueError("; ".join(f"{place_text(path)} {message}".lstrip(" .") for path, message in problems))
     return Sensitive(value) if whole and value is not None else datatype.conceal(value)
+
+
+def _unread(spec: ContentSpec) -> Content:
+    """Return the asset or archive of a description that is only checked: its content is not read."""
+    return assets.KINDS[spec.word](spec.sha256)

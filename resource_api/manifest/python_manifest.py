@@ -29,6 +29,7 @@ from resource_api.manifest.sections import assemble
 from resource_api.model.attribute import RELATIONSHIPS
 from resource_api.model.type_definition import LoadedComponent
 from resource_api.model.values import document
+from resource_api.model.values.assets import Content
 from resource_api.model.values.document import Document
 from resource_api.model.values.errors import ManifestError, Problem, library_hint, reason, suggestion
 from resource_api.model.values.expression import Expression, ExpressionPath, Index
@@ -181,7 +182,9 @@ def blueprint(
         with read_only("a component"):
             _run_author_code(file, None, lambda: _check_executed(function, function(m)))
         declared, calls = m.data()
-        return read_mapping(declared, file, lambda: positions(calls, source(file), (line, 1)))
+        return read_mapping(
+            declared, file, lambda: positions(calls, source(file), (line, 1)), scalars=(Sensitive, Content)
+        )
 
     return LoadedComponent(definition, build)
 

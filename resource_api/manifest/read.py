@@ -413,13 +413,15 @@ def read_mapping(
     file: str,
     index: Callable[[], Node] | None = None,
     heads: Mapping[str, Mapping[str, Position]] | None = None,
+    scalars: tuple[type, ...] = (Sensitive,),
 ) -> Document:
     """Return a document with a copy of ``data``: tuples become lists, sensitive values stay wrapped.
 
     ``index`` returns the positions of everything in ``data``; without it only ``heads`` are known: section → key → its
-    position. Raises ``ManifestError`` for values that JSON cannot hold, with the keys above them.
+    position. ``scalars``: the classes of values beyond JSON that it may hold. Raises ``ManifestError`` for other values
+    that JSON cannot hold, with the keys above them.
     """
-    copier = _Copier(Document(None, file, b"", index))
+    copier = _Copier(Document(None, file, b"", index), scalars)
     copied = copier.copy(data, ())
     if copier.problems:
         raise ManifestError(copier.problems)
@@ -430,9 +432,10 @@ def read_mapping(
 class _Copier:
     """Copies nested values within the limits of depth and size, and collects problems."""
 
-    def __init__(self, positions: Document) -> None:
+    def __init__(self, positions: Document, scalars: tuple[type, ...]) -> None:
         """Take the file and the positions of problems from the document ``positions``, which has no data."""
         self._positions = positions
+        self._scalars = scalars
         self._weight = 0
         self.problems: list[Problem] = []
 
@@ -470,7 +473,7 @@ class _Copier:
             message = document.character_problem(value, key=False)
         elif isinstance(value, (int, float)):
             message = yaml_scalar.number_problem(value)
-        elif value is not None and not isinstance(value, Sensitive):
+        elif value is not None and not isinstance(value, self._scalars):
             message = document.type_problem(value)
         if message:
             self._add(path, "value", message)

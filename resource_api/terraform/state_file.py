@@ -68,7 +68,7 @@ def parse(text: str) -> StateFile:
     try:
         document = json.loads(text)
         version = document["version"]
-    except (ValueError, TypeError, LookupError):
+    except (ValueError, TypeError, LookupError, RecursionError):
         raise ValueError("it is no state file of Terraform; an encrypted one is read by 'tofu state pull'") from None
     if version != _VERSION:
         msg = f"it is a state file of version {version}; a command of Terraform 1.0 or later writes version {_VERSION}"

@@ -67,6 +67,20 @@ def test_a_component_is_applied(bench: Bench) -> None:
     assert result.events("outputs")[0]["outputs"] == {"serial": "S-a-wall"}
 
 
+def test_a_value_is_referred_to_by_the_name_on_the_system(bench: Bench) -> None:
+    """As relationships are: of a resource in a component, and of one with another title, whatever comes first."""
+    site = """
+    resources:
+      Widget[v]: {colour: "${Widget[n].colour}", size: "${Widget[a-wall].size}"}
+      House[b]: {colour: "${Widget[a-wall].colour}"}
+      House[a]: {colour: red}
+      Widget[other title]: {name: n, colour: "${Widget[a-wall].colour} too"}
+    """
+    should = {step["reference"]: step["should"] for step in bench.plan(site, "--json").document["steps"]}
+    assert (should["Widget[v]"]["colour"], should["Widget[v]"]["size"]) == ("red too", 2)
+    assert should["House[b]/Widget[wall]"]["colour"] == "red"
+
+
 def test_a_component_is_planned(bench: Bench) -> None:
     """The text plan and the JSON plan name the component of each step."""
     result = bench.plan(SITE)

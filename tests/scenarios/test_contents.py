@@ -138,6 +138,48 @@ def test_inputs_values_and_references_carry_contents(bench: Bench, motd: Path) -
     assert "4 unchanged" in bench.run("apply", "site.json").out
 
 
+_PAGE = """
+from resource_api import Attribute, ComponentDefinition
+
+COMPONENT = ComponentDefinition(name="page", inputs={"text": Attribute("Asset"), "path": Attribute("String")})
+
+
+def build(m):
+    m.file(m.inputs.path, source=m.inputs.text)
+"""
+
+
+def test_inputs_of_components_and_python_manifests_are_contents(bench: Bench, motd: Path) -> None:
+    """A file is found beside the manifest; a plan with one can be saved, and the command ``inputs`` lists it."""
+    bench.write("components/page.py", _PAGE)
+    out = str(bench.home / "out")
+    pages = {
+        "a": {"asset": {"file": motd.name}},
+        "b": "${inputs.page}",
+        "c": "${values.page}",
+        "d": {"asset": {"text": f"of ${{File[{out}-a].checksum}}"}},
+    }
+    manifest = {
+        "inputs": {"page": {"type": "Asset", "default": {"asset": {"text": "input"}}}},
+        "values": {"page": {"asset": {"text": "value"}}},
+        "resources": {f"Page[{name}]": {"path": f"{out}-{name}", "text": text} for name, text in pages.items()},
+    }
+    bench.write("site.json", json.dumps(manifest))
+    assert bench.run("plan", "site.json", "-o", "plan.json").code == 0
+    assert bench.run("apply", "plan.json").code == 0
+    texts = [bench.home.joinpath(f"out-{name}").read_text(encoding="utf-8") for name in pages]
+    assert texts == ["one\n", "input", "value", f"of {digest('one' + chr(10))}"]
+    [listed] = bench.run("inputs", "site.json", "--json").document
+    assert listed["value"] == {"asset": {"text": "input"}}
+    code = f"INPUTS = {manifest['inputs']}\n\n\ndef manifest(m):\n    m.file('{out}', source=m.inputs.page)\n"
+    bench.write("site.py", code)
+    assert bench.run("apply", "site.py").code == 0
+    assert bench.home.joinpath("out").read_text(encoding="utf-8") == "input"
+    manifest["inputs"]["page"]["default"]["asset"]["file"] = "both"
+    bench.write("site.json", json.dumps(manifest))
+    assert "an asset is given by one of text, file, url" in bench.run("inputs", "site.json").err
+
+
 def test_a_saved_plan_is_stale_when_an_asset_changed(bench: Bench, motd: Path) -> None:
     """A saved plan is refused for another content and can be applied from another directory."""
     manifest = site(bench, source={"asset": {"file": motd.name}})

@@ -411,7 +411,7 @@ def kind_of(value: object) -> str:
     if value is None:
         return "nothing"
     words = {bool: "true or false", int: "an integer", float: "a number with a point", str: "a text", list: "a list"}
-    return words.get(type(value), "a mapping")
+    return words.get(type(value)) or ("a mapping" if isinstance(value, dict) else "an asset or an archive")
 
 
 def parse_keys(text: str) -> tuple[str, ...]:

@@ -92,3 +92,14 @@ def test_a_relative_source_is_beside_its_file(tmp_path: Path) -> None:
     assert LocatedValue(1, "i.yaml", 1).directory == ""
     assert LocatedValue(1, "/i.yaml", 1).directory == "/"
     assert LocatedValue(1, f"{tmp_path}/i.yaml", 1).directory == str(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 200_000, "[]", "4", '{"version": 4, "outputs": []}', '{"version": 3, "outputs": {}}', ""]
+)
+def test_what_is_no_state_of_terraform_is_refused_at_its_input(tmp_path: Path, text: str) -> None:
+    """Also a text that is nested beyond the stack."""
+    (tmp_path / "s.tfstate").write_text(text)
+    located = {"net": LocatedValue({"terraform_state": "s.tfstate"}, f"{tmp_path}/i.yaml", 2, 3)}
+    with pytest.raises(ManifestError, match=r"i.yaml:2:3: input 'net': .*: it is no state file of Terraform"):
+        InputFiles(CodeTrust()).resolve(located)
