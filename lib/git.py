@@ -7,7 +7,7 @@ import re
 import shlex
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from lib.secret_pipe import served
 from resource_api import Command, CommandError, ResourceError, files
@@ -108,7 +108,7 @@ def access(should: Mapping[str, Any], user: str | None) -> Iterator[tuple[list[s
         yield ["-c", "credential.helper="], variables
         return
     url = urlsplit(should["source"])
-    name = should.get("username") or url.username or "git"
+    name = should.get("username") or unquote(url.username or "git")
     text = f"username={name}\npassword={should['password'].reveal()}\n"
     origin = f"{url.scheme}://{url.netloc.rpartition('@')[2]}"
     with served(text.encode(), user) as pipe:

@@ -170,10 +170,13 @@ def _reason(stderr: str) -> str:
 
 
 def _checked(_context: Context, config: dict[str, Any]) -> dict[str, Any]:
-    """Return a configuration whose password is on one line. Raise ``ResourceError`` otherwise."""
+    """Return a configuration whose password psql reads as it is. Raise ``ResourceError`` otherwise."""
     password = config.get("password")
-    if isinstance(password, Sensitive) and not str(password.reveal()).isprintable():
+    text = str(password.reveal()) if isinstance(password, Sensitive) else ""
+    if not text.isprintable():
         raise ResourceError("the password is not one printable line")
+    if text.endswith(" "):
+        raise ResourceError("the password ends with a blank, which psql would leave out")
     return config
 
 

@@ -18,9 +18,9 @@ def served(text: bytes, user: str | None) -> Iterator[str]:
     """Yield the path of a pipe from which one user can read ``text``, any number of times; it is never on a disk."""
     import tempfile  # slow to import, and needed for passwords only
 
+    uid = None if user is None else files.user_id(user)
     directory = tempfile.mkdtemp(prefix="resource-api-pipe-", dir="/run" if os.geteuid() == 0 else None)
     pipe, stopped = f"{directory}/pipe", threading.Event()
-    uid = None if user is None else files.user_id(user)
     try:
         _make(pipe, uid)
         if uid is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
 #: Everybody may read a file of this mode.
 READABLE = 0o004
+#: The beginning of a URL with a password.
+WITH_PASSWORD = re.compile(r"[^:/]+://[^/?#@]*:[^/?#]*@")
 
 
 def has_secret(value: Any) -> bool:
@@ -51,6 +54,12 @@ def refused_secrets(should: Mapping[str, Any], *allowed: str, advice: str = "") 
     for name in secret_attributes(should, *should):
         if name not in allowed:
             yield Problem(name, f"'{name}' is a secret, which other users could see{advice}")
+
+
+def exposed_password(attribute: str, url: Any, advice: str) -> Iterator[Problem]:
+    """Yield a problem for a password in a URL that is an argument of a program."""
+    if isinstance(url, str) and WITH_PASSWORD.match(url):
+        yield Problem(attribute, f"a password in a URL can be seen by others; {advice}")
 
 
 def secret_attributes(should: Mapping[str, Any], *names: str) -> list[str]:

@@ -8,12 +8,11 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from lib import git, prerequisites, removed_directories
 from lib.git import WorkingCopy
 from lib.rename import rename
-from lib.sensitive import refused_secrets
+from lib.sensitive import exposed_password, refused_secrets, reveal
 from resource_api import BaseProvider, CannotList, Command, CommandError, Problem, ResourceError, files
 
 if TYPE_CHECKING:
@@ -49,13 +48,14 @@ class Provider(BaseProvider):
         """Refuse passwords that other users could see, or that the source does not use."""
         source, password = should.get("source"), should.get("password")
         yield from refused_secrets(should, "password", advice="; declare 'password'")
-        url = urlsplit(source) if isinstance(source, str) else None
-        if url is not None and "://" in url.geturl() and url.password is not None:
-            yield Problem("source", "a password in a URL can be seen by others; declare 'password'")
-        if url is not None and password is not None and url.scheme not in {"http", "https"}:
+        yield from exposed_password("source", source, "declare 'password'")
+        if isinstance(source, str) and password is not None and not source.startswith(("http://", "https://")):
             yield Problem("password", "a password is for http and https; ssh has 'identity'")
-        if password is not None and set(str(password.reveal())) & set("\r\n\0"):
-            yield Problem("password", "the password is not one line")
+        if files.owner_number(should.get("user")) is not None:
+            yield Problem("user", "user must be a name: git runs as this user")
+        for name in ("username", "password"):
+            if set(str(reveal(should.get(name)))) & set("\r\n\0"):
+                yield Problem(name, f"the {name} is not one line")
 
     def insync(
         self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]

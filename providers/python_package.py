@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote, urlsplit
 from lib import listing, prerequisites, python_environment
 from lib.closure import closure
 from lib.rename import rename
-from lib.sensitive import refused_secrets
+from lib.sensitive import exposed_password, refused_secrets
 from resource_api import BaseProvider, CannotList, Command, CommandError, Problem, ResourceError, SideEffect, files
 
 if TYPE_CHECKING:
@@ -40,8 +40,9 @@ INSTALLER = b".dist-info/INSTALLER,"
 LARGEST_RECORD = 64 << 20  # bytes
 ORIGIN = "direct_url.json"
 LARGEST = 65536  # bytes of an origin
-#: The attributes whose change pip makes only with a new installation.
-ORIGIN_ATTRIBUTES = ("source", "editable")
+#: Parts of a URL: a user, which pip does not record (PEP 610), and a directory, of which it records the name alone.
+USER = re.compile(r"(?<=://)[^/?#]*@")
+SUBDIRECTORY = re.compile(r"[#&]subdirectory=([^&]*)")
 PIP = ("-m", "pip", "--no-input", "--disable-pip-version-check", "--quiet")
 
 
@@ -59,6 +60,8 @@ class Provider(BaseProvider):
         for resource in resources:
             if "name" in resource:
                 resource["name"] = _canonical(resource["name"])
+            if str(resource.get("source")).startswith("/"):
+                resource["source"] = files.canonical_path(resource["source"])
             if resource.get("ensure") == "latest" and {"name", "virtualenv"} <= resource.keys():
                 self._latest[resource["name"], resource["virtualenv"]] = _options(resource)
         return resources
@@ -67,6 +70,7 @@ class Provider(BaseProvider):
         """Yield attributes that exclude each other, and secrets, which would be arguments of pip."""
         yield from refused_secrets(should)
         ensure, source = should.get("ensure"), should.get("source")
+        yield from exposed_password("source", source, "pip reads one from the file ~/.netrc of the environment's owner")
         if source is not None and isinstance(ensure, str) and ensure not in {"present", "absent"}:
             yield Problem("ensure", "ensure: a package from a 'source' has the version that is there")
         if should.get("editable") is True and source is None:
@@ -75,7 +79,9 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, _name: Name, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Compare ``ensure`` with the installed version: any, the newest, or a given one."""
+        """Compare ``ensure`` with the installed version, any, the newest, or a given one; and what pip records."""
+        if attribute == "source":
+            return True if _recorded(should["source"]) == _recorded(is_.get("source")) else None
         if attribute != "ensure" or should["ensure"] == "absent":
             return None
         version, ensure = is_.get("version"), should["ensure"]
@@ -180,9 +186,18 @@ class Provider(BaseProvider):
 
 def _moved(is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> bool:
     """Return whether a package comes from another source than before."""
-    return is_ is not None and any(
-        should.get(attribute, is_.get(attribute)) != is_.get(attribute) for attribute in ORIGIN_ATTRIBUTES
+    return is_ is not None and (
+        _recorded(should.get("source", is_.get("source"))) != _recorded(is_.get("source"))
+        or should.get("editable", is_.get("editable")) != is_.get("editable")
     )
+
+
+def _recorded(source: str | None) -> str | None:
+    """Return a source as far as pip records it (PEP 610): without a user, and of a fragment only the directory."""
+    if source is None or source.startswith("/"):
+        return source
+    directory = SUBDIRECTORY.search(source)
+    return USER.sub("", source.partition("#")[0]) + (f"#subdirectory={directory[1]}" if directory else "")
 
 
 def _resolved(venv: str, *arguments: str) -> list[dict[str, Any]]:
@@ -333,10 +348,11 @@ def _origin(description: str) -> Resource:
         origin = json.loads(files.read(f"{description}/{ORIGIN}", LARGEST))
         url, control = origin["url"], origin.get("vcs_info")
         editable = origin.get("dir_info", {}).get("editable") is True
+        inside = f"#subdirectory={origin['subdirectory']}" if origin.get("subdirectory") else ""
         if control:
             revision = f"@{control['requested_revision']}" if control.get("requested_revision") else ""
-            return {"source": f"{control['vcs']}+{url}{revision}", "editable": editable}
-        source = unquote(urlsplit(url).path) if url.startswith("file:") else url
+            return {"source": f"{control['vcs']}+{url}{revision}{inside}", "editable": editable}
+        source = unquote(urlsplit(url).path) if url.startswith("file:") else f"{url}{inside}"
     except (FileNotFoundError, ValueError, LookupError, TypeError, AttributeError):
         return {"editable": False}
     return {"source": source, "editable": editable}
@@ -389,7 +405,8 @@ def _requirement(name: str, should: Mapping[str, Any]) -> list[str]:
     extras = f"[{','.join(should['extras'])}]" if should.get("extras") else ""
     source, ensure = should.get("source"), should["ensure"]
     if source and should.get("editable"):
-        return ["--editable", f"{source}{extras}"]
+        # Without this option, pip before 25.3 leaves no description of a package that has only a setup.py.
+        return ["--use-pep517", "--editable", f"{source}{extras}"]
     if source:
         address = f"file://{quote(source)}" if source.startswith("/") else source
         return [f"{name}{extras} @ {address}"]

@@ -36,8 +36,10 @@ class Provider(BaseProvider):
     sync = Command("sync", timeout=3600)
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Refuse secrets, which would be arguments of a program."""
-        return refused_secrets(should)
+        """Refuse secrets, which would be arguments of a program, and an owner without a name."""
+        yield from refused_secrets(should)
+        if files.owner_number(should.get("owner")) is not None:
+            yield Problem("owner", "owner must be a name: Python runs as this user")
 
     def insync(
         self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]

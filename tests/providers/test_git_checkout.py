@@ -417,6 +417,12 @@ def test_submodules_are_checked_out(tmp_path: Path, source: Path) -> None:
         assert run({f"Git_checkout[{app}]": declared})[0].summary.unchanged == 1
 
 
+def test_a_user_in_a_url_is_decoded(tmp_path: Path, url: str) -> None:
+    """As git does it where it asks for a password itself."""
+    declared = {"source": url.replace("://", "://dep%6Coy@"), "password": "sesame-street"}
+    assert run({f"Git_checkout[{tmp_path}/app]": declared})[0].summary.created == 1
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
@@ -424,6 +430,8 @@ def test_submodules_are_checked_out(tmp_path: Path, source: Path) -> None:
         ({"source": "-u/x"}, "source must be a URL"),
         ({"source": "https://me:secret@example.org/x"}, "a password in a URL can be seen by others"),
         ({"source": "git@example.org:x", "password": "abcd"}, "ssh has 'identity'"),
+        ({"source": "https://[x/y", "username": "a\npassword=b", "password": "abcd"}, "the username is not one line"),
+        ({"source": "/x", "user": "65534"}, "user must be a name"),
         ({"source": "/x", "revision": "--upload-pack=id"}, "revision must be"),
         ({"source": "/x", "revision": "a..b"}, "revision must be"),
     ],

@@ -205,3 +205,12 @@ def test_a_plan_says_which_roles_leave_a_dropped_one(cluster: Cluster, role: str
         assert [step.error for step in report.steps if step.error] == []
     finally:
         cluster.sql('DROP ROLE IF EXISTS "ra-test-member"')
+
+
+@pytest.mark.parametrize("password", ["two\nlines", "abcd "])
+def test_a_password_of_the_provider_that_psql_would_read_otherwise_is_refused(password: str) -> None:
+    """It reads a line, and leaves out blanks at the end."""
+    config = {"host": "db.example.org", "password": password}
+    manifest = {"providers": {"postgresql_role": {"config": config}}, "resources": {"Postgresql_role[a]": {}}}
+    with pytest.raises(ManifestError, match="the password"):
+        Runtime(REGISTRY).validate(manifest)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from functools import partial
+from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
@@ -15,6 +17,7 @@ from resource_api import ManifestError, Registry, Runtime
 from resource_api.system.log import ForwardedLog, Log
 from resource_api.testing import ProviderCompliance
 from tests import wheels
+from tests.http_server import serving
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
     from resource_api import Resource
     from resource_api.model.report import LogEvent, RunReport
 
+#: Options of pip without network: the tools that build a package are those of the system.
+BUILD_HERE = ["--no-index", "--no-build-isolation", "--no-deps"]
 TYPE = Registry.from_path().type("python_package")
 
 
@@ -145,6 +150,51 @@ def test_a_package_comes_from_its_source(venv: Path) -> None:
         assert [apply(venv, ra_one=declared).summary.unchanged for _ in range(2)] == [0, 1]
 
 
+@pytest.mark.parametrize(
+    "source", ["{0}/{1}#egg=ra_src", "{0}/{1}#subdirectory=ra_src-1.0", "{0}/{1}#subdirectory=ra_src-1.0&egg=ra_src"]
+)
+def test_a_source_is_compared_as_far_as_pip_records_it(venv: Path, source: str) -> None:
+    """Of a fragment only the directory, and no user."""
+    project = venv.parent / "ra_src-1.0"
+    for directory in (project, project / "ra_src-1.0"):
+        write_project(directory)
+    shutil.make_archive(str(project), "gztar", venv.parent, project.name)
+    with serving(partial(Files, directory=str(venv.parent))) as base:
+        for url in (base, base.replace("://", "://bob@")):
+            declared = {"source": source.format(url, "ra_src-1.0.tar.gz"), "install_options": BUILD_HERE}
+            assert apply(venv, ra_src=declared).exit_code == 0
+            assert apply(venv, ra_src=declared).summary.unchanged == 1
+
+
+def test_a_project_with_only_a_setup_program_can_be_edited(venv: Path) -> None:
+    """From a directory in another spelling; pip itself would leave no description of it."""
+    project = venv.parent / "project"
+    write_project(project)
+    (project / "pyproject.toml").unlink()
+    declared = {"source": f"{project}/./", "editable": True, "install_options": BUILD_HERE}
+    assert apply(venv, ra_src=declared).exit_code == 0
+    assert apply(venv, ra_src=declared).summary.unchanged == 1
+    (project / "ra_src.py").write_text("version = 2\n")
+    assert version(venv, "ra_src") == "2"
+
+
+def write_project(directory: Path) -> None:
+    """Write the source of a package."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "ra_src.py").write_text("version = 1\n")
+    (directory / "setup.py").write_text(
+        "from setuptools import setup\nsetup(name='ra_src', version='1.0', py_modules=['ra_src'])\n"
+    )
+    (directory / "pyproject.toml").write_text("[build-system]\nrequires = ['setuptools']\n")
+
+
+class Files(SimpleHTTPRequestHandler):
+    """The files of a directory, without a log."""
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+
 def test_an_interrupted_installation_is_done_again(venv: Path) -> None:
     """Pip alone would neither replace nor remove such a package."""
     for ensure in ("present", "absent"):
@@ -203,7 +253,15 @@ def test_a_name_that_pip_would_read_otherwise_is_refused(name: str) -> None:
     assert not TYPE.accepts["name"](name)
 
 
-@pytest.mark.parametrize("wrong", [{"ensure": "latest", "source": "/srv/x"}, {"editable": True}, {"source": "x.whl"}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"ensure": "latest", "source": "/srv/x"},
+        {"editable": True},
+        {"source": "x.whl"},
+        {"source": "git+https://me:abcd@example.org/x"},
+    ],
+)
 def test_what_excludes_each_other_is_refused(venv: Path, wrong: dict[str, Any]) -> None:
     """Before anything is done."""
     with pytest.raises(ManifestError):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from resource_api import Registry, Runtime
+from resource_api import ManifestError, Registry, Runtime
 from resource_api.system.log import Log
 from resource_api.testing import Neighbour, ProviderCompliance
 from tests.bundled import directory_of_nobody
@@ -98,6 +98,8 @@ def test_an_empty_directory_is_used_or_removed(home: Path) -> None:
 def test_an_owner_without_an_account_is_named(home: Path) -> None:
     """In the words of the other types."""
     assert apply(home / "venv", owner="nosuch").steps[0].error == "there is no user 'nosuch'"
+    with pytest.raises(ManifestError, match="owner must be a name"):
+        apply(home / "venv", owner="65534")
 
 
 def test_an_environment_where_others_can_write_is_made_by_its_owner(home: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from lib.secret_pipe import served
+from resource_api import ResourceError
 
 
 @pytest.mark.parametrize("user", [None, "nobody"])
@@ -35,6 +36,14 @@ def test_a_pipe_that_was_removed_is_not_made_as_a_file() -> None:
         time.sleep(0.1)
         assert not Path(pipe).exists()
     assert not Path(pipe).parent.exists()
+
+
+def test_a_user_that_does_not_exist_leaves_nothing() -> None:
+    """The directory of the pipe is made for a user that was found."""
+    before = set(Path("/run").glob("resource-api-pipe-*"))
+    with pytest.raises(ResourceError, match="there is no user 'nosuch'"), served(b"x", "nosuch"):
+        pass
+    assert set(Path("/run").glob("resource-api-pipe-*")) <= before
 
 
 def test_no_other_user_can_read_the_pipe() -> None:
