@@ -371,10 +371,10 @@ def find_drift(prior: Prior, observation: Callable[[Entry], Observation], entrie
 
     An imperative resource cannot be read back, and the record of a renamed one is about another name.
     """
-    drift = []
+    drift, moved = [], set(prior.moved_keys.values())
     for entry in entries if prior.records else ():
         record = prior.records.get(entry.index)
-        if record is None or "imperative" in entry.definition.features or record.key != entry.key:
+        if record is None or "imperative" in entry.definition.features or entry.index in moved:
             continue
         row, failure = observation(entry)
         if row is record.is_ or failure:

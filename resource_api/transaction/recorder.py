@@ -206,7 +206,8 @@ class Recorder:
         """Return the record of a resource that was removed for its replacement, which a run then creates, or None."""
         if run.action is not Action.REPLACE or run.step.create_first or run.retained or exists(run.is_):
             return None
-        old = self._plan.prior.state.records.get(run.key) or self._imported.get(run.key)
+        prior = self._plan.prior
+        old = prior.state.records.get(run.key) or prior.records.get(run.step.entry.index) or self._imported.get(run.key)
         return None if old is None else old._replace(is_=None, status="pending")
 
     def _predecessor_to_delete(self, run: OperationRun, old: Record) -> Record:
@@ -435,7 +436,7 @@ class Records:
             return None
         before = prior.records.get(entry.index)
         if "imperative" in step.definition.features:
-            moved = before is not None and before.key != entry.key
+            moved = entry.index in prior.moved_keys.values()
             return self.record(run) if moved or _was_run(run) or entry.key in self._intents else None
         if not exists(run.should) and (before is None or not exists(run.is_)):
             return None  # gone, and dropped from state; or existing although it should not, and not ours

@@ -10,7 +10,7 @@ import pytest
 from resource_api.model.values.errors import ManifestError, ResourceError, UsageError
 from resource_api.runtime.import_resources import import_resources
 from resource_api.runtime.state_refresh import refresh
-from tests.lifecycle.world import acted, calls, manifest, planned
+from tests.lifecycle.world import FIRST, acted, calls, manifest, planned
 
 if TYPE_CHECKING:
     from tests.lifecycle.world import Bench
@@ -100,6 +100,24 @@ def test_a_former_name_finds_a_resource_again_whose_step_was_not_done(bench: Ben
     record = bench.record("Thing[b]")
     assert record is not None
     assert record.owned
+
+
+@pytest.mark.parametrize("cause", ["requested", "tainted", "fixed value"])
+def test_a_resource_found_by_a_former_name_is_replaced_under_its_own(bench: Bench, cause: str) -> None:
+    """It is deleted before it is created again; where that fails, the next run creates it."""
+    bench.apply({"Thing[a]": {"image": "old"}})
+    bench.world.things["thing"]["b"] = bench.world.things["thing"].pop("a")
+    if cause == "tainted":
+        bench.mend(("thing", "a"), "taint")
+    site = {"Thing[b]": {"image": "new" if cause == "fixed value" else "old", "lifecycle": {"aliases": ["a"], **FIRST}}}
+    with bench.troubled(b="unmade"):
+        report = bench.apply(site, replace=["Thing[b]"] if cause == "requested" else [])
+    assert (acted(report), calls(bench)) == ({"Thing[b]": ("replace", "failed")}, "-b +b")
+    assert {key: (record.status, record.owned) for key, record in bench.state.records.items()} == {
+        ("thing", "b"): ("pending", True)
+    }
+    assert acted(bench.apply(site)) == {"Thing[b]": ("create", "success")}
+    assert list(bench.state.records) == [("thing", "b")]
 
 
 def test_a_former_name_that_cannot_be_read_fails_its_resource(bench: Bench) -> None:
