@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+from contextlib import contextmanager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,11 +15,19 @@ from resource_api.terraform import cty
 from resource_api.terraform.plugin_process import HandshakeError, PluginError, PluginProcess, start
 from resource_api.terraform.programs import find_all
 from resource_api.terraform.provider import Configurable, Functions, Resources, error_texts
-from resource_api.terraform.schema import ephemeral_function, fields_of_block, function_type, object_type, resource_type
+from resource_api.terraform.schema import (
+    ephemeral_function,
+    fields_of_block,
+    fields_of_resource,
+    function_type,
+    object_type,
+    resource_type,
+    schema_document,
+)
 from resource_api.terraform.type_names import TypeNames, TypeNamesFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from resource_api.model.declaration import Manifest
     from resource_api.model.type_definition import TypeDefinition
@@ -119,15 +128,22 @@ class Family:
 
     def definition(self, name: str) -> TypeDefinition:
         """Return a type. Raise ``DefinitionError``."""
-        try:
+        with self._schema_errors(name):
             if name == self.name and any(map(self.schema.get, _CALLED)):
                 return function_type(name, self.schema, self.config_fields)
             return resource_type(name, self.resource_schema(name), self.config_fields)
-        except (
-            ValueError,
-            LookupError,
-            RecursionError,
-        ) as error:  # each part of the schema is decoded when it is asked for
+
+    def document(self, title: str) -> dict[str, object]:
+        """Return the schemas as a document under a title. Raise ``DefinitionError``."""
+        with self._schema_errors(self.name):
+            return schema_document(title, self.schema)
+
+    @contextmanager
+    def _schema_errors(self, name: str) -> Iterator[None]:
+        """Raise ``DefinitionError`` for a damaged schema: each part of it is decoded when it is asked for."""
+        try:
+            yield
+        except (ValueError, LookupError, RecursionError) as error:
             msg = f"the Terraform provider {self.name} ({self.path}) has a damaged schema of {name}: {error!r}"
             raise DefinitionError(msg) from error
 
@@ -139,21 +155,26 @@ class Family:
             raise UnknownType(f"the Terraform provider {self.name} ({self.path}) has no resource '{name}'{near}")
         return declared
 
+    def resource_fields(self, name: str) -> dict[str, SchemaField]:
+        """Return the fields of a resource. Raise ``DefinitionError``, ``UnknownType``."""
+        with self._schema_errors(name):
+            return fields_of_resource(self.resource_schema(name)["block"])
+
     def names(self) -> list[str]:
         """Return the names of all types, with the one of data sources and functions. Raise ``DefinitionError``."""
         return list(_type_names(self.name, self.schema).types)
 
     def upgraded(self, name: str, version: int, attributes: Mapping[str, object]) -> dict[str, Any]:
         """Return the values of a state file's resource in the form of the present schema. Raise ``DefinitionError``."""
-        kind = object_type(fields_of_block(self.resource_schema(name)["block"]))
+        kind = object_type(self.resource_fields(name))
         raw = {"json": json.dumps(attributes).encode()}
         try:
             answer = self.process().call("upgrade", type_name=name, version=version, raw_state=raw)
-        except PluginError as error:
+            if errors := error_texts(answer):
+                raise DefinitionError("; ".join(errors))
+            values: dict[str, object] = cty.from_dynamic(kind, answer.get("upgraded_state")) or {}
+        except (PluginError, ValueError) as error:
             raise DefinitionError(str(error)) from error
-        if errors := error_texts(answer):
-            raise DefinitionError("; ".join(errors))
-        values: dict[str, object] = cty.from_dynamic(kind, answer.get("upgraded_state")) or {}
         return values
 
     def provider(self, name: str) -> type[BaseProvider]:

@@ -175,7 +175,9 @@ def with_resources(document: Document, declarations: Sequence[Sequence[str]]) ->
 
     Raise ``ValueError`` for a section that is not written line by line.
     """
-    lines = document.raw.decode().splitlines()
+    lines = document.raw.decode().splitlines(keepends=True)
+    if lines and not lines[-1].endswith("\n"):
+        lines[-1] += "\n"
     positions = document.heads().get("resources", {})  # reference → line and column of its key
     if positions:
         line, column = min(positions.values())
@@ -188,6 +190,6 @@ def with_resources(document: Document, declarations: Sequence[Sequence[str]]) ->
         if "resources" in (document.data or {}):
             lines = [line for line in lines if not re.match(r"resources:", line)]
         index, indent = len(lines) + 1, "  "  # after the line that follows
-        lines.append("resources:")
-    lines[index:index] = [indent + line for declared in declarations for line in declared]
-    return ("\n".join(lines) + "\n").encode()
+        lines.append("resources:\n")
+    lines[index:index] = [f"{indent}{line}\n" for declared in declarations for line in declared]
+    return "".join(lines).encode()

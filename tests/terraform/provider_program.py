@@ -3,7 +3,7 @@
 Its resource ``odd_thing`` is a file in the configured directory; each creation adds a line to the file ``created``
 there. The variable ``ODD`` has it misbehave: ``garbage`` (before the handshake), ``silent`` (no handshake), ``crash``
 and ``hang`` (in apply), ``slow`` (in apply) and ``waiting`` (in configure, both until it is asked to stop), ``busy``
-(closing fails), ``kill`` (of its caller, after a creation),
+(closing fails), ``nonsense`` (a schema and a state that are none), ``kill`` (of its caller, after a creation),
 ``inexact`` (a plan that does not come true), ``legacy`` (the same, by an older SDK), ``logged`` (no misbehaviour: its
 calls are in the file ``calls`` of the home directory), ``tcp`` (it listens on TCP; ``tcp-plain``: without TLS).
 ``default`` is a later version, with another default, and ``upgraded`` one with another schema, in which ``size`` is
@@ -84,6 +84,8 @@ COUNT = {
     }
 }
 LIST = {"block": {"attributes": [attribute("prefix", "string", optional=True)]}}
+#: No schema at all.
+UNTYPED = {"block": {"attributes": [{"name": "id"}]}}
 #: An ephemeral resource: a file that exists while it is open.
 LEASE = {
     "block": {"attributes": [attribute("name", "string", required=True), attribute("token", "string", computed=True)]}
@@ -124,7 +126,7 @@ class Provider:
 
     def schema(self, _request: Message) -> Message:
         schemas = {
-            "resource_schemas": {"odd_thing": THING, "odd_box": THING},
+            "resource_schemas": {"odd_thing": THING, "odd_box": UNTYPED if ODD == "nonsense" else THING},
             "data_source_schemas": {"odd_count": COUNT},
         }
         return {
@@ -152,6 +154,8 @@ class Provider:
         return {"diagnostics": error("Such a size is forbidden", "size") if config.get("size") == 13 else []}
 
     def upgrade(self, request: Message) -> Message:
+        if ODD == "nonsense":
+            return {"upgraded_state": {"msgpack": b"\x01"}}
         state = json.loads(request["raw_state"]["json"])
         state = renamed(state, "amount", "size") if request["version"] == 1 else state
         return {"upgraded_state": cty.to_dynamic(KIND, cty.from_json(KIND, state))}

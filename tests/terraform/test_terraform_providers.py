@@ -334,6 +334,17 @@ def test_a_secret_of_a_state_of_terraform_must_be_declared_first(account: Accoun
     assert b"hunter2" not in (account.home / "state.db").read_bytes()
 
 
+def test_an_answer_that_is_nonsense_is_an_error_of_the_provider(account: Account) -> None:
+    """A schema without a type, and a state of another form."""
+    state = state_of_terraform(account)
+    account.write("  Odd_thing[a]: {name: a}\n")
+    listed = account.run("providers", "schema", "site.yaml", "odd", ODD="nonsense")
+    assert (listed.code, "has a damaged schema of odd: KeyError('type')" in listed.err) == (65, True), listed.text
+    taken = account.run("import", "site.yaml", "--from-terraform", state.name, ODD="nonsense")
+    assert taken.code == 1
+    assert "cannot be imported: a value of the provider does not fit its schema" in taken.err
+
+
 def test_what_differs_after_a_takeover_is_shown(account: Account) -> None:
     """A thing that is gone is an error; a default that the state does not show makes the plan speak."""
     state = state_of_terraform(account)

@@ -99,7 +99,7 @@ def import_(
 def _import_state(session: Session, manifest: str, file: str) -> int:
     """Declare and import the resources of a Terraform state, and show the plan after it; return the exit code."""
     try:
-        from resource_api.runtime.terraform import take_over
+        from resource_api.runtime.terraform_import import take_over
         from resource_api.terraform import state_file
     except ImportError as error:
         msg = f"--from-terraform needs a client of Terraform providers: {error}; pip install 'resource-api[terraform]'"

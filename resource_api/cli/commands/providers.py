@@ -45,11 +45,11 @@ def list_(session: Session, manifest: str, **_settings: object) -> None:
 def _terraform() -> ModuleType:
     """Return the module about Terraform. Raise ``UsageError`` where the extra ``terraform`` is not installed."""
     try:
-        from resource_api.runtime import terraform
+        from resource_api.runtime import terraform_providers
     except ImportError as error:
         msg = f"programs of Terraform providers cannot be used here: {error}; pip install 'resource-api[terraform]'"
         raise UsageError(msg) from error
-    return terraform
+    return terraform_providers
 
 
 def _programs(session: Session, manifest: str) -> Sequence[ProviderProgram]:

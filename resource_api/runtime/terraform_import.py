@@ -1,11 +1,13 @@
-"""Terraform beside runs: the programs of a manifest's providers, their lock file and schemas; the import of a state.
+"""The import of a state of Terraform: its resources are declared in a manifest, and recorded as ours.
 
-Needs the extra ``terraform``; imported by the commands ``providers`` and ``import --from-terraform`` alone.
+Needs the extra ``terraform``; imported by the command ``import --from-terraform`` alone. ``terraform/state_file`` reads
+the state and writes the declarations.
 """
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from resource_api.manifest import yaml_reader
@@ -14,81 +16,21 @@ from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import DefinitionError, ManifestError, ResourceAPIError, UsageError
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.values import is_secret
-from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.runtime.import_resources import ForeignRecord, ImportOutcome, import_resources, log_import
 from resource_api.system.filesystem import files
-from resource_api.terraform import cty, packages, state_file
-from resource_api.terraform.family import Family
-from resource_api.terraform.packages import LockedProvider
-from resource_api.terraform.programs import find_all
-from resource_api.terraform.schema import (
-    SchemaField,
-    attribute_name,
-    declared_values,
-    fields_of_resource,
-    schema_document,
-)
+from resource_api.terraform import cty, state_file
+from resource_api.terraform.schema import SchemaField, attribute_name, declared_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from resource_api.model.declaration import ConfiguredProvider, Manifest
-    from resource_api.runtime.environment import RunEnvironment
-    from resource_api.runtime.manifest_compiler import Source
     from resource_api.runtime.runtime import Runtime
-    from resource_api.terraform.packages import ProviderAddress
-    from resource_api.terraform.programs import ProviderProgram
+    from resource_api.terraform.family import Family
     from resource_api.terraform.state_file import StateFile, StateResource
 
-#: The mode of a new lock file.
-_MODE: Final = 0o644
 #: The ends of the names of manifests that can be written.
 _YAML: Final = (".yaml", ".yml")
-
-
-def programs(environment: RunEnvironment, source: Source, inputs: Mapping[str, object]) -> Sequence[ProviderProgram]:
-    """Return the programs of a manifest's providers. Raise ``ManifestError`` for one not found.
-
-    A program that other users can change is refused, as their code would run here (``CodeTrust``).
-    """
-    return find_all(_manifest(environment, source, inputs), environment.registry.trust.open, os.environ)
-
-
-def _manifest(environment: RunEnvironment, source: Source, inputs: Mapping[str, object]) -> Manifest:
-    """Return a manifest with its includes; no program of its providers is searched."""
-    with ProviderPool(environment.registry, environment.run) as providers:
-        return environment.compiler.read_declarations(source, inputs, providers)
-
-
-def lock(
-    environment: RunEnvironment, source: Source, inputs: Mapping[str, object]
-) -> tuple[str, Mapping[ProviderAddress, LockedProvider]]:
-    """Write the lock file of a manifest; return its path and its providers.
-
-    Hashes for other platforms are kept where the version stays the same. Raise ``UsageError`` for a damaged file.
-    """
-    manifest, open_trusted = _manifest(environment, source, inputs), environment.registry.trust.open
-    path = os.path.join(os.path.abspath(os.path.dirname(manifest.file)), packages.LOCK_FILE)
-    with errors_as(UsageError):
-        before = packages.read_lock(path) or {}
-    providers: dict[ProviderAddress, LockedProvider] = {}
-    for program in find_all(manifest, open_trusted, os.environ, locked=False):
-        if program.address is not None:  # a program that is declared by its path is no package to lock
-            former = before.get(program.address, LockedProvider(""))
-            hashes = {packages.package_hash(program.directory)}
-            hashes |= set(former.hashes if former.version == program.version else ())
-            providers[program.address] = LockedProvider(program.version, sorted(hashes))
-    files.write_output(path, packages.lock_text(providers).encode(), _MODE)
-    return path, providers
-
-
-def schema(program: ProviderProgram, title: str) -> dict[str, object]:
-    """Return the schemas of a program, which is started, as a document under a title. Raise ``DefinitionError``."""
-    family = Family(program.name, program.path, lambda _level, _text: None)  # its log lines are dropped
-    try:
-        return schema_document(title, family.schema)
-    finally:
-        family.close()
 
 
 class _Read(NamedTuple):
@@ -132,7 +74,7 @@ def _resources(runtime: Runtime, manifest: Manifest, state: StateFile, failed: l
     for resource in state.resources:
         try:
             family = _family(runtime, manifest, resource)
-            fields = fields_of_resource(family.resource_schema(resource.type)["block"])
+            fields = family.resource_fields(resource.type)
             values = family.upgraded(resource.type, resource.version, resource.attributes)
         except ResourceAPIError as error:
             failed.append(ImportOutcome(resource.address, "failed", f"{resource.address} cannot be imported: {error}"))
@@ -198,11 +140,11 @@ def _made_values(resources: Sequence[_Read]) -> dict[str, dict[str, str]]:
 
     Of one with several instances a dependency does not tell which it means.
     """
-    addresses = [row.resource.config_address for row in resources]
+    instances = Counter(row.resource.config_address for row in resources)
     return {
         row.resource.config_address: dict(state_file.known_values(row.fields, row.values, row.reference))
         for row in resources
-        if addresses.count(row.resource.config_address) == 1
+        if instances[row.resource.config_address] == 1
     }
 
 
