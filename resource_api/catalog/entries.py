@@ -256,20 +256,21 @@ class EntryBuilder:
             del values[name]
         elif name in definition.reference_types:
             try:
-                values[name] = self._referenced_name(value, definition.reference_types[name])
+                values[name] = self._referenced_name(value, definition.reference_types[name], entry.declaration)
             except (ValueError, DefinitionError) as error:
                 message = f"{definition.spelling(name)}: {error}"
                 self._diagnostics.attribute_error(entry, name, message, "reference")
                 del values[name]
 
-    def _referenced_name(self, value: object, types: frozenset[str]) -> Any:
+    def _referenced_name(self, value: object, types: frozenset[str], declaration: Declaration) -> Any:
         """Return an expression for the namevar of the resource ``Type[title]`` in a value; other values unchanged.
 
-        ``types``: the types to which the attribute may refer, any if it is empty. Each item of a list is replaced.
+        ``types``: the types to which the attribute may refer, any if it is empty. Each item of a list is replaced. In
+        the ``declaration`` of a component's resource, the component's resources come before others of the same name.
         Raise ``ValueError`` and ``DefinitionError``.
         """
         if isinstance(value, list):
-            return [self._referenced_name(item, types) for item in value]
+            return [self._referenced_name(item, types, declaration) for item in value]
         if not isinstance(value, str):
             return value
         head, bracket, _ = value.partition("[")
@@ -281,7 +282,10 @@ class EntryBuilder:
         namevars = self._table.provider(type_name).definition.namevars
         if len(namevars) > 1:
             raise ValueError(f"{value} is known by {' and '.join(namevars)}; refer to one: ${{{value}.{namevars[0]}}}")
-        return expression.Expression((expression.ExpressionPath(parse(value), namevars),))
+        target = parse(value)
+        if declaration.parent and declaration.document and str(target) in declaration.document.data["resources"]:
+            target = child_reference(declaration.parent, *target)
+        return expression.Expression((expression.ExpressionPath(target, namevars),))
 
 
 #: Kind of an attribute → the reason that ignoring its changes has no effect.

@@ -324,7 +324,7 @@ class Evaluator:
     def _evaluate(self, entry: Entry) -> None:
         """Evaluate the expressions of an entry in place; values that only a state yields become unknown and pending.
 
-        A wrong expression is reported and pending too, so that mistakes of other attributes are found.
+        A wrong expression is reported and becomes unknown too, so that mistakes of other attributes are found.
         """
         values = _written_values(entry)
         pending = {}
@@ -335,11 +335,11 @@ class Evaluator:
                 result = self.scope.attribute_value(entry, name, value, self._resolve)
             except ValueError as error:
                 self._diagnostics.attribute_error(entry, name, str(error), "expression")
-                result = UNKNOWN
-            else:
-                attribute = entry.definition.attributes.get(name) if is_unknown(result) else None
-                for message in self.misfits(entry.definition.spelling(name), attribute, value) if attribute else ():
-                    self._diagnostics.attribute_error(entry, name, message, "type_mismatch")
+                values[name] = UNKNOWN
+                continue
+            attribute = entry.definition.attributes.get(name) if is_unknown(result) else None
+            for message in self.misfits(entry.definition.spelling(name), attribute, value) if attribute else ():
+                self._diagnostics.attribute_error(entry, name, message, "type_mismatch")
             if result is not value and is_unknown(result):  # a declared unknown waits for nothing
                 pending[name] = value
             values[name] = result

@@ -234,7 +234,9 @@ def identify(entry: Entry, table: ResourceTable, diagnostics: Diagnostics, scope
     definition, names = entry.definition, entry.definition.namevars
     name = entry.should.get(names[0]) if len(names) == 1 else tuple(map(entry.should.get, names))
     if type(name) is not str and (problem := _name_problem(name)):
-        if not any(scope.uses_invalid(entry.pending.get(namevar)) for namevar in names):
+        # Of a value that is not known and not pending, or made of an invalid one, the mistake is reported.
+        pending = [entry.pending[namevar] for namevar in names if namevar in entry.pending]
+        if not is_unknown(name) or (pending and not any(map(scope.uses_invalid, pending))):
             diagnostics.resource_error(entry, None, *problem)
         return
     entry.name = name
