@@ -81,10 +81,13 @@ class CommandInputs:
         return self.reader.resolve(located)
 
     def locate(self, problem: Problem) -> Problem:
-        """Return the problem of an input with its position in the file of inputs that it comes from, if it does."""
+        """Return the problem of an input with its position in the file, or the variable, that it comes from, if any."""
         value = self.located.get(problem.attribute or "") if problem.code in INPUT_CODES else None
-        if value is None or not value.line:
+        if value is None:
             return problem
+        if not value.line:
+            is_variable = value.file.startswith(_PREFIX)
+            return problem._replace(hint=problem.hint or f"it is the value of {value.file}") if is_variable else problem
         from resource_api.manifest.input_files import source_advice
 
         return value.locate(problem._replace(hint=problem.hint or source_advice(value.value)))

@@ -437,8 +437,10 @@ class Registry:
         elif "[" in name:
             type_name, _, title = name.partition("[")
             hint = f"type and title are two words, as in 'resource {type_name} {title.removesuffix(']')}'"
+        elif name in (components := self.component_names()):
+            hint = "it is a component: name the types of its resources"
         else:
-            hint = suggestion(name, [*self.names(), *self.component_names()], "type")
+            hint = suggestion(name, [*self.names(), *components], "type")
             word, underscore, _ = name.partition("_")
             if underscore and not hint:
                 entry = f"{word}: {{source: NAMESPACE/{word}}}"

@@ -135,7 +135,7 @@ def _undeclarable(definition: TypeDefinition, title: str, row: Mapping[str, obje
         return str(error)
     read = [name for name in definition.mandatory if definition.attributes[name].kind != "parameter"]
     if missing := [name for name in read if row.get(name) is None and row.get("ensure") != "absent"]:
-        return f"what it has as '{missing[0]}' cannot be declared"
+        return f"'{missing[0]}', which must be declared, has no value that can be read"
     needed = [name for name in (*definition.namevars, *definition.mandatory) if not is_secret(row.get(name))]
     return character_problem(title, key=True) or next(
         filter(None, (_value_problem(row.get(name)) for name in needed)), ""

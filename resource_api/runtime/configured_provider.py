@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from resource_api.catalog import canonicalize, provider_config
 from resource_api.catalog.provider_config import invoke
 from resource_api.manifest import read as reading
+from resource_api.manifest.input_values import input_values
 from resource_api.model.record import StackState
 from resource_api.model.values import expression
 from resource_api.model.values.error_translation import errors_as
@@ -119,6 +120,7 @@ class ProviderSelector:
         Only the parts that its configuration needs are compiled: other resources may be invalid or lack inputs.
         """
         manifest = self._compiler.read(source, inputs, pool)
+        input_values(manifest, inputs)  # raises UsageError for a secret from the command line, needed or not
         if provider is None:
             provider = _default_provider(type_name, manifest)
         with errors_as(UsageError):

@@ -14,6 +14,7 @@ from resource_api.catalog.expression_scope import Scope
 from resource_api.catalog.resource_table import Definitions
 from resource_api.manifest import conditions, python_manifest
 from resource_api.manifest import read as reading
+from resource_api.manifest.input_values import input_values
 from resource_api.model.declaration import ConfiguredProvider, Manifest
 from resource_api.model.values.document import MAX_BYTES, Document
 from resource_api.model.values.errors import ManifestError, Problem, UsageError
@@ -97,6 +98,7 @@ class ManifestCompiler:
 
     def _compile_providers(self, manifest: Manifest, inputs: Mapping[str, object], providers: ProviderPool) -> Catalog:
         """Compile only the providers of a manifest, or nothing of it where even they have problems."""
+        input_values(manifest, inputs)  # raises UsageError for a secret from the command line, needed or not
         # Empty of everything that refers to resources, or would be an error without them.
         frame = manifest._replace(
             resources=(),

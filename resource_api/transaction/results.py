@@ -194,7 +194,8 @@ class Results:
             cause = cause or next(iter(self.failures.values()))
         elif stage == PRUNE_STAGE and self._declared_failures:
             cause = cause or next(iter(self._declared_failures))
-            hint = "; --prune-always deletes it all the same" if cause in self._declared_failures else ""
+            verb = "forgets" if run.action is Action.FORGET else "deletes"
+            hint = f"; --prune-always {verb} it all the same" if cause in self._declared_failures else ""
         if cause is None:
             return None
         return (f"skipped because {cause} failed{hint}" if cause else INTERRUPTED), cause

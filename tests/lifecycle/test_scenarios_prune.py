@@ -70,6 +70,8 @@ def test_orphans_that_would_be_forgotten_are_kept_too(bench: Bench) -> None:
     with bench.troubled(new="raise"):
         report = bench.apply(NEW, prune=True)
     assert acted(report)["Thing[old]"] == ("forget", "skipped")
+    reason = "skipped because Thing[new] failed; --prune-always forgets it all the same"
+    assert f"warning: Thing[old]: {reason}" in bench.lines
     assert bench.record("Thing[old]") is not None
 
 

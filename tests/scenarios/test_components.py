@@ -285,6 +285,21 @@ def test_a_component_is_imported_resource_by_resource(bench: Bench) -> None:
     assert bench.run("import", site, "House[a]/Widget[roof]").code == 0
 
 
+def test_a_component_is_no_type_whose_resources_can_be_listed(bench: Bench) -> None:
+    """The message says so, and offers no name that is the same."""
+    bench.write("site.yaml", SITE)
+    for command in (
+        ["resource", "house"],
+        ["resource", "House", "a"],
+        ["import", "--all", "house", "-o", "x.yaml", "--yes"],
+    ):
+        refused = bench.run(*command)
+        assert (refused.code, refused.err.split("; ", 1)[1]) == (
+            64,
+            "it is a component: name the types of its resources\n",
+        )
+
+
 def test_only_the_secret_members_of_an_input_are_secret(bench: Bench) -> None:
     """A component reads and tests the members beside them; the secrets are hidden, and the provider receives them."""
     bench.write(

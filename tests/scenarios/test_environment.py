@@ -97,7 +97,7 @@ def test_an_input_of_the_environment_is_checked_and_one_that_is_not_declared_ign
     wrong = bench.run("validate", "site.yaml", RESOURCE_API_INPUT_size="many")
     assert wrong.code == 65
     assert "site.yaml:2" in wrong.err
-    assert "input 'size'" in wrong.err
+    assert "input 'size': must be an integer, not 'many'; it is the value of RESOURCE_API_INPUT_size\n" in wrong.err
 
 
 def test_a_secret_may_come_from_the_environment_and_never_from_the_command_line(bench: Bench) -> None:
@@ -112,7 +112,8 @@ def test_a_secret_may_come_from_the_environment_and_never_from_the_command_line(
     )
     arguments = bench.run("apply", site, RESOURCE_API_INPUT_password="hunter2 hunter2")
     assert (arguments.code, arguments.out.splitlines()[0]) == (0, "password: <sensitive>")
-    assert bench.run("apply", site, "-i", "password=hunter2 hunter2").code == 64
+    for command in (["apply"], ["destroy", "--yes"], ["plan", "--destroy"], ["refresh"], ["graph"]):
+        assert bench.run(*command, site, "-i", "password=hunter2 hunter2").code == 64, command
 
 
 @pytest.mark.parametrize(

@@ -112,6 +112,8 @@ def test_a_resource_whose_mandatory_value_no_manifest_can_hold_is_a_comment() ->
     needing = TypeDefinition(name="thing", docs="t", attributes={"name": TYPE.attributes["name"], "text": text})
     listed = "\n".join(yaml_manifest.manifest([(needing, [{"name": "a", "text": "\x00"}])])) + "\n"
     assert "# Thing[a] is left out: " in listed
+    missing = list(yaml_manifest.manifest([(needing, [{"name": "a"}])]))
+    assert missing[1:] == ["  # Thing[a] is left out: 'text', which must be declared, has no value that can be read"]
     assert yaml_reader.read(listed.encode(), "x.yaml").data == {"resources": {}}
 
 
