@@ -39,7 +39,8 @@ _MISSING_PASSWORD: Final = ("a password is required", "Authentication required")
 _MAX_REASON: Final = 300
 _MAX_PRINTED: Final = 600
 _PRINTED_LINES: Final = 5
-#: Arguments: the path of an interpreter or "", and the arguments for it. `trap` lets programs survive the terminal.
+#: Arguments: the path of an interpreter or "", and the arguments for it. `trap` lets programs survive the terminal. A
+#: runtime is on the disk before it counts as whole: after a loss of power its files could be empty.
 _SCRIPT: Final = r"""trap '' HUP
 given=$1; shift
 if [ "$given" ]; then
@@ -75,6 +76,7 @@ else
     sum=$(sha256sum <"$new/archive")
     [ "${sum%% *}" = "$digest" ] || { echo "what has arrived has another digest" >&2; exit 1; }
     tar -xzf "$new/archive" -C "$new/tree" || exit 1
+    sync -f "$new/tree" 2>/dev/null || sync 2>/dev/null
     : >"$new/tree/.whole"
     [ -e "$runtime/.whole" ] || { rm -rf "$runtime"; mv "$new/tree" "$runtime"; } || exit 1
     rm -rf "$new"

@@ -56,8 +56,11 @@ def assess(run: LastRunJson | None, pause_: PauseJson | None, wall: float) -> He
     unknown = []
     if pause_ is not None:
         unknown.append(f"it is paused: {pause_['reason']}")
-    if wall - run["ended"] > STALE * run["period"]:
+    age, longest = wall - run["ended"], STALE * run["period"]
+    if age > longest:
         unknown.append("it is stale: the last run ended more than two periods ago")
+    elif age < -longest:  # an agent that runs records its next run soon
+        unknown.append("it may be stale: by the clock, which was set back, its last run is in the future")
     drift = _drift_sentences(run)
     failures = [text for text in (run["problem"], _failure_sentence(run)) if text]
     code = UNKNOWN if unknown else (DRIFT if drift else GOOD) + (FAILING if failures else GOOD)

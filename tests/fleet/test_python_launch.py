@@ -6,10 +6,12 @@ import asyncio
 import io
 import json
 import re
+import shutil
 import subprocess
 import tarfile
 from contextlib import suppress
 from functools import partial
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -119,6 +121,35 @@ def test_the_command_line_is_quoted_for_every_login_shell() -> None:
     assert re.search(r"[\n!]|\\\\", command) is None
     result = subprocess.run(["sh", "-c", command], check=True, capture_output=True, text=True, timeout=20)
     assert result.stdout == "".join(f"{word}|" for word in words[1:])
+
+
+def test_a_runtime_is_on_the_disk_before_it_counts_as_whole(tmp_path: Path) -> None:
+    """After a loss of power its files could be empty, and each later run would start an empty interpreter."""
+    programs = {
+        "id": "echo 1000",
+        "sync": "find $HOME/.cache -name .whole -o -name python3 >>$HOME/synced",
+        "python3": "exit 1",
+    }
+    (tmp_path / "bin").mkdir()
+    for name in ("sh", "uname", "head", "sha256sum", "tar", "gzip", "mkdir", "mv", "rm", "getconf", "find"):
+        (tmp_path / "bin" / name).symlink_to(str(shutil.which(name)))
+    for name, line in programs.items():
+        (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{line}\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+    (tmp_path / "python3").write_text("#!/bin/sh\necho runs\n")
+    (tmp_path / "python3").chmod(0o755)
+    with tarfile.open(tmp_path / "runtime.tar.gz", "w:gz") as file:
+        file.add(tmp_path / "python3", "bin/python3")
+    raw = (tmp_path / "runtime.tar.gz").read_bytes()
+    result = subprocess.run(
+        ["/bin/sh", "-c", Launch("none", None, lambda _platform: None).command([], None)],
+        env={"PATH": str(tmp_path / "bin"), "HOME": str(tmp_path)},
+        input=f"{sha256(raw).hexdigest()} {len(raw)}\n".encode() + raw,
+        capture_output=True,
+        check=True,
+    )
+    assert result.stdout.endswith(b"RApi-need\nruns\n"), result
+    assert [line.rpartition("/")[2] for line in (tmp_path / "synced").read_text().split()] == ["python3"]
 
 
 def test_a_host_that_asks_for_runtimes_again_and_again_gets_one() -> None:

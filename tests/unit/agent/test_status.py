@@ -34,6 +34,8 @@ PAUSE = {"reason": "disk", "since": 900.0}
         ({"problem": "older", "corrective": 1}, None, 1000.0, 6, ["older", "1 had drifted and were corrected"]),
         ({"corrective": 1}, PAUSE, 1000.0, 1, ["it is paused: disk", "1 had drifted and were corrected"]),
         ({}, None, 1121.0, 1, ["it is stale: the last run ended more than two periods ago"]),
+        ({}, None, 880.0, 0, []),
+        ({}, None, 879.0, 1, ["it may be stale: by the clock, which was set back, its last run is in the future"]),
     ],
 )
 def test_health_is_a_number_for_monitoring(
