@@ -302,14 +302,14 @@ class _Attempt:
         The task of a refused resource becomes an `ansible_module`, or is left out if that has been tried. A value is
         added to ``refused``, so that the tasks that need it are converted without it.
         """
-        has_decision = False
+        has_decision, former = False, set(decisions.by_module)
         for problem in problems:
             reason = f"{problem.attribute}: {problem.message}" if problem.attribute else problem.message
             if (number := self.text.tasks.get(problem.line)) is not None:
                 kinds = [
                     row.type for task in self._converted if task.task.number == number for row in task.declarations
                 ]
-                is_first = number not in decisions.by_module and "ansible_module" not in kinds
+                is_first = number not in former and "ansible_module" not in kinds
                 (decisions.by_module if is_first else decisions.left_out).setdefault(number, reason)
                 has_decision = True
             elif (name := self.text.values.get(problem.line)) is not None and name not in refused:

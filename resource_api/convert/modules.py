@@ -56,7 +56,7 @@ def copy(task: ModuleTask) -> None:
         attributes["content"] = content if isinstance(content, ValueReference) else str(content)
     else:
         name = task.need("src")
-        if task.flag("remote_src"):
+        if task.switch("remote_src"):
             attributes["source"] = name
         elif isinstance(name, str) and "${" not in name:
             attributes["source"] = {"asset": {"file": task.plain_file(name, "files")}}
@@ -209,7 +209,8 @@ def ini_file(task: ModuleTask) -> None:
     """Convert `ini_file` to an `ini_setting`, and to the file itself where the task sets its permissions."""
     path, state = task.path("path", "dest"), task.ensure()
     section, setting = task.take("section", default=""), task.need("option")
-    value = task.take("value")
+    if isinstance(value := task.take("value"), bool):
+        value = str(value)  # as Ansible writes it
     if task.switch("allow_no_value") or not task.switch("exclusive", default=True):
         no_counterpart("a setting without a value, or with more than one")
     task.ignore("backup", "modify_inactive_option")
@@ -235,7 +236,7 @@ def get_url(task: ModuleTask) -> None:
         no_counterpart("a download without a SHA-256")
     task.ignore("force", "timeout", "tmp_dest", "backup")
     asset = {"asset": {"url": url, "sha256": match[1].lower()}}
-    path = _into(task, task.need("dest"), url)
+    path = _into(task, task.need("dest"), re.split("[?#]", url)[0])
     task.declare("file", path, {"ensure": "file", "source": asset, **task.permissions()})
 
 
@@ -365,7 +366,7 @@ def user(task: ModuleTask) -> None:
         task.declare("user", name, {"ensure": "absent", "managehome": task.flag("remove")})
         return
     groups = task.items("groups")
-    attributes: dict[str, object] = {"ensure": "present", "uid": task.take("uid"), "gid": task.take("group")}
+    attributes: dict[str, object] = {"ensure": "present", "uid": _number(task.take("uid")), "gid": task.take("group")}
     attributes |= {"groups": groups, "comment": task.take("comment"), "home": task.take("home")}
     attributes |= {"shell": task.take("shell"), "password": task.take("password"), "system": task.flag("system")}
     if groups is not None and task.switch("append"):
@@ -383,7 +384,7 @@ def user(task: ModuleTask) -> None:
 def group(task: ModuleTask) -> None:
     """Convert `group`."""
     attributes: dict[str, object] = {"ensure": task.ensure()}
-    attributes |= {"gid": task.take("gid"), "system": task.flag("system")}
+    attributes |= {"gid": _number(task.take("gid")), "system": task.flag("system")}
     task.declare("group", task.need("name"), attributes)
 
 
@@ -557,8 +558,10 @@ def wait_for(task: ModuleTask) -> None:
 def command_attributes(task: ModuleTask) -> dict[str, Any]:
     """Return the attributes of an `exec` for a command, with its guards. Raise ``Unconvertible``."""
     attributes = _command_line(task)
-    directory = task.take("chdir")
-    attributes |= {"cwd": directory, "input": task.take("stdin"), "user": task.user}
+    directory, text = task.take("chdir"), task.take("stdin")
+    if text is not None and task.switch("stdin_add_newline", default=True):
+        text = f"{written_text(text)}\n"
+    attributes |= {"cwd": directory, "input": text, "user": task.user}
     # `exec` has absolute paths, Ansible paths relative to `chdir`, or patterns.
     if (creates := task.take("creates")) is not None:
         attributes["creates"] = _absolute(creates, directory)

@@ -575,8 +575,10 @@ class TaskScope:
         """
         if name == "omit":
             return OMIT
-        if name in {"inventory_hostname", "inventory_hostname_short"}:
+        if name == "inventory_hostname":
             return ValueReference("host.name")
+        if name == "inventory_hostname_short":
+            return self.call("std.split", {"text": ValueReference("host.name"), "by": "."}, "host_name").member(0)
         if name == "group_names" and not keys:
             return ValueReference("host.groups")
         if name == "ansible_managed":

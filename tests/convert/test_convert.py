@@ -215,6 +215,44 @@ CASES: Final = [
             }
         },
     ),
+    (
+        "- name: n\n  ini_file: {path: /e, section: s, option: o, value: yes}",
+        {
+            "Ini_setting[n]": {
+                "ensure": "present",
+                "path": "/e",
+                "section": "s",
+                "setting": "o",
+                "value": "True",
+            }
+        },
+    ),
+    (
+        "- name: n\n  command: {cmd: a, stdin: b}",
+        {"Exec[n]": {"command": "a", "input": "b\n"}},
+    ),
+    (
+        "- name: n\n  command: {cmd: a, stdin: b, stdin_add_newline: no}",
+        {"Exec[n]": {"command": "a", "input": "b"}},
+    ),
+    (
+        f"- get_url: {{url: 'https://x.org/a.tgz?b=c', dest: /opt/, checksum: 'sha256:{'a' * 64}'}}",
+        {
+            "File[/opt/a.tgz]": {
+                "ensure": "file",
+                "source": {"asset": {"url": "https://x.org/a.tgz?b=c", "sha256": "a" * 64}},
+            }
+        },
+    ),
+    ("- group: {name: g, gid: '7'}", {"Group[g]": {"ensure": "present", "gid": 7}}),
+    (
+        "- {name: n, user: {name: u, groups: [a, 5], comment: 3}}",
+        {"Ansible_module[n]": {"module": "user", "args": {"name": "u", "groups": ["a", 5], "comment": 3}}},
+    ),
+    (
+        "- copy: {dest: /etc/a, content: '{{ inventory_hostname_short }}'}",
+        {"File[/etc/a]": {"ensure": "file", "content": "${values.host_name[0]}"}},
+    ),
     ("- hostname: {name: h}", {"Hostname[system]": {"hostname": "h"}}),
     ("- timezone: {name: UTC}", {"Timezone[system]": {"zone": "UTC"}}),
     ("- locale_gen: {name: de_DE.UTF-8}", {"Locale[de_DE.UTF-8]": {"ensure": "present"}}),
@@ -385,6 +423,7 @@ REFUSED: Final = [
     ("import_role: {name: r}", "the role 'r' is not beside the playbook"),
     ("debug: {msg: a}\n  with_nested: [[1], [2]]", "'with_nested' has no counterpart"),
     ("pause: {seconds: 3}", "pause has no counterpart"),
+    ("copy: {src: /a, dest: /b, remote_src: '{{ x }}'}", "'remote_src: ${inputs.x}' is not literal"),
     ("command: a\n  connection: local", "'connection: local' has no counterpart"),
     ("command: a\n  check_mode: '{{ x }}'", "'check_mode' that is an expression has no counterpart"),
     ("user: {name: a, groups: '{{ x | map(\"lower\") | list }}'}", "the filter 'map' has no counterpart"),
