@@ -187,6 +187,35 @@ def test_a_program_that_hangs_is_killed_after_its_time(box: Box) -> None:
     assert box.things() == ["a", "c"]
 
 
+def _between_calls(box: Box, statement: str) -> str:
+    """Give the program a statement for the time after it has read, and declare more than a pipe holds; return it."""
+    name, program = "x" * 100_000, box.program()
+    text = program.read_text()
+    after = '    elif frame["kind"] == "call":\n'
+    program.write_text(text.replace(after, f"        {statement}\n{after}"))
+    (box.path / "site.json").write_text(
+        json.dumps({"project": "p", "resources": {f"Thing[{name}]": {"size": 1, "timeout": 0.5}}})
+    )
+    return name
+
+
+def test_a_program_that_does_not_read_is_killed_after_its_time(box: Box) -> None:
+    """Where its pipe holds only a part of the call."""
+    name = _between_calls(box, "time.sleep(600)")
+    result = box.apply()
+    assert result.returncode == 1
+    assert f"Error: Thing[{name}]: set timed out after 0.5 s" in result.stderr
+    assert box.things() == []
+
+
+def test_a_program_may_print_much_before_it_reads(box: Box) -> None:
+    """Neither waits for the other for ever."""
+    name = _between_calls(box, "print(('y' * 79 + chr(10)) * 20_000)")
+    result = box.apply()
+    assert result.returncode == 0, result.stderr[-1000:]
+    assert box.things() == [name]
+
+
 SHELL_PROVIDER = """#!/bin/sh
 say() { printf 'RApi %s\\n' "$1"; }
 start() { setsid sleep "$1" </dev/null >/dev/null 2>&1 & }

@@ -155,8 +155,9 @@ class WorkerProcess(Process):
         ``log`` is called with each line that it writes to its standard output (1) or error (2), cut at
         no secret of ``mask``. Raise ``OSError`` if it cannot be started.
         """
-        #: The descriptor that requests are written to.
+        #: The descriptor that requests are written to; a worker may not read them, or write so much that it cannot.
         self._requests = requests
+        os.set_blocking(requests, False)
         self._log = log
         #: The unfinished line of each stream.
         self._lines = {STDOUT: LineSplitter(mask), STDERR: LineSplitter(mask)}
@@ -187,12 +188,29 @@ class WorkerProcess(Process):
         self._decoder.content = self.assets.content
         return self._calls
 
-    def send(self, kind: str, **body: object) -> None:
-        """Send a frame; nothing happens when the worker is gone. Raise ``ProviderError`` for one that is too large."""
+    def send(self, kind: str, check: Callable[[], None] = lambda: None, /, **body: object) -> None:
+        """Send a frame; nothing happens when the worker is gone. ``check`` is called as by ``receive``.
+
+        Raise ``ProviderError`` for a frame that is too large, ``WorkerLost`` for bytes that arrive and are no frame.
+        """
         data = memoryview(encode(kind, body, self.assets.add))
         with suppress(BrokenPipeError):
             while data and not self._closed:
-                data = data[os.write(self._requests, data) :]
+                try:
+                    data = data[os.write(self._requests, data) :]
+                except BlockingIOError:
+                    if self.has_ended():
+                        return
+                    check()
+                    self._read_until_writable()
+
+    def _read_until_writable(self) -> None:
+        """Read once, unless a part of a frame can be sent before that."""
+        self._poller.register(self._requests, select.POLLOUT)
+        try:
+            self._read(_TICK)
+        finally:
+            self._poller.unregister(self._requests)
 
     def interrupt(self) -> None:
         """Have ``cancel`` of its provider called, beside the call that runs; any thread may do so.
@@ -286,7 +304,7 @@ class WorkerProcess(Process):
 
         Raise ``WorkerLost`` for bytes that are no frame.
         """
-        ready = [fd for fd, _ in self._poller.poll(1000 * seconds) if fd != self._watch]
+        ready = [fd for fd, _ in self._poller.poll(1000 * seconds) if fd not in {self._watch, self._requests}]
         for fd in ready:
             if not (data := os.read(fd, _CHUNK)):
                 self._poller.unregister(fd)

@@ -393,7 +393,7 @@ class WorkerCall:
         try:
             bound = dict(self._run.log.bound)
             terms = {"terms": self._terms(), "bound": bound, "fresh": fresh, "config": self._config}
-            worker.send("call", id=number, method=self._method, arguments=list(arguments), **terms)
+            self._send(worker, "call", id=number, method=self._method, arguments=list(arguments), **terms)
             while (frame := worker.receive(lambda: self._check_time(worker))).kind not in {"done", "raised"}:
                 self._handle(worker, frame)
             if frame.body.get("id") != number:
@@ -443,17 +443,17 @@ class WorkerCall:
     def _handle(self, worker: WorkerProcess, frame: Frame) -> None:
         """Answer a request of the worker, or apply its report."""
         if frame.kind == "blocked":
-            worker.send("answer", value=self._changes.blocked(protocol.name(frame.body["name"])))
+            self._send(worker, "answer", value=self._changes.blocked(protocol.name(frame.body["name"])))
         elif frame.kind == "begun":
             self._changes.begun.clear()
             self._changes.begun.update(map(protocol.name, frame.body["names"]))
         elif frame.kind == "private":
-            worker.send("answer", value=self._context.private(protocol.name(frame.body["name"])))
+            self._send(worker, "answer", value=self._context.private(protocol.name(frame.body["name"])))
         elif frame.kind == "store_private":
             self._store_private(worker, protocol.name(frame.body["name"]), frame.body["data"])
         elif frame.kind in {"open", "member", "read"}:
             kind, answer = worker.assets.answer(frame.kind, frame.body)
-            worker.send(kind, **answer)
+            self._send(worker, kind, **answer)
         else:
             apply_report(self._run, self._context, frame)
 
@@ -462,18 +462,30 @@ class WorkerCall:
         try:
             self._context.store_private(name, data)
         except (ProviderError, ResourceError) as error:
-            worker.send("refused", **protocol.encode_error(error))
+            self._send(worker, "refused", **protocol.encode_error(error))
         else:
-            worker.send("answer", value=None)
+            self._send(worker, "answer", value=None)
+
+    def _send(self, worker: WorkerProcess, kind: str, **body: object) -> None:
+        """Send a frame of this call. Raise ``CallTimeout`` if the worker does not read it in time."""
+        worker.send(kind, self._check_end, **body)
 
     def _check_time(self, worker: WorkerProcess) -> None:
         """Ask the call to end once the run is cancelled or its time is over. Raise ``CallTimeout`` after the grace."""
-        over = 0.0 if self._context.deadline is None else time.monotonic() - self._context.deadline
-        if (self._run.cancelled or over > 0) and not self._cancelled:
+        if (self._run.cancelled or self._seconds_over > 0) and not self._cancelled:
             self._cancelled = True
-            worker.send("cancel")
-        if over > GRACE:
+            self._send(worker, "cancel")
+        self._check_end()
+
+    def _check_end(self) -> None:
+        """Raise ``CallTimeout`` after the grace period."""
+        if self._seconds_over > GRACE:
             raise CallTimeout
+
+    @property
+    def _seconds_over(self) -> float:
+        """The seconds since the time of the call was over; 0 without a limit."""
+        return 0.0 if self._context.deadline is None else time.monotonic() - self._context.deadline
 
 
 def result(frame: Frame) -> object:
