@@ -74,7 +74,7 @@ def staged(
     changes: Mapping[str, Change],
     temporary_directory: Callable[[], AbstractContextManager[str]] = whole_directory.stage,
 ) -> Iterator[str]:
-    """Return a temporary directory with the present files of ``changes`` under their names, until the block ends."""
+    """Yield a temporary directory with the present files of ``changes`` under their names, until the block ends."""
     with temporary_directory() as directory:
         for name, content in contents(changes).items():
             if content is not None:

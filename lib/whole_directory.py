@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 #: Only root can write beside it. One directory for all runs, so that a killed one leaves no other than this.
 STAGE = "/run/resource-api.stage"
-#: The end of the name of a file that a run has not completed.
-TEMPORARY = ".resource-api~"
 #: The name of a file does not go on where it ends in a text.
 END = r"(?![\w.~-])"
 
@@ -34,7 +32,7 @@ class Copy(NamedTuple):
 
 @contextmanager
 def stage() -> Iterator[str]:
-    """Return an empty directory of root for one run at a time; it is removed when the block ends.
+    """Yield an empty directory of root for one run at a time; it is removed when the block ends.
 
     Raise ``ResourceError`` where it cannot be made, as by another user.
     """
@@ -121,7 +119,7 @@ class WholeDirectory(NamedTuple):
         copies are in a ``temporary_directory``.
         """
         # The temporary files of a killed run, which some programs read, are removed before a file is written.
-        present = [path.name for path in listing.matching(self.path) if not path.name.endswith(TEMPORARY)]
+        present = [path.name for path in listing.matching(self.path) if not path.name.endswith(files.TEMPORARY_SUFFIX)]
         unchanged_names = [name for name in present if name not in contents]
         with temporary_directory() as root:
             errors = self._read(f"{root}/new", contents, unchanged_names)

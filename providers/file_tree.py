@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 #: The bits that a copy takes from the mode of a source: no set-id bits, no right to write for group and others.
 COPIED = 0o755
-#: The end of the name of an unfinished file, which a killed run has left: it is purged, and no copy is kept.
-UNFINISHED = ".resource-api~"
 #: A directory that does not exist, or is not declared.
 NOTHING = file_trees.Tree({}, frozenset())
 
@@ -256,7 +254,9 @@ def _change(batch: files.Batch, backups: Backups, path: str, should: Mapping[str
     turned = _turned(compared, force=should["force"])
     rewritten = [name for name in compared.wanted if not _stays(batch, compared, name)]
     if backup := should.get("backup"):
-        lost = [name for name in compared.purged if members[name].kind == "file" and not name.endswith(UNFINISHED)]
+        # An unfinished file, which a killed run has left, is purged without a copy.
+        purged = [name for name in compared.purged if not name.endswith(files.TEMPORARY_SUFFIX)]
+        lost = [name for name in purged if members[name].kind == "file"]
         lost += [name for name in rewritten if name in members and (name in turned or members[name].kind == "file")]
         for name in lost:
             backups.keep(file_trees.member_path(path, name), backup, at_once=False)

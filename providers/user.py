@@ -279,7 +279,7 @@ def _make_home(home: str, uid: int, gid: int) -> None:
     from resource_api import files
 
     parent, name = os.path.split(home.rstrip("/"))
-    aside = f"{parent}/.{name}.home.resource-api~"
+    aside = f"{parent}/.{name}.home{files.TEMPORARY_SUFFIX}"
     with suppress(FileNotFoundError), files.Batch() as batch:
         batch.remove(aside, recursive=True)
     skel = Path("/etc/skel")

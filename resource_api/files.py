@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from resource_api.model.values.start_up import late_names
 from resource_api.system.filesystem.directories import Directories, Directory, canonical_path
 from resource_api.system.filesystem.edit import Lines, edit, edit_lines, printable, read_content, read_lines
-from resource_api.system.filesystem.files import Batch, describe_error, replace
+from resource_api.system.filesystem.files import TEMPORARY_SUFFIX, Batch, describe_error, replace
 from resource_api.system.filesystem.in_place import locked_path, why_not_replaced
 from resource_api.system.filesystem.permissions import (
     directory_mode,
@@ -48,6 +48,7 @@ else:  # most providers download nothing
 __all__ = [
     "LONGEST_DIRECTORY_NAME",
     "PROTECTED_DIRECTORIES",
+    "TEMPORARY_SUFFIX",
     "Batch",
     "Directories",
     "Directory",

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.errors import ResourceError
 from resource_api.system.filesystem.directories import opened
-from resource_api.system.filesystem.files import replace
+from resource_api.system.filesystem.files import TEMPORARY_SUFFIX, replace
 from resource_api.system.filesystem.in_place import lock_soon
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _FILES: Final = ("subuid", "subgid", "gshadow", "shadow", "group", "passwd")
 #: Further files that the tools read, also in a prefix.
 _SETTINGS: Final = ("login.defs", "default/useradd")
-_STAGE: Final = Path("/etc/.accounts.resource-api~")
+_STAGE: Final = Path(f"/etc/.accounts{TEMPORARY_SUFFIX}")
 #: Only root can open it, and could keep it locked; the locks of fcntl(2), of the tools, and of flock(2) are apart.
 _LOCK: Final = "/etc/.pwd.lock"
 _LOCK_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from resource_api.system.filesystem.in_place import Content
 
 #: Ignored by daemons that load a whole directory, by run-parts(8) and by dpkg(1); the name starts with a dot too.
-SUFFIX: Final = ".resource-api~"
-_NAME: Final = regex(rf"\..*\.([1-9][0-9]*)\.[0-9a-f]+{re.escape(SUFFIX)}", re.DOTALL)
+TEMPORARY_SUFFIX: Final = ".resource-api~"
+_NAME: Final = regex(rf"\..*\.([1-9][0-9]*)\.[0-9a-f]+{re.escape(TEMPORARY_SUFFIX)}", re.DOTALL)
 #: Characters of the final name in a temporary one: with four bytes each, it stays below 255 bytes.
 _PREFIX: Final = 40
 _CREATE_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -68,7 +68,7 @@ class TemporaryNames:
             self._swept.add(directory.path)
             sweep(directory)
         self._count += 1
-        return f".{name[:_PREFIX]}.{self._token}{self._count:x}{SUFFIX}"
+        return f".{name[:_PREFIX]}.{self._token}{self._count:x}{TEMPORARY_SUFFIX}"
 
 
 def discard(fd: int, name: str) -> None:
@@ -92,7 +92,7 @@ def sweep(directory: Directory) -> None:
     """
     with opened(".", DIRECTORY_FLAGS, directory.fd) as fd:
         private = not os.fstat(fd).st_mode & OTHERS_WRITE
-        for name in [name for name in os.listdir(fd) if name.endswith(SUFFIX)]:
+        for name in [name for name in os.listdir(fd) if name.endswith(TEMPORARY_SUFFIX)]:
             match = _NAME.fullmatch(name)
             with suppress(FileNotFoundError):
                 if match and not _is_alive(int(match[1])) and _is_own(os.lstat(name, dir_fd=fd), private=private):

@@ -74,7 +74,7 @@ def ended_process() -> int:
 
 def left(directory: Path) -> list[str]:
     """Return the temporary names in a directory."""
-    return [name for name in names(directory) if name.endswith(files.SUFFIX)]
+    return [name for name in names(directory) if name.endswith(files.TEMPORARY_SUFFIX)]
 
 
 class TestDurability:
@@ -124,11 +124,11 @@ class TestDurability:
             "else: assert sys.argv[2:] == ['clean']"
         )
         clean = [line for line in trace(tmp_path, program, path, "clean") if line.startswith(f"{call}(")]
-        ours = [number for number, line in enumerate(clean, 1) if files.SUFFIX in line]
+        ours = [number for number, line in enumerate(clean, 1) if files.TEMPORARY_SUFFIX in line]
         assert ours
         path.write_text("old")
         calls = trace(tmp_path, program, path, inject=f"{call}:error=EIO:when={ours[0]}")
-        tried = [line for line in calls if line.startswith(f"{call}(") and files.SUFFIX in line]
+        tried = [line for line in calls if line.startswith(f"{call}(") and files.TEMPORARY_SUFFIX in line]
         assert len(tried) == 1
         assert path.read_text(encoding="utf-8") == "old"
         assert left(tmp_path) == []
@@ -226,16 +226,16 @@ class TestLeftovers:
         """A file of another user who can add one, of a running process, or with another pattern is not removed."""
         tmp_path.chmod(0o777)
         dead = ended_process()
-        stored = [f".f.{os.getppid()}.abc1{files.SUFFIX}", f"f{files.SUFFIX}"]
+        stored = [f".f.{os.getppid()}.abc1{files.TEMPORARY_SUFFIX}", f"f{files.TEMPORARY_SUFFIX}"]
         for name in (
             *stored,
-            f".f.{dead}.abc1{files.SUFFIX}",
-            f".g.{dead}.abc2{files.SUFFIX}",
+            f".f.{dead}.abc1{files.TEMPORARY_SUFFIX}",
+            f".g.{dead}.abc2{files.TEMPORARY_SUFFIX}",
         ):
             (tmp_path / name).touch()
         if os.geteuid() == 0:
-            os.chown(tmp_path / f".g.{dead}.abc2{files.SUFFIX}", NOBODY, NOBODY)
-            stored.append(f".g.{dead}.abc2{files.SUFFIX}")
+            os.chown(tmp_path / f".g.{dead}.abc2{files.TEMPORARY_SUFFIX}", NOBODY, NOBODY)
+            stored.append(f".g.{dead}.abc2{files.TEMPORARY_SUFFIX}")
         files.replace(f"{tmp_path}/f", b"")
         assert names(tmp_path) == sorted([*stored, "f"])
 
@@ -243,7 +243,7 @@ class TestLeftovers:
     def test_a_file_that_had_got_its_owner_is_removed(self, tmp_path: Path) -> None:
         """Where no other user can add one, every file of a dead process is a leftover."""
         dead = ended_process()
-        path = tmp_path / f".f.{dead}.abc1{files.SUFFIX}"
+        path = tmp_path / f".f.{dead}.abc1{files.TEMPORARY_SUFFIX}"
         path.touch()
         os.chown(path, NOBODY, NOBODY)
         files.replace(f"{tmp_path}/f", b"")
@@ -253,7 +253,7 @@ class TestLeftovers:
         """A crash after the move leaves an empty one."""
         tmp_path.chmod(0o777)
         dead = ended_process()
-        (tmp_path / f".d.{dead}.abc1{files.SUFFIX}").mkdir()
+        (tmp_path / f".d.{dead}.abc1{files.TEMPORARY_SUFFIX}").mkdir()
         (tmp_path / "d").mkdir()
         with pytest.raises(FileExistsError), files.Batch() as batch:
             batch.make_directory(f"{tmp_path}/d")
