@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
-from resource_api import ResourceError, compute
+from resource_api import BackupStore, ResourceError, compute
 from tests.bundled import execute
 from tests.providers.applied import reason, run, run_manifest
 
@@ -83,6 +83,27 @@ def test_a_long_line_is_not_searched(tmp_path: Path) -> None:
         }
         assert "line 1 has more than 64 KiB" in reason(run(arguments)[0]), title
     assert path.read_text() == "x" * 70_000 + "\n"
+
+
+def test_a_member_that_was_made_huge_is_not_read(tmp_path: Path) -> None:
+    """Its owner can give it eight tebibytes of nothing; the archive has its size."""
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "f").write_text("content")
+    archive = {"path": f"{tmp_path}/x", "source": {"archive": {"directory": f"{tmp_path}/source"}}}
+    assert reason(run({"Archive[it]": archive})[0]) == ""
+    os.truncate(tmp_path / "x" / "f", 1 << 43)
+    report, seconds = took(lambda: run({"Archive[it]": archive})[0])
+    assert reason(report) == ""
+    assert (tmp_path / "x" / "f").read_text() == "content"
+    assert seconds < 10
+
+
+def test_a_file_without_an_end_is_not_read_to_it(tmp_path: Path) -> None:
+    """It may grow all the time: the page map of a process has hundreds of gibibytes, and no size."""
+    began = time.monotonic()
+    with BackupStore(f"{tmp_path}/copies") as store, pytest.raises(ResourceError, match="keeps at most 1024 MiB"):
+        store.keep("/proc/self/pagemap")
+    assert time.monotonic() - began < 30
 
 
 COMMAND = """

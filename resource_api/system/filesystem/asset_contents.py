@@ -9,7 +9,7 @@ import io
 import json
 import os
 from functools import partial
-from hashlib import file_digest, sha256
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 from weakref import finalize
 
@@ -191,9 +191,10 @@ def _digest(path: str) -> str:
 
 def _checked_digest(file: io.FileIO, path: str) -> str:
     """Return the SHA-256 of an open file. Raise ``ResourceError`` for one that is too large."""
-    if os.fstat(file.fileno()).st_size > LARGEST:
-        raise ResourceError(f"{path} is larger than {LARGEST >> 30} GiB")
-    return file_digest(file, "sha256").hexdigest()
+    is_small = os.fstat(file.fileno()).st_size <= LARGEST
+    if is_small and (digest := reading.sha256_of(reading.parts_of(file), LARGEST)):
+        return digest
+    raise ResourceError(f"{path} is larger than {LARGEST >> 30} GiB")
 
 
 def _combined_digest(members: list[list[object]]) -> str:

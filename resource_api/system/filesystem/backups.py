@@ -30,7 +30,7 @@ from resource_api.system.filesystem.directories import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from io import FileIO
+    from io import FileIO, RawIOBase
 
 DIRECTORY_VARIABLE: Final = "RESOURCE_API_BACKUPS"
 #: Limits of a directory: bytes of content, number of backups, age in seconds. The oldest backups are removed.
@@ -139,15 +139,17 @@ class BackupStore(AbstractContextManager["BackupStore"]):
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EAGAIN, "it has been replaced meanwhile", path)
-        if self._size + status.st_size > MAX_SIZE or len(self._stored) >= MAX_COPIES:
+        remaining, digest = MAX_SIZE - self._size, ""
+        if status.st_size <= remaining and len(self._stored) < MAX_COPIES:
+            digest = reading.sha256_of(reading.parts_of(file), remaining)
+        if not digest:
             msg = f"no copy is kept of it: one run keeps at most {MAX_SIZE >> 20} MiB and {MAX_COPIES} files"
             raise ResourceError(msg)
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
         size = file.tell()
         target = self._content_path(digest)
         if digest not in self._stored and not os.path.exists(target):
             file.seek(0)
-            parts = _verified(file, digest, f"{path} is being written by another process")
+            parts = _verified(file, digest, size, f"{path} is being written by another process")
             self._batch.replace(target, parts, mode=0o600)
         self._size += 0 if digest in self._stored else size
         self._stored.add(digest)
@@ -203,7 +205,7 @@ class BackupStore(AbstractContextManager["BackupStore"]):
         self.flush()
         source = self._content_path(backup.sha256)
         with reading.open_source(source) as content:
-            parts = _verified(content, backup.sha256, f"the copy {source} is damaged")
+            parts = _verified(content, backup.sha256, backup.size, f"the copy {source} is damaged")
             files.replace(backup.path, parts, mode=backup.mode, uid=backup.uid, gid=backup.gid)
 
     def _content_path(self, digest: str) -> str:
@@ -250,11 +252,14 @@ def _opener(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
-def _verified(stream: BinaryIO, digest: str, message: str) -> Iterator[bytes]:
-    """Yield the parts of a stream. Raise ``ResourceError`` at its end if its SHA-256 is not ``digest``."""
+def _verified(stream: BinaryIO | RawIOBase, digest: str, size: int, message: str) -> Iterator[bytes]:
+    """Yield the parts of a stream. Raise ``ResourceError`` if its ``size`` or its SHA-256 is another."""
     sha256 = hashlib.sha256()
-    while part := stream.read(1 << 18):
+    for part in reading.parts_of(stream):
+        size -= len(part)
+        if size < 0:
+            break
         sha256.update(part)
         yield part
-    if sha256.hexdigest() != digest:
+    if size or sha256.hexdigest() != digest:
         raise ResourceError(message)

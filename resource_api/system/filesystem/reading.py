@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 from contextlib import contextmanager
+from math import inf
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from resource_api.model.values.text import show_size
@@ -133,8 +134,13 @@ def opened_for_attributes(directory: Directory, name: str, path: str) -> Iterato
 def parts(opener: Callable[[], BinaryIO | RawIOBase]) -> Iterator[bytes]:
     """Open a stream when its first part is needed, yield its content in parts of 256 KiB, and close it."""
     with opener() as stream:
-        while part := stream.read(_PART):
-            yield part
+        yield from parts_of(stream)
+
+
+def parts_of(stream: BinaryIO | RawIOBase) -> Iterator[bytes]:
+    """Yield the content of an open stream in parts of 256 KiB; of a file that grows all the time there is no end."""
+    while part := stream.read(_PART):
+        yield part
 
 
 def sha256(content: bytes) -> str:
@@ -142,11 +148,14 @@ def sha256(content: bytes) -> str:
     return sha256_of((content,)) if len(content) >= _LARGE else str(_sha256(content).hexdigest())
 
 
-def sha256_of(parts: Iterable[bytes]) -> str:
-    """Return the SHA-256 of a content in parts, in hexadecimal digits."""
+def sha256_of(parts: Iterable[bytes], largest: float = inf) -> str:
+    """Return the SHA-256 of a content in parts, in hexadecimal digits; "" for one of more than ``largest`` bytes."""
     import hashlib
 
-    digest = hashlib.sha256()
+    digest, size = hashlib.sha256(), 0
     for part in parts:
         digest.update(part)
+        size += len(part)
+        if size > largest:
+            return ""
     return digest.hexdigest()

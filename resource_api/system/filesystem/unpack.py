@@ -11,6 +11,7 @@ import json
 import os
 import stat
 from contextlib import suppress
+from math import inf
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from resource_api.model.values.archive_rules import Limits, Member, member_name
@@ -56,11 +57,15 @@ class UnpackOptions(NamedTuple):
 
 
 class MemberState(NamedTuple):
-    """A member on disk. ``content`` is the SHA-256 of a file, the target of a link, empty for a directory."""
+    """A member on disk. ``content`` is the SHA-256 of a file, the target of a link, empty for a directory.
+
+    ``size`` is that of a file in bytes, -1 in a record of an older version.
+    """
 
     kind: str
     mode: int
     content: str
+    size: int = -1
 
 
 class UnpackRecord(NamedTuple):
@@ -106,8 +111,8 @@ class UnpackRecord(NamedTuple):
         if document["format"] != _FORMAT:
             raise ValueError(document["format"])
         members = {
-            _checked(name): MemberState(str(kind), int(mode), str(content))
-            for name, kind, mode, content in document["members"]
+            _checked(name): MemberState(str(kind), int(mode), str(content), *map(int, size))
+            for name, kind, mode, content, *size in document["members"]
         }
         numbers = {key: None if document[key] is None else int(document[key]) for key in ("mode", "uid", "gid")}
         created = frozenset(map(_checked, document["made"]))
@@ -234,7 +239,16 @@ def _state(member: Member, options: UnpackOptions) -> MemberState:
         mode = directory_mode(options.mode) if executable else options.mode
     if member.kind != "file":
         return MemberState(member.kind, mode, member.target)
-    return MemberState("file", mode, reading.sha256_of(member.parts))
+    sizes: list[int] = []
+    digest = reading.sha256_of(_measured(member.parts, sizes))
+    return MemberState("file", mode, digest, sum(sizes))
+
+
+def _measured(parts: Iterable[bytes], sizes: list[int]) -> Iterator[bytes]:
+    """Yield the parts of a content, and append their sizes to a list."""
+    for part in parts:
+        sizes.append(len(part))
+        yield part
 
 
 def _check_conflicts(
@@ -258,7 +272,7 @@ def _check_conflicts(
                 conflicts.append(f"'{name}' is a directory and should be a {state.kind}")
         elif kind not in {"file", "link"} or (state.kind == "directory" and not replaceable):
             conflicts.append(f"'{name or path}' is a {kind} and should be a {state.kind}")
-        elif not replaceable and (kind != state.kind or _content(directories, path, name, status) != state.content):
+        elif not replaceable and not (kind == state.kind and _has_content(directories, path, name, status, state)):
             conflicts.append(f"'{name}' is there already and did not come from an archive; with force it is replaced")
     if conflicts:
         more = f"; and {len(conflicts) - _MAX_CONFLICTS} more" if len(conflicts) > _MAX_CONFLICTS else ""
@@ -326,7 +340,7 @@ def _as_unpacked(directories: Directories, path: str, name: str, record: UnpackR
         return False
     if state.kind == "directory":
         return name not in record.created or _has_permissions(status, state, record)
-    return _has_permissions(status, state, record) and _content(directories, path, name, status) == state.content
+    return _has_permissions(status, state, record) and _has_content(directories, path, name, status, state)
 
 
 def _member_path(path: str, name: str) -> str:
@@ -348,13 +362,16 @@ def _kind(status: os.stat_result | None) -> str:
     return "" if status is None else _KINDS.get(stat.S_IFMT(status.st_mode), "special file")
 
 
-def _content(directories: Directories, path: str, name: str, status: os.stat_result) -> str:
-    """Return the content of a file or link as in ``MemberState``."""
+def _has_content(directories: Directories, path: str, name: str, status: os.stat_result, state: MemberState) -> bool:
+    """Return whether a file or link with this ``status`` has a content; another user may have made it endless."""
     directory, last = directories.place(_member_path(path, name))
     if stat.S_ISLNK(status.st_mode):
-        return os.readlink(last, dir_fd=directory.fd)
+        return os.readlink(last, dir_fd=directory.fd) == state.content
+    if state.size not in {-1, status.st_size}:
+        return False
     fd = os.open(last, reading.READ_FLAGS, dir_fd=directory.fd)
-    return reading.sha256_of(reading.parts(lambda: os.fdopen(fd, "rb", buffering=0)))
+    parts = reading.parts(lambda: os.fdopen(fd, "rb", buffering=0))
+    return reading.sha256_of(parts, inf if state.size < 0 else state.size) == state.content
 
 
 def _has_permissions(status: os.stat_result, state: MemberState, record: UnpackRecord) -> bool:
