@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.start_up import NamedTuple
@@ -102,9 +103,10 @@ def remove(directory: Directory, name: str) -> None:
         todo = _clear(top, top)
         while todo:
             child = todo.pop()
-            with opened(child, DIRECTORY_FLAGS, top) as fd:  # moved into it, so no mount point
-                todo += _clear(fd, top)
-            os.rmdir(child, dir_fd=top)
+            with suppress(FileNotFoundError):  # another process has removed it
+                with opened(child, DIRECTORY_FLAGS, top) as fd:  # moved into it, so no mount point
+                    todo += _clear(fd, top)
+                os.rmdir(child, dir_fd=top)
     os.rmdir(name, dir_fd=directory.fd)
 
 
@@ -117,12 +119,13 @@ def _clear(fd: int, top: int) -> list[str]:
     with os.scandir(fd) as entries:
         listed = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
     for name, is_directory in listed:
-        if not is_directory:
-            os.unlink(name, dir_fd=fd)
-            continue
-        moved = name
-        if fd != top:
-            moved = f".{os.urandom(8).hex()}"
-            os.rename(name, moved, src_dir_fd=fd, dst_dir_fd=top)
-        directories.append(moved)
+        with suppress(FileNotFoundError):  # another process has removed it
+            if not is_directory:
+                os.unlink(name, dir_fd=fd)
+                continue
+            moved = name
+            if fd != top:
+                moved = f".{os.urandom(8).hex()}"
+                os.rename(name, moved, src_dir_fd=fd, dst_dir_fd=top)
+            directories.append(moved)
     return directories

@@ -907,6 +907,23 @@ class TestRemoval:
         files.Batch().remove(f"{tmp_path}/d", recursive=True)
         assert (tmp_path / "kept/f").exists()
 
+    def test_a_tree_may_vanish_while_it_is_removed(self, tmp_path: Path) -> None:
+        """Another process removes the same files, as a service that ends does."""
+        for number in range(5):
+            top = tmp_path / f"{number}"
+            for inner in ("", "inner"):
+                (top / inner).mkdir()
+                for name in range(500):
+                    (top / inner / f"{name}").touch()
+            if not (other := os.fork()):
+                for name in range(500, 0, -1):
+                    (top / f"{name - 1}").unlink(missing_ok=True)
+                os._exit(0)
+            with Directories() as directories:
+                trees.remove(*directories.place(str(top)))
+            os.waitpid(other, 0)
+            assert not top.exists()
+
     def test_a_tree_deeper_than_any_path_is_removed(self, tmp_path: Path) -> None:
         """Three thousand nested directories need neither stack, path nor descriptors."""
         fd = os.open(tmp_path, os.O_RDONLY)
