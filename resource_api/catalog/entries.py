@@ -15,7 +15,7 @@ from resource_api.catalog.provider_config import select_instance, unknown_implem
 from resource_api.catalog.resource_table import ResourceTable, add_namevars
 from resource_api.manifest.sections import ManifestBuilder
 from resource_api.model.attribute import CARDINALITY, METAPARAMETERS
-from resource_api.model.entry import NO_META, ComponentInstance, Entry, as_list, make_meta
+from resource_api.model.entry import NO_META, ComponentInstance, Entry, make_meta
 from resource_api.model.values import expression, reference
 from resource_api.model.values.errors import DefinitionError, ManifestError, Problem, suggested_word, suggestion
 from resource_api.model.values.expression import Expression
@@ -27,7 +27,16 @@ from resource_api.model.values.reference import (
     parse,
     title_problem,
 )
-from resource_api.model.values.values import UNKNOWN, Sensitive, attribute_of, is_unknown, leaves, parse_place, reveal
+from resource_api.model.values.values import (
+    UNKNOWN,
+    Sensitive,
+    as_list,
+    attribute_of,
+    is_unknown,
+    leaves,
+    parse_place,
+    reveal,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

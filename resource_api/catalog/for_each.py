@@ -16,7 +16,6 @@ from resource_api.manifest import conditions, metaparameters
 from resource_api.manifest.conditions import ConditionError, NotKnownError
 from resource_api.model.attribute import CARDINALITY, EVALUATED, MISSING
 from resource_api.model.declaration import Declaration, Derivation, Element
-from resource_api.model.entry import as_list
 from resource_api.model.values import document, expression
 from resource_api.model.values.errors import DefinitionError, hint
 from resource_api.model.values.expression import ChosenKey, EvaluationError, Expression, ExpressionPath
@@ -25,6 +24,7 @@ from resource_api.model.values.values import (
     SCALAR_TYPES,
     UNKNOWN,
     Sensitive,
+    as_list,
     escape_expressions,
     is_secret,
     is_unknown,
@@ -266,8 +266,7 @@ def _elements(value: Any) -> Iterator[Element]:
         msg = "the collection is not known before anything is read"
         raise ConditionError(msg, (), "use inputs, facts, and values that are made of them alone")
     if value is not None and type(value) not in {dict, list}:
-        kind = "a text" if type(value) is str else "a Boolean" if type(value) is bool else "a number"
-        msg = f"for_each must be a mapping or a list, and its value is {kind}"
+        msg = f"for_each must be a mapping or a list, and its value is {expression.kind_of(value)}"
         advice = 'a list of one is ["..."]'
         if type(value) is str and value.lstrip().startswith(("[", "{")):
             # A shell has taken the double quotes away, or YAML within a text is meant.

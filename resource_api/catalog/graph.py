@@ -18,7 +18,7 @@ from resource_api.model.values import reference
 from resource_api.model.values.errors import reason, suggestion
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.start_up import NamedTuple
-from resource_api.model.values.values import UNKNOWN, Sensitive, is_unknown
+from resource_api.model.values.values import UNKNOWN, is_unknown, unwrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -379,8 +379,7 @@ def _declared_titles(titles: str | Sequence[str], should: Mapping[str, object]) 
         if not title.startswith("$"):
             yield title
             continue
-        value = should.get(title[1:])
-        value = value.reveal() if isinstance(value, Sensitive) else value
+        value = unwrapped(should.get(title[1:]))
         for item in value if isinstance(value, list) else [value]:
             if item is not None and item is not UNKNOWN:
                 yield str(item)

@@ -17,8 +17,8 @@ from resource_api.convert.expressions import (
     refuse,
     written,
 )
-from resource_api.convert.playbook import as_list
 from resource_api.model.values.reference import Reference
+from resource_api.model.values.values import as_list
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -23,16 +23,15 @@ from resource_api.convert.expressions import (
     written,
 )
 from resource_api.convert.module_task import ModuleTask
-from resource_api.convert.playbook import Loop, as_list
 from resource_api.convert.variables import LoopNames, Result, TaskScope
-from resource_api.model.values.values import leaves
+from resource_api.model.values.values import as_list, leaves
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from resource_api.convert.expressions import Condition
     from resource_api.convert.module_task import ConvertedResource
-    from resource_api.convert.playbook import Location, Play, Task
+    from resource_api.convert.playbook import Location, Loop, Play, Task
     from resource_api.convert.variables import Names
 
 #: Tasks that need no resource, with the reasons.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from resource_api.convert import ansible_yaml
 from resource_api.convert.ansible_yaml import Mapping, Vault
 from resource_api.model.values import document
+from resource_api.model.values.values import as_list
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -137,11 +138,6 @@ class _Context(NamedTuple):
 def short_name(module: str) -> str:
     """Return the name of a module without a namespace whose modules are known."""
     return next((module.removeprefix(space) for space in _NAMESPACES if module.startswith(space)), module)
-
-
-def as_list(value: object) -> list[Any]:
-    """Return a list as it is, nothing for None, and a single value in a list."""
-    return [] if value is None else value if isinstance(value, list) else [value]
 
 
 def as_mapping(value: object) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from resource_api.model.values.document import Document
 from resource_api.model.values.errors import ManifestError, Problem, library_hint, reason, suggestion
 from resource_api.model.values.expression import Expression, ExpressionPath, Index
 from resource_api.model.values.reference import Reference, capitalize_type, child_reference, parse
-from resource_api.model.values.values import Sensitive, escape_expressions, map_leaves
+from resource_api.model.values.values import Sensitive, escape_expressions, map_leaves, unwrapped
 from resource_api.system.process_guard import read_only
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ def blueprint(
 
 def _is_pending(value: object) -> bool:
     """Whether an input is an expression, whose own text is no secret."""
-    return isinstance(value.reveal() if isinstance(value, Sensitive) else value, Expression)
+    return isinstance(unwrapped(value), Expression)
 
 
 def _refusing(message: str) -> Callable[..., NoReturn]:
@@ -452,7 +452,7 @@ class ManifestApi:
                     raise ValueError(f"m.text has no value for {{{field}}}; the first one is {{0}}")
                 value = values[field]
                 secret = secret or isinstance(value, Sensitive)
-                parts += _parts(value.reveal() if isinstance(value, Sensitive) else value)
+                parts += _parts(unwrapped(value))
         result = PendingValue(Expression(tuple(part for part in parts if part != "")))
         return Sensitive(result) if secret else result
 

@@ -12,6 +12,7 @@ from resource_api.model.attribute import RELATIONSHIPS
 from resource_api.model.change import exists
 from resource_api.model.values.reference import Reference, capitalize_type, child_reference, split_instance
 from resource_api.model.values.start_up import NamedTuple
+from resource_api.model.values.values import as_list
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -97,11 +98,6 @@ def make_meta(raw: Mapping[str, Any]) -> Meta:
         retry=None if retry is None else RetryPolicy(retry["tries"], retry.get("delay") or 0),
         on_failure=tuple(as_list(raw.get("on_failure"))),
     )
-
-
-def as_list(value: str | Sequence[str] | None) -> Sequence[str]:
-    """Return a metaparameter that may be written as one text or as a list."""
-    return [] if value is None else [value] if isinstance(value, str) else value
 
 
 class Entry:

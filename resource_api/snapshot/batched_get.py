@@ -20,7 +20,15 @@ from resource_api.model.values.errors import CannotList, ProviderError, WrongAns
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import QUOTES, show, show_attribute, show_name
-from resource_api.model.values.values import Sensitive, are_flat, batches, copy_resource, is_secret, reveal, same_value
+from resource_api.model.values.values import (
+    are_flat,
+    batches,
+    copy_resource,
+    is_secret,
+    reveal,
+    same_value,
+    unwrapped,
+)
 from resource_api.provider.base import collect_rows
 from resource_api.provider.context import Context
 from resource_api.provider.outcomes import Subject
@@ -623,7 +631,7 @@ def _complete(definition: TypeDefinition, row: Resource) -> Resource | None:
         row["ensure"] = "present"
     for name in definition.sensitive:
         if name in row:
-            value = row[name].reveal() if isinstance(row[name], Sensitive) else row[name]
+            value = unwrapped(row[name])
             row[name] = definition.attributes[name].datatype.conceal(value)
     for name in definition.write_only:
         row.pop(name, None)

@@ -14,7 +14,7 @@ from resource_api.model.values.errors import suggestion
 from resource_api.model.values.expression import is_reference_at
 from resource_api.model.values.reference import capitalize_type
 from resource_api.model.values.text import QUOTES, escape, show
-from resource_api.model.values.values import UNKNOWN, Sensitive, place_text
+from resource_api.model.values.values import UNKNOWN, Sensitive, place_text, unwrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -83,7 +83,7 @@ def refusal(datatype: DataType, value: object, words: str = "", *, referred: boo
     ``words`` describe the values of a ``Pattern`` in it. ``referred``: the value comes from a reference.
     """
     expected = requirement(datatype, words)
-    kind = type(value.reveal() if type(value) is Sensitive else value)
+    kind = type(unwrapped(value))
     if kind in {list, dict} and any(is_meant_for(leaf, kind) for leaf in datatype.leaves):
         return f"must fit the data type {datatype.text}, which this {'list' if kind is list else 'mapping'} does not"
     if type(value) is str and _is_shown(datatype, value) and (hint := word_suggestion(datatype, value)):
@@ -160,7 +160,7 @@ def word_suggestion(datatype: DataType, value: str) -> str:
 def describe_value(datatype: DataType, value: object) -> str:
     """Return ``value`` itself if its type is right and it is not secret, else its kind: ``a string``."""
     if type(value) is Sensitive or datatype.kind == "Sensitive":
-        plain = kind_of(value.reveal() if type(value) is Sensitive else value)
+        plain = kind_of(unwrapped(value))
         return f"a sensitive {plain.rpartition(' ')[2]}"
     if not _is_shown(datatype, value):
         return kind_of(value)
@@ -191,7 +191,7 @@ def _advice(datatype: DataType, value: object, *, referred: bool) -> str:
     contents = [branch.kind.lower() for branch in datatype.branches if branch.kind.lower() in ORIGINS]
     if contents and type(value) in {str, dict}:  # the last but one of ``ORIGINS`` is on this machine: file, directory
         return f"; write {' or '.join(f'{{{word}: {{{ORIGINS[word][-2]}: ...}}}}' for word in contents)}"
-    value = value.reveal() if type(value) is Sensitive else value
+    value = unwrapped(value)
     if type(value) not in {int, float, bool}:
         return ""
     branches = datatype.leaves

@@ -19,7 +19,7 @@ from resource_api.model.values.expression import (
     text_of,
 )
 from resource_api.model.values.start_up import NamedTuple
-from resource_api.model.values.values import Sensitive, escape_expressions
+from resource_api.model.values.values import Sensitive, escape_expressions, unwrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -62,8 +62,7 @@ def with_texts(datatype: DataType, written: object, value: object) -> Any:
 def _convert(kinds: Kinds, written: object, value: Any) -> Any:
     """Return a value of the data types ``kinds`` in which referred numbers and Booleans are text if only text fits."""
     if type(value) is Sensitive:
-        inner = written.reveal() if type(written) is Sensitive else written
-        return Sensitive(_convert(kinds, inner, value.reveal()))
+        return Sensitive(_convert(kinds, unwrapped(written), value.reveal()))
     if type(value) not in _CONVERTED:
         return value
     if type(value) in {int, bool}:

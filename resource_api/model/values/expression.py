@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from resource_api.model.values import document, reference
 from resource_api.model.values.errors import hint
 from resource_api.model.values.start_up import NamedTuple, regex
-from resource_api.model.values.values import SCALAR_TYPES, UNKNOWN, Sensitive, escape_expressions, map_leaves
+from resource_api.model.values.values import SCALAR_TYPES, UNKNOWN, Sensitive, escape_expressions, map_leaves, unwrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -353,7 +353,7 @@ def may_yield(written: object, resolve: Callable[[ExpressionPath], Any], present
 
     ``resolve`` as in ``evaluate``. Text around paths decides; a value that is one path can be any.
     """
-    written, present = (side.reveal() if isinstance(side, Sensitive) else side for side in (written, present))
+    written, present = unwrapped(written), unwrapped(present)
     if type(written) is dict and type(present) is dict:
         return all(may_yield(item, resolve, present[key]) for key, item in written.items() if key in present)
     if type(written) is list and type(present) is list:
@@ -397,8 +397,7 @@ def text_of(value: object, source: str | ExpressionPath = "") -> str:
 
     A secret is revealed: the caller marks the whole text as secret.
     """
-    if isinstance(value, Sensitive):
-        value = value.reveal()
+    value = unwrapped(value)
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (str, int, float)):
@@ -459,7 +458,7 @@ def with_choices(path: ExpressionPath, resolve: Callable[[ExpressionPath], Any])
     for position, key in enumerate(keys):
         if isinstance(key, ChosenKey):
             value = resolve(key.path)
-            inner = value.reveal() if isinstance(value, Sensitive) else value
+            inner = unwrapped(value)
             if inner is UNKNOWN:
                 return None, secret
             keys[position] = ChosenKey(key.path, chosen_key(inner, f"{path}: {key.path}"))

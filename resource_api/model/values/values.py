@@ -131,7 +131,7 @@ def may_be(is_: object, should: object, *, partial: bool = False) -> bool:
 
     ``partial``: the mappings in ``is_`` may have further members.
     """
-    is_, should = (side.reveal() if isinstance(side, Sensitive) else side for side in (is_, should))
+    is_, should = unwrapped(is_), unwrapped(should)
     if is_ is UNKNOWN or should is UNKNOWN:
         return True
     if type(is_) is dict and type(should) is dict:
@@ -147,6 +147,11 @@ def may_be(is_: object, should: object, *, partial: bool = False) -> bool:
 def is_undecided(is_: object, should: object) -> bool:
     """Return whether unknown parts decide if the two values differ."""
     return is_unknown(should) and may_be(is_, should)
+
+
+def as_list(value: object) -> list[Any]:
+    """Return a list as it is, nothing for None, and any other value in a list."""
+    return [] if value is None else value if isinstance(value, list) else [value]
 
 
 def is_flat(resource: Mapping[str, object]) -> bool:
@@ -176,6 +181,11 @@ def leaves(value: Any, path: tuple[object, ...] = ()) -> Iterator[tuple[tuple[An
         yield path, value
         if isinstance(value, Sensitive):
             yield from leaves(value.reveal(), path)
+
+
+def unwrapped(value: object) -> Any:
+    """Return the content of a sensitive wrapper, and any other value as it is."""
+    return value.reveal() if isinstance(value, Sensitive) else value
 
 
 def reveal(value: object) -> Any:
@@ -320,7 +330,7 @@ def nearest_place(text: str) -> tuple[str, tuple[str | int, ...]]:
 def with_present(should: object, is_: object, path: KeyPath) -> Any:
     """Return ``should`` with the value of ``is_`` at a path (``ignore_changes``), without a key that ``is_`` lacks."""
     if isinstance(should, Sensitive) or isinstance(is_, Sensitive):
-        should, is_ = (side.reveal() if isinstance(side, Sensitive) else side for side in (should, is_))
+        should, is_ = unwrapped(should), unwrapped(is_)
         return Sensitive(with_present(should, is_, path))
     if not path:
         return is_
@@ -345,7 +355,7 @@ def at_place(is_: object, should: object, path: KeyPath) -> Iterator[tuple[Any, 
     if not path:
         yield is_, should
         return
-    is_, should = (side.reveal() if isinstance(side, Sensitive) else side for side in (is_, should))
+    is_, should = unwrapped(is_), unwrapped(should)
     for step in _members(is_, should) if path[0] is None else path[:1]:
         yield from at_place(_member(is_, step), _member(should, step), path[1:])
 
@@ -372,7 +382,7 @@ def declared_part(is_: object, should: object) -> Any:
     Elements of two arrays of one length belong together.
     """
     if isinstance(should, Sensitive) or isinstance(is_, Sensitive):
-        is_, should = (side.reveal() if isinstance(side, Sensitive) else side for side in (is_, should))
+        is_, should = unwrapped(is_), unwrapped(should)
         return Sensitive(declared_part(is_, should))
     if type(is_) is dict and type(should) is dict:
         return {key: declared_part(is_.get(key), value) for key, value in should.items()}

@@ -13,7 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.errors import CommandError
-from resource_api.model.values.values import Sensitive
+from resource_api.model.values.values import Sensitive, unwrapped
 from resource_api.system.filesystem.code_trust import CodeTrust
 from resource_api.system.filesystem.directories import ROOT
 
@@ -106,7 +106,7 @@ def argument(name: str, value: object) -> str:
 
 def stdin(name: str, value: object) -> bytes | None:
     """Return the bytes for stdin, also of a secret, or None. Raise ``CommandError`` for other types."""
-    plain = value.reveal() if isinstance(value, Sensitive) else value
+    plain = unwrapped(value)
     if plain is None or isinstance(plain, bytes):
         return plain
     if isinstance(plain, str):
