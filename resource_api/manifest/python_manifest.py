@@ -32,7 +32,7 @@ from resource_api.model.values import document
 from resource_api.model.values.assets import Content
 from resource_api.model.values.document import Document
 from resource_api.model.values.errors import ManifestError, Problem, library_hint, reason, suggestion
-from resource_api.model.values.expression import Expression, ExpressionPath, Index
+from resource_api.model.values.expression import Expression, ExpressionPath, Index, text_of
 from resource_api.model.values.reference import Reference, capitalize_type, child_reference, parse
 from resource_api.model.values.values import Sensitive, escape_expressions, map_leaves, unwrapped
 from resource_api.system.process_guard import read_only
@@ -441,7 +441,8 @@ class ManifestApi:
     def text(self, template: str, *values: object) -> PendingValue | Sensitive[PendingValue]:
         """Return ``template`` with ``{0}``, ``{1}``, ... replaced by values, pending or not.
 
-        The result is sensitive if one of the values is. Raises ``ValueError`` for other fields.
+        The result is sensitive if one of the values is. Raises ``ValueError`` for other fields, and for values that are
+        no texts: null, lists and mappings.
         """
         parts: list[str | ExpressionPath] = []
         secret = False
@@ -452,7 +453,7 @@ class ManifestApi:
                     raise ValueError(f"m.text has no value for {{{field}}}; the first one is {{0}}")
                 value = values[field]
                 secret = secret or isinstance(value, Sensitive)
-                parts += _parts(unwrapped(value))
+                parts += _parts(unwrapped(value), f"{{{field}}}")
         result = PendingValue(Expression(tuple(part for part in parts if part != "")))
         return Sensitive(result) if secret else result
 
@@ -554,8 +555,14 @@ def _title(type_name: str, title: object) -> str:
 
 
 def _plain(value: object) -> Any:
-    """Return a value as manifests write it: pending ones as ``${...}``, literal text escaped, resources by name."""
-    return map_leaves(value, _plain_leaf, _plain_key)
+    """Return a value as manifests write it: pending ones as ``${...}``, literal text escaped, resources by name.
+
+    Raise ``ValueError`` for one that is nested beyond the stack, such as a list within itself.
+    """
+    try:
+        return map_leaves(value, _plain_leaf, _plain_key)
+    except RecursionError:
+        raise ValueError(f"a value is nested deeper than {document.MAX_DEPTH}") from None
 
 
 def _plain_key(key: object) -> Any:
@@ -586,12 +593,17 @@ def _check_method(value: Any) -> None:
         raise TypeError(f"'.{name}' is a method of mappings; write [{name!r}] for the value under that key")
 
 
-def _parts(value: object) -> tuple[str | ExpressionPath, ...]:
-    """Return the parts of an expression that a value becomes within a text. Raise ``TypeError`` for a function."""
+def _parts(value: object, label: str) -> tuple[str | ExpressionPath, ...]:
+    """Return the parts of an expression that a value becomes within a text, as in the texts of YAML.
+
+    Raise ``TypeError`` for a function, and ``ValueError`` with the ``label`` of a value that is no part of a text.
+    """
     _check_method(value)
     if callable(value):
         raise TypeError(document.type_problem(value))
-    return value.expression.parts if isinstance(value, PendingValue) else (str(value),)
+    if isinstance(value, PendingValue):
+        return value.expression.parts
+    return (text_of(value, label) if value is None or isinstance(value, (bool, list, dict)) else str(value),)
 
 
 def _fields(template: str) -> list[tuple[str, int | None]]:
