@@ -122,7 +122,6 @@ def edit_lines(
 
 def missing(changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
     """Yield the missing prerequisites of parts of files: the directory of the file, and the program that checks it."""
+    yield from prerequisites.edited({name: name[0] for name in changes})
     for name, should in changes.items():
-        problems = [*prerequisites.missing_parent(name[0]), *prerequisites.missing_checker(should.get("validate_cmd"))]
-        yield from ((name, problem) for problem in problems)
-    yield from prerequisites.written_in_place({name: name[0] for name in changes})
+        yield from ((name, problem) for problem in prerequisites.missing_checker(should.get("validate_cmd")))

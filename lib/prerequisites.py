@@ -80,6 +80,12 @@ def written_in_place(paths: Mapping[Name, str], *, follow: bool = True) -> Itera
             yield name, Problem(None, message, severity="warning")
 
 
+def edited(paths: Mapping[Name, str]) -> Iterator[tuple[Name, Problem]]:
+    """Yield the problems of files that are edited, or made: missing directories, and files written where they are."""
+    yield from ((name, problem) for name, path in paths.items() for problem in missing_parent(path))
+    yield from written_in_place(paths)
+
+
 def _is_read_only(path: str) -> bool:
     """Return whether a file or directory is on a file system that is mounted read-only; False if it is missing."""
     with suppress(OSError):

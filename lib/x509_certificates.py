@@ -155,7 +155,7 @@ def issue(should: Mapping[str, Any], is_: Mapping[str, Any]) -> bytes:
         key = x509_files.read_key(should["private_key"], should.get("passphrase"))
     public: Any = (request or key).public_key()
     attributes = _new_attributes(should, is_, request)
-    name = x509.Name([x509.NameAttribute(_oid(PARTS, part), text) for part, text in attributes["subject"].items()])
+    name = _name(attributes["subject"])
     authority = _authority(should, Authority(name, key, public))
     start = dt.datetime.now(dt.UTC)
     builder = x509.CertificateBuilder(authority.name, name, public, x509.random_serial_number())
@@ -187,9 +187,20 @@ def _new_attributes(
     return attributes
 
 
+def _name(subject: Mapping[str, str]) -> x509.Name:
+    """Return a subject made of its parts. Raise ``ResourceError`` for one that cannot be in a certificate."""
+    try:
+        return x509.Name([x509.NameAttribute(_oid(PARTS, part), text) for part, text in subject.items()])
+    except ValueError as error:
+        raise ResourceError(f"subject: it cannot be in a certificate: {error}") from None
+
+
 def _oid(oids: Mapping[str, x509.ObjectIdentifier], name: str) -> x509.ObjectIdentifier:
-    """Return the number of an object by its short name, or as it is written, ``2.5.4.3``."""
-    return oids.get(name) or x509.ObjectIdentifier(name)
+    """Return the number of an object by its short name, or as it is written, ``2.5.4.3``. Raise ``ResourceError``."""
+    try:
+        return oids.get(name) or x509.ObjectIdentifier(name)
+    except ValueError:
+        raise ResourceError(f"'{name}' is no number of an object") from None
 
 
 def _authority(should: Mapping[str, Any], itself: Authority) -> Authority:

@@ -7,22 +7,26 @@ from typing import TYPE_CHECKING, Any
 
 from lib import file_parts, prerequisites
 from lib.sensitive import refused_secrets
-from resource_api import BaseProvider, Command, Problem, ProviderError, ResourceError, files
+from resource_api import BaseProvider, Command, Problem, ResourceError, files
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from resource_api import Change, Context, Resource
 
 DIRECTORY = "/etc/alternatives"
 #: The exit code of a question about a group that does not exist.
 UNKNOWN = 2
+#: The directories with a record of each group: of Debian, and of other distributions.
+RECORDS = ("/var/lib/dpkg/alternatives", "/var/lib/alternatives")
+NO_GROUP = "there is no such group: declare its link and its choices"
 
 
 class Provider(BaseProvider):
     """The groups of the machine."""
 
     tool = Command("update-alternatives")
+    query = Command("update-alternatives", read_only=True)
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Yield that a further link has two paths: it has one for all choices."""
@@ -49,11 +53,16 @@ class Provider(BaseProvider):
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
         """Return the groups in ``names``, or all."""
-        listed = names
+        listed: Iterable[str] | None = names
         if listed is None:
             listed = [line.split()[0] for line in self.tool("--get-selections").stdout.splitlines() if line.strip()]
         for name in listed:
-            if (row := self._query(name)) is not None:
+            try:
+                row = self._query(name)
+            except ResourceError as error:
+                file_parts.report_unreadable(context, [name], str(error), names)
+                continue
+            if row is not None:
                 yield from context.accepted([row]) if names is None else [row]
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
@@ -68,9 +77,11 @@ class Provider(BaseProvider):
                     self._change(name, is_, should)
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield that the program is missing, and the choices that do not exist: it installs none of these."""
+        """Yield that the program is missing, and groups and choices that do not exist: it installs none of these."""
         missing = list(prerequisites.missing_program(None, "update-alternatives", needs="Package[dpkg]"))
         yield from ((name, problem) for name in changes for problem in missing)
+        for name, should in ({} if missing else prerequisites.present(changes)).items():
+            yield from ((name, problem) for problem in _unknown(self._query(name), should))
         for name, should in changes.items():
             for path, choice in (should.get("choices") or {}).items():
                 if choice != "absent":
@@ -83,7 +94,7 @@ class Provider(BaseProvider):
         choices = should.get("choices") or {}
         installed = {path: choice for path, choice in choices.items() if choice != "absent"}
         if link is None or (is_ is None and not installed):
-            raise ResourceError("there is no such group: declare its link and its choices")
+            raise ResourceError(NO_GROUP)
         moved = should.get("link") not in {None, present.get("link")}
         anew = {path: present["choices"][path] for path in present["choices"] if moved} | {
             path: installed[path] for path in installed if moved or path in _differing(present["choices"], installed)
@@ -106,13 +117,26 @@ class Provider(BaseProvider):
             self.tool("--quiet", "--auto", name)
 
     def _query(self, name: str) -> Resource | None:
-        """Return the state of a group, or None for one that does not exist."""
-        result = self.tool.attempt("--query", name, log="debug")
-        if result.exit_code == UNKNOWN:
-            return None
-        if result.exit_code != 0:
-            raise ProviderError(result.stderr.strip())
-        return parse(result.stdout)
+        """Return the state of a group, or None for a missing one. Raise ``ResourceError`` for one that is damaged."""
+        result = self.query.attempt("--query", name, log="debug")
+        if result.exit_code == 0:
+            return parse(result.stdout)
+        # For a record that is damaged the exit code is the same as for one that is missing.
+        if result.exit_code != UNKNOWN or any(os.path.lexists(f"{directory}/{name}") for directory in RECORDS):
+            raise ResourceError(result.stderr.strip())
+        return None
+
+
+def _unknown(group: Mapping[str, Any] | None, should: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield that there is no group, or that the choice to use is none of it."""
+    declared = should.get("choices") or {}
+    installed = {
+        path for path, choice in {**(group or {}).get("choices", {}), **declared}.items() if choice != "absent"
+    }
+    if group is None and not (should.get("link") and installed):
+        yield Problem(None, NO_GROUP)
+    elif should.get("path", "auto") not in {"auto", *installed}:
+        yield Problem("path", f"'{should['path']}' is no choice of the group; declare it in 'choices'")
 
 
 def _links(group: Mapping[str, Any]) -> Iterator[str]:

@@ -71,9 +71,17 @@ class Provider(BaseProvider):
                 yield {**row, "root": capabilities.root} if capabilities.root else row
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield programs that do not exist."""
-        for path in changes:
+        """Yield programs that do not exist, and those that other users could change."""
+        for path, should in changes.items():
             yield from ((path, problem) for problem in prerequisites.missing_file("path", path))
+            try:
+                with files.Batch() as batch:
+                    status_and_attributes = files.stat_attributes(batch.directories, path)
+                    _change(*status_and_attributes, should=should, replaceable=batch.can_others_replace(path))
+            except OSError:
+                continue
+            except ResourceError as error:
+                yield path, Problem("path", str(error), needs=f"File[{path}]")
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Change one program after another."""
@@ -107,7 +115,7 @@ def _change(
             " no right to write for others, no access control list and no other hard link"
         )
         raise ResourceError(msg)
-    return {ATTRIBUTE: encode(parse(should["capability"]))}
+    return {ATTRIBUTE: encode(parse(should.get("capability", "")))}
 
 
 class Capabilities(NamedTuple):

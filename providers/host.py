@@ -39,6 +39,8 @@ class Provider(BaseProvider):
                 resource["host_aliases"] = list(map(str.lower, resource["host_aliases"]))
             if "ip" in resource:
                 resource["ip"] = _address(resource["ip"]) or resource["ip"]
+            if "target" in resource:
+                resource["target"] = files.canonical_path(resource["target"])
             if resource.get("comment"):
                 resource["comment"] = resource["comment"].strip(" \t")
         return resources
@@ -82,7 +84,7 @@ class Provider(BaseProvider):
             yield from rows if names is not None else filter(None, map(_listed, rows))
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
-        """Yield the line that would count in place of a new one, and that a file cannot be replaced."""
+        """Yield the line that would count in place of a new one, and the problems of files: a missing directory."""
         for (name, target), should in reveal(changes).items():
             with suppress(OSError):
                 lines = files.read_lines(target)
@@ -95,7 +97,7 @@ class Provider(BaseProvider):
                     yield (name, target), Problem("ip", message, severity="warning")
         if machine := [name for name in changes if name[1] == FILE]:
             yield from product(machine, list(_unread()))
-        yield from prerequisites.written_in_place({name: name[1] for name in changes})
+        yield from prerequisites.edited({name: name[1] for name in changes})
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
         """Edit each file once, also after another file failed, and then raise the first failure."""

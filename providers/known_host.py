@@ -108,12 +108,13 @@ class Provider(BaseProvider):
                     yield row
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
-        """Yield the missing prerequisites of a key: the user whose file it is."""
+        """Yield the missing prerequisites of a key: the user whose file it is, the directory of another one."""
         for name in changes:
             if (user := _user(name[2])) is not None:
                 yield from ((name, problem) for problem in prerequisites.missing_user("target", user))
+        yield from prerequisites.edited({name: name[2] for name in changes if _user(name[2]) is None})
         with suppress(KeyError):
-            yield from prerequisites.written_in_place({name: _path(name[2])[0] for name in changes})
+            yield from prerequisites.written_in_place({name: _path(name[2])[0] for name in changes if _user(name[2])})
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
         """Edit each file once, also after another file failed, and then raise the first failure."""

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lib import file_parts, prerequisites
 from lib.sensitive import refused_secrets
-from resource_api import BaseProvider, Command, ResourceError, SideEffect, files
+from resource_api import BaseProvider, Command, Problem, ResourceError, SideEffect, files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from resource_api import Change, Context, Problem, Resource
+    from resource_api import Change, Context, Resource
 
 FSTAB = "/etc/fstab"
+NO_DEVICE = f"it has no entry in {FSTAB}: declare its device"
 #: The tags that can name a device, before ``=`` (fstab(5)).
 TAGS = frozenset({"UUID", "LABEL", "PARTUUID", "PARTLABEL", "ID"})
 FIELDS = ("device", "name", "fstype", "options", "dump", "pass")
@@ -91,7 +93,7 @@ class Provider(BaseProvider):
                         **{key: value for key, value in should.items() if value is not None},
                     }
                     if "device" not in entry:
-                        raise ResourceError(f"it has no entry in {FSTAB}: declare its device")
+                        raise ResourceError(NO_DEVICE)
                     self._set_state(present, entry)
                     file_parts.edit_file(FSTAB, partial(edit, name=name, entry=entry))
                 written = True
@@ -110,10 +112,16 @@ class Provider(BaseProvider):
                     context.unchanged(name, message="Is not mounted")
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield mount points that do not exist."""
+        """Yield mount points that do not exist or could be replaced, and entries that have no device."""
+        entries = {entry["name"] for entry in filter(None, map(parse_line, files.read_lines(FSTAB)))}
         for name, should in changes.items():
             if should["ensure"] == "mounted" and not (os.path.isfile(name) and _is_bind(should)):  # noqa: PTH113 - a text
                 yield from ((name, problem) for problem in prerequisites.missing_directory("name", name))
+            with suppress(OSError):
+                if should["ensure"] == "mounted" and os.path.lexists(name) and (reason := _refusal(name)):
+                    yield name, Problem("name", reason, needs=f"File[{name}]")
+            if should["ensure"] != "absent" and name not in entries and "device" not in should:
+                yield name, Problem("device", NO_DEVICE)
         yield from prerequisites.written_in_place(dict.fromkeys(changes, FSTAB))
 
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
@@ -152,7 +160,7 @@ class Provider(BaseProvider):
 
 def parse_line(line: str) -> dict[str, Any] | None:
     """Return the fields of an entry, or None."""
-    words = line.split()
+    words = _words(line)
     if len(words) < 3 or words[0][0] == "#":  # noqa: PLR2004 - device, mount point and type
         return None
     device, name, fstype, options, dump, check = [*words, *("defaults", "0", "0")[len(words) - 3 :]][:6]
@@ -161,6 +169,11 @@ def parse_line(line: str) -> dict[str, Any] | None:
     mount_point = files.canonical_path(name) if name.startswith("/") else name
     texts = (_canonical_device(device), mount_point, fstype, options)
     return dict(zip(FIELDS, (*texts, *numbers), strict=True))
+
+
+def _words(line: str) -> list[str]:
+    """Return the words of a line: only blanks and tabs separate fields (fstab(5))."""
+    return [word for word in line.replace("\t", " ").split(" ") if word]
 
 
 def format_line(entry: Mapping[str, Any]) -> str:
@@ -176,12 +189,12 @@ def edit(lines: files.Lines, name: str, entry: Mapping[str, Any] | None) -> None
     elif not numbers:
         lines.append(format_line(entry))
     elif any(entry[field] != value for field, value in (parse_line(lines[numbers[0]]) or {}).items()):
-        lines[numbers[0]] = " ".join([format_line(entry), *lines[numbers[0]].split()[len(FIELDS) :]])
+        lines[numbers[0]] = " ".join([format_line(entry), *_words(lines[numbers[0]])[len(FIELDS) :]])
 
 
 def _escape(text: str) -> str:
-    """Return a field of fstab with white space, ``#`` and backslashes as octal numbers (fstab(5))."""
-    return re.sub(r"[\s\\#]", lambda match: f"\\{ord(match[0]):03o}", text)
+    """Return a field of fstab with blanks, tabs, ``#`` and backslashes as octal numbers (fstab(5))."""
+    return re.sub(r"[ \t\\#]", lambda match: f"\\{ord(match[0]):03o}", text)
 
 
 def _unescape(text: str) -> str:
@@ -206,14 +219,20 @@ def _canonical_device(device: str) -> str:
 
 
 def _check_mount_point(name: str) -> None:
-    """Raise ``ResourceError`` for a mount point that is reached through a link, or that other users could replace."""
+    """Raise ``ResourceError`` for a mount point that ``_refusal`` has a reason against."""
+    if reason := _refusal(name):
+        raise ResourceError(reason)
+
+
+def _refusal(name: str) -> str:
+    """Return that a mount point is reached through a link, or that other users could replace it, or an empty text."""
     real = os.path.realpath(name)
     if real != name:
-        raise ResourceError(f"it is reached through a symbolic link; declare {real}")
+        return f"it is reached through a symbolic link; declare {real}"
     with files.Directories() as directories:
-        if name != "/" and not directories.place(name)[0].trusted:
-            msg = "other users can write to a directory on its path, and could have another place covered"
-            raise ResourceError(msg)
+        if name == "/" or directories.place(name)[0].trusted:
+            return ""
+    return "other users can write to a directory on its path, and could have another place covered"
 
 
 def _is_bind(should: Mapping[str, Any]) -> bool:

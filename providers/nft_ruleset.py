@@ -60,8 +60,10 @@ class Provider(BaseProvider):
         self._known: dict[str, dict[str, str]] = {}
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """End text with a line end."""
+        """End text with a line end; remove needless slashes and dots from paths."""
         for resource in resources:
+            if "path" in resource:
+                resource["path"] = files.canonical_path(resource["path"])
             if "content" in resource:
                 resource["content"] = program_checked_files.ended(resource["content"])
         return resources
@@ -119,7 +121,9 @@ class Provider(BaseProvider):
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield that nft is missing, or else the error of a text that it refuses."""
         missing = list(prerequisites.missing_program(None, "nft", needs="Package[nftables]"))
-        yield from prerequisites.of_files(changes, lambda path, should: missing or self._refusal(path, should))
+        yield from prerequisites.of_files(
+            changes, lambda path, should: [*prerequisites.missing_parent(path), *missing] or self._refusal(path, should)
+        )
         for path in (path for path in prerequisites.present(changes) if path != FILE and path.startswith("/etc/")):
             with suppress(OSError):
                 if not _is_included(path, files.read_lines(FILE)):

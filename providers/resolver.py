@@ -29,6 +29,8 @@ class Provider(BaseProvider):
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
         """Shorten addresses, and write domains in small letters, as they are compared."""
         for resource in resources:
+            if "path" in resource:
+                resource["path"] = files.canonical_path(resource["path"])
             if resource.get("search"):
                 resource["search"] = list(map(str.lower, resource["search"]))
             if resource.get("nameservers"):
@@ -68,8 +70,8 @@ class Provider(BaseProvider):
             yield from context.accepted([row])
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield that a file is overwritten, where it cannot be replaced."""
-        return prerequisites.of_files(changes)
+        """Yield that the directory of a file is missing, or that it is overwritten, where it cannot be replaced."""
+        return prerequisites.of_files(changes, lambda path, _should: prerequisites.missing_parent(path))
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Edit or remove each file."""

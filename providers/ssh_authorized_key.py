@@ -112,7 +112,8 @@ class Provider(BaseProvider):
                 problems = list(_earlier_lines(path, {key: reveal(changes[name]) for key, name in names.items()}))
                 yield from ((names[key], problem) for key, problem in problems)
         yield from self._unread(paths)
-        yield from prerequisites.written_in_place(paths)
+        yield from prerequisites.edited({name: path for name, path in paths.items() if name[1][0] == "/"})
+        yield from prerequisites.written_in_place({name: path for name, path in paths.items() if name[1][0] == "~"})
 
     def _unread(self, paths: Mapping[Name, str]) -> Iterator[tuple[Name, Problem]]:
         """Yield the keys in the home of a user for whom sshd reads other files."""

@@ -37,6 +37,8 @@ class Provider(BaseProvider):
         for resource in resources:
             if "name" in resource:
                 resource["name"] = _dotted(resource["name"])
+            if "target" in resource:
+                resource["target"] = files.canonical_path(resource["target"])
             if "value" in resource:
                 resource["value"] = _words(str(resource["value"]))
         return resources
@@ -92,7 +94,6 @@ class Provider(BaseProvider):
             name, target = identity
             if should["ensure"] == "absent":
                 continue
-            yield from ((identity, problem) for problem in prerequisites.missing_parent(target))
             if should["apply"] and not os.path.exists(_path(name)):  # noqa: PTH110 - a text
                 yield (
                     identity,
@@ -105,7 +106,7 @@ class Provider(BaseProvider):
                 if entries.get(name, should.get("value")) != should.get("value"):
                     text = f"{path} comes after {target} and sets it to '{entries[name]}' when the machine starts"
                     yield identity, Problem("value", text, severity="warning")
-        yield from prerequisites.written_in_place({name: name[1] for name in changes})
+        yield from prerequisites.edited({name: name[1] for name in changes})
 
 
 def parse_line(line: str) -> tuple[str, str] | None:

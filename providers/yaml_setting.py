@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from lib import kept_formatting, prerequisites, structured_settings
@@ -31,6 +32,8 @@ REASONS = {
     "found unknown escape": "the backslash escapes nothing",
     "mapping values are not allowed": "':' cannot stand here; a text that contains it needs quotes",
 }
+#: What only a text in quotes can hold: a character that ends a line or is not printable, and a tab as an indentation.
+ESCAPED = re.compile("[^\n\t -~\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]|\\A[ \n]*\t")
 #: The source of the modules.
 SOURCE = "pip install 'resource-api[settings]'"
 
@@ -157,6 +160,8 @@ def _convert(old: Any, new: Any) -> Any:
         return [_convert(None, value) for value in new]
     if not isinstance(new, str):
         return new
+    if ESCAPED.search(new):
+        return scalarstring.DoubleQuotedScalarString(new)
     if "\n" in new:
         return scalarstring.LiteralScalarString(new)
     if isinstance(old, scalarstring.DoubleQuotedScalarString | scalarstring.SingleQuotedScalarString):

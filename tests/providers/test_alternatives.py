@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,7 +16,6 @@ from tests.providers.applied import REGISTRY, reason, run, warned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from resource_api import Resource
 
@@ -159,6 +159,27 @@ def test_a_link_that_somebody_has_changed_is_restored(bins: Path, link: str, pat
 def test_what_cannot_be_done_is_explained(declared: dict[str, Any], error: str) -> None:
     """In the words of the program where it knows better."""
     assert error in reason(run({"Alternatives[ra-none]": declared})[0])
+    assert warned({"Alternatives[ra-none]": declared})
+
+
+def test_a_path_that_is_no_choice_is_reported_by_the_plan(bins: Path) -> None:
+    """The program refuses to set it."""
+    message = [f"'{bins}/two.1' is no choice of the group; declare it in 'choices'"]
+    assert warned({"Alternatives[ra-test]": group(bins, path=f"{bins}/two.1")}) == message
+    run({"Alternatives[ra-test]": group(bins)})
+    assert warned({"Alternatives[ra-test]": {"path": f"{bins}/two.1"}}) == message
+    assert warned({"Alternatives[ra-test]": {"path": f"{bins}/one"}}) == []
+
+
+def test_a_damaged_record_is_not_taken_for_a_missing_group(bins: Path) -> None:
+    """The program has one exit code for both."""
+    run({"Alternatives[ra-test]": group(bins), "Alternatives[ra-other]": group(bins, link=f"{bins}/other")})
+    record = Path("/var/lib/dpkg/alternatives/ra-test")
+    whole = record.read_text()
+    record.write_text("auto\n")
+    report, _ = run({f"Alternatives[{name}]": {"ensure": "absent"} for name in ("ra-test", "ra-other")})
+    assert [bool(step.error) for step in report.steps] == [True, False]
+    record.write_text(whole)
 
 
 @pytest.mark.parametrize("path", ["tool", "tool.1", "new/tool"])

@@ -150,8 +150,10 @@ def test_a_program_that_others_could_change_gets_no_capabilities(program: Path, 
         (program.parent / "other").hardlink_to(program)
     else:
         program.parent.chmod(0o777)
-    error = reason(run({f"Capability[{program}]": {"capability": "cap_net_raw=ep"}})[0])
+    declared = {f"Capability[{program}]": {"capability": "cap_net_raw=ep"}}
+    warnings, error = warned(declared), reason(run(declared)[0])
     assert "other users" in error
+    assert warnings == [error]
     assert ("directory on its path" in error) == (danger == "directory")
     assert listed(program) == ""
 

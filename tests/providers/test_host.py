@@ -262,6 +262,15 @@ def test_a_missing_file_is_created_readable_for_all(tmp_path: Path) -> None:
     assert (tmp_path / "new").stat().st_mode & 0o777 == 0o644
 
 
+def test_a_file_is_the_same_in_each_spelling_of_its_path(tmp_path: Path) -> None:
+    """And one whose directory is missing is reported by the plan."""
+    write(tmp_path / "hosts", {"name": "web", "ip": "10.0.0.5"})
+    other = {"Host[web]": {"target": f"{tmp_path}//./hosts", "ip": "10.0.0.5"}}
+    assert run(other)[0].summary.unchanged == 1
+    missing = {"Host[web]": {"target": f"{tmp_path}/none/hosts", "ip": "10.0.0.5"}}
+    assert f"the directory '{tmp_path}/none' does not exist" in warned(missing)
+
+
 def test_the_resolver_finds_a_host_of_etc_hosts(tmp_path: Path) -> None:
     """The test uses a private /etc/hosts in a mount namespace."""
     program = f"""

@@ -192,14 +192,30 @@ def test_what_cannot_be_mounted_or_unmounted_keeps_its_entry_as_it_was(mount_poi
     assert fstab.read_bytes() == before
 
 
+def test_only_blanks_and_tabs_separate_the_fields_of_an_entry(tmp_path: Path, fstab: Path) -> None:
+    """Other white space is a part of a name, and written as it is."""
+    name = tmp_path / "a\u00a0b\u2003c"
+    converge({f"Mount[{name}]": {**SMALL, "ensure": "unmounted"}})
+    assert f"tmpfs\t{name}\ttmpfs\tsize=64k\t0\t0" in fstab.read_text("utf-8", "surrogateescape").split("\n")
+
+
+def test_an_entry_without_a_device_is_reported_by_the_plan(mount_point: Path) -> None:
+    """As the run would."""
+    message = "it has no entry in /etc/fstab: declare its device"
+    declared = {f"Mount[{mount_point}]": {"ensure": "mounted", "fstype": "tmpfs"}}
+    assert (warned(declared), reason(run(declared)[0])) == ([message], message)
+
+
 def test_the_mount_point_is_no_place_of_another_user(tmp_path: Path, mount_point: Path) -> None:
     """A link is not followed, and nothing is mounted where others could put one."""
     link, shared = tmp_path / "link", tmp_path / "shared"
     link.symlink_to(mount_point)
-    assert reason(run({f"Mount[{link}]": SMALL})[0]) == f"it is reached through a symbolic link; declare {mount_point}"
+    message = f"it is reached through a symbolic link; declare {mount_point}"
+    assert (warned({f"Mount[{link}]": SMALL}), reason(run({f"Mount[{link}]": SMALL})[0])) == ([message], message)
     (shared / "point").mkdir(parents=True)
     shared.chmod(0o777)
     assert "other users can write" in reason(run({f"Mount[{shared}/point]": SMALL})[0])
+    assert "other users can write" in "".join(warned({f"Mount[{shared}/point]": SMALL}))
     assert warned({f"Mount[{tmp_path}/none]": SMALL}) == [f"the directory '{tmp_path}/none' does not exist"]
 
 

@@ -138,13 +138,15 @@ def test_an_alias_of_another_file_can_be_used() -> None:
 def test_a_rule_by_hand_is_read_and_keeps_its_comments() -> None:
     """A file with more than one rule is its content."""
     path = DIRECTORY / "ra-test"
-    path.write_text("# why\n%admin ALL=(root : adm) NOPASSWD:SETENV:/bin/a,/bin/b x\\, y\n")
+    path.write_text("# why\n# page\x0cbreak\n%admin ALL=(root : adm) NOPASSWD:SETENV:/bin/a,/bin/b x\\, y\n")
     rows = Runtime(Registry.from_path(), log=Log("off")).resources("sudo_rule", names=["ra-test"])
     more = {"hosts": ["ALL"], "runas": "root:adm", "nopasswd": True, "tags": ["SETENV"]}
     commands = ["/bin/a", "/bin/b x\\, y"]
     assert rows == [{"name": "ra-test", "ensure": "present", "user": "%admin", "commands": commands, **more}]
     assert apply(user="%wheel", commands=commands).exit_code == 0
-    assert path.read_text() == "# why\n%wheel ALL = (root:adm) NOPASSWD: SETENV: /bin/a, /bin/b x\\, y\n"
+    assert (
+        path.read_text() == "# why\n# page\x0cbreak\n%wheel ALL = (root:adm) NOPASSWD: SETENV: /bin/a, /bin/b x\\, y\n"
+    )
     content = "Cmnd_Alias RA_TEST = /bin/a\n%wheel ALL = RA_TEST\n"
     assert [apply(content=content).summary.unchanged for _ in range(2)] == [0, 1]
     [row] = Runtime(Registry.from_path(), log=Log("off")).resources("sudo_rule", names=["ra-test"])

@@ -151,9 +151,15 @@ def test_what_cannot_be_signed_is_said(tmp_path: Path, authority: dict[str, Any]
     wrong = {"private_key": f"{tmp_path}/ca.key"}
     message = f"'{tmp_path}/ca.key': is encrypted, and no passphrase is declared"
     assert (warned({reference: wrong}), reason(run({reference: wrong})[0])) == ([message], message)
-    wrong = {"private_key": f"{tmp_path}/key", "alt_names": ["IP:300.1.1.1"]}
-    assert "alt_names: 'IP:300.1.1.1' cannot be in a certificate" in "".join(warned({reference: wrong}))
-    assert "alt_names: 'IP:300.1.1.1' cannot be in a certificate" in reason(run({reference: wrong})[0])
+    for more, message in (
+        ({"alt_names": ["IP:300.1.1.1"]}, "alt_names: 'IP:300.1.1.1' cannot be in a certificate"),
+        ({"subject": {"C": "Germany"}}, "subject: it cannot be in a certificate: "),
+        ({"subject": {"9.9.9": "x"}}, "'9.9.9' is no number of an object"),
+        ({"extended_key_usage": ["9.9.9"]}, "'9.9.9' is no number of an object"),
+    ):
+        wrong = {"private_key": f"{tmp_path}/key", **more}
+        assert message in "".join(warned({reference: wrong}))
+        assert message in reason(run({reference: wrong})[0])
     assert not path.exists()
 
 

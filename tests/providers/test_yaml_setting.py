@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
 from resource_api.testing import ProviderCompliance
 from tests.providers.applied import converge, reason, run
@@ -100,6 +101,18 @@ def test_the_layout_of_the_file_is_kept(tmp_path: Path, before: str, after: str)
     path.write_bytes(before.encode())
     run({f"Yaml_setting[{path}:b.c]": {"value": 2}})
     assert path.read_bytes() == after.encode()
+
+
+@pytest.mark.parametrize(
+    "text", ["\ta", "\tall:\n\t\tmake\n", "a\n\n", " a\nb", "a\x85b", "a\u2028\nb", "a\r\nb", "\x0c\n"]
+)
+def test_a_text_that_yaml_would_read_otherwise_is_escaped(tmp_path: Path, text: str) -> None:
+    """A tab at its beginning, and characters that end a line or are not printable, in a new file too."""
+    for content in ("", "b: 1\n"):
+        path = tmp_path / "a.yaml"
+        path.write_text(content)
+        converge({f"Yaml_setting[{path}:a.c]": {"value": text}})
+        assert yaml.safe_load(path.read_text()) == {**(yaml.safe_load(content) or {}), "a": {"c": text}}
 
 
 @pytest.mark.parametrize(
