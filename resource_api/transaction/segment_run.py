@@ -348,11 +348,13 @@ class SegmentRun:
                 self._results.fail(run, run.result.error, logged=run.is_logged)
             elif self._verification.is_done(run):
                 self._results.complete(run)
-            elif text and not self._caller.interrupted(run):
-                self._mark_unconfirmed(run, possible=bool(run.changed_at) and run.name in self._caller.begun)
-                self._results.fail(run, text)
-            else:
+            elif not run.result.reported and (not text or self._caller.interrupted(run)):
                 self._results.skip(run, INTERRUPTED)
+            elif failure := text or self._failure(run):
+                self._mark_unconfirmed(run, possible=bool(run.changed_at) and run.name in self._caller.begun)
+                self._results.fail(run, failure)
+            else:
+                self._results.complete(run)
 
     def _end_all(self) -> None:
         """End each operation: succeeded, failed, or skipped because a prerequisite failed."""

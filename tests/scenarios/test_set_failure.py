@@ -273,6 +273,43 @@ def test_a_base_exception_passes_a_context(bench: Bench) -> None:
     assert "Error: Probe[a]: Creating failed: out of paper here (providers/probe.py:" in result.err
 
 
+@pytest.mark.parametrize("options", [(), ("--parallel", "4")], ids=["apply", "parallel"])
+@pytest.mark.parametrize(
+    ("rows", "error", "status"),
+    [
+        ("raise OSError('no answer here')", "no answer here", ""),
+        ("return []", "did not converge: ensure is absent, should be present", "unconfirmed"),
+    ],
+    ids=["unreadable", "unseen"],
+)
+def test_a_reported_creation_that_a_run_ended_by_its_provider_does_not_see_has_failed(
+    bench: Bench, options: tuple[str, ...], rows: str, error: str, status: str
+) -> None:
+    """It is not skipped: the provider has made it."""
+    bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
+    bench.probe(
+        f"""
+        def get(self, context, names=None):
+            if self._rows():
+                {rows}
+            return []
+        def set(self, context, changes):
+            for name, (is_, should) in changes.items():
+                with context.creating(name):
+                    if name == "b": raise SystemExit("out of paper here")
+                    self._put(name, {{**should}})
+        """
+    )
+    result = bench.stream("project: p\nresources: {'Probe[a]': {}, 'Probe[b]': {}, 'Probe[c]': {}}", *options)
+    assert result.code == 1
+    ends = result.ends()
+    assert statuses(ends) == {"Probe[a]": "failed", "Probe[b]": "failed", "Probe[c]": "skipped"}
+    assert ends["Probe[a]"]["error"].startswith(error)
+    assert ends["Probe[a]"].get("unconfirmed", False) is bool(status)
+    recorded = bench.run("state", "list", "--project", "p")
+    assert recorded.out == ("Probe[a]\n" if status else "")
+
+
 def test_a_base_exception_in_get_ends_the_run(bench: Bench) -> None:
     """A ``SystemExit`` from ``get`` exits 1 with an error on stderr."""
     bench.probe("def get(self, context): raise SystemExit(0)\ndef set(self, context, changes): pass")
