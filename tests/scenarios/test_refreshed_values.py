@@ -76,6 +76,13 @@ def test_noop_shows_attributes_as_a_plan_does(site: Bench) -> None:
     assert outputs(site) == before
 
 
+@pytest.mark.parametrize(("options", "code"), [([], 0), (["--detailed-exitcodes"], 2)])
+def test_the_document_has_the_exit_code_of_the_command(site: Bench, options: list[str], code: int) -> None:
+    """As the documents of other commands have it."""
+    result = site.run("refresh", "site.yaml", *STORE, "--noop", "--json", *options)
+    assert (result.code, result.document["exit_code"]) == (code, code)
+
+
 @pytest.mark.parametrize("options", [["--target", "Widget[a]"], ["--exclude", "Widget[b]"]])
 def test_outputs_stay_where_not_all_is_read(site: Bench, options: list[str]) -> None:
     """As those of a run with targets; the data that was read is recorded."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -368,7 +369,9 @@ def refresh(session: Session, *, detailed_exitcodes: bool, **settings: Any) -> i
         resources, outputs = saved_plan.refreshed(document)
         return plan_text.refresh_lines(resources, outputs, session.output.style, noop=settings["noop"])
 
-    def exit_code(document: Mapping[str, Any]) -> int:
-        return exit_codes.of_refresh([*document["changes"], *document["output_changes"]], detailed=detailed_exitcodes)
+    def make(call: commands.Call) -> dict[str, Any]:
+        document = state_refresh.document(call)
+        changes = [*document["changes"], *document["output_changes"]]
+        return {**document, "exit_code": exit_codes.of_refresh(changes, detailed=detailed_exitcodes)}
 
-    return show_document(session, "refresh", state_refresh.document, lines, exit_code=exit_code)
+    return show_document(session, "refresh", make, lines, exit_code=itemgetter("exit_code"))
