@@ -77,9 +77,9 @@ class ModulePath:
         ``aliases``: a directory → the path, with symbolic links, by which the user named it or a file in it. Code is
         checked along these links too: other users could change them.
         """
-        self.aliases = aliases or {}
+        self.aliases = dict(aliases or {})
         #: Without those of installed distributions.
-        self.directories: Sequence[str] = list(directories)
+        self.directories = list(directories)
         #: The directories of installed distributions; None before they are searched for.
         self._distributions: list[str] | None = None if distributions else []
 
@@ -98,6 +98,14 @@ class ModulePath:
             if _goes_through_links(text, real)
         }
         return cls([*real_paths.values(), *([BUNDLED] if bundled else ())], aliases=aliases)
+
+    def add_manifest(self, manifest: str) -> None:
+        """Look in the directory of a manifest too, right before the bundled one, as ``resolve`` does."""
+        added = self.resolve((), manifest, bundled=False)
+        directories = [directory for directory in added.directories if directory not in self.directories]
+        position = self.directories.index(BUNDLED) if BUNDLED in self.directories else len(self.directories)
+        self.directories[position:position] = directories
+        self.aliases |= added.aliases
 
     def find(self, kind: str, name: str, *, installed: bool = True) -> str | None:
         """Return the file of one name, or None.

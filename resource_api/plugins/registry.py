@@ -106,6 +106,11 @@ class Registry:
         """The directories of the module path, without those of installed distributions."""
         return self._module_path.directories
 
+    def add_manifest(self, manifest: str) -> None:
+        """Look in the directory of a manifest too, after those that the user has named."""
+        self._module_path.add_manifest(manifest)
+        vars(self).pop("trust", None)  # it knows the links on the module path
+
     def register_type(self, definition: TypeDefinition) -> None:
         """Add a type. Raise ``DefinitionError`` when its name is taken, also by a file of the module path."""
         if not isinstance(definition, TypeDefinition):

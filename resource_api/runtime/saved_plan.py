@@ -337,6 +337,11 @@ def _not_as_saved(path: str, reason: str) -> ManifestError:
     return _refusal(path, f"this is not a plan as it was saved: {reason}")
 
 
+def manifest_path(saved: PlanJson) -> str:
+    """Return the path of a plan's manifest; an empty text for standard input, and for a plan that is encrypted."""
+    return str(saved["manifest"].get("path", ""))
+
+
 def show(saved: PlanJson, path: str, registry: Registry, *, verbose: bool = False) -> PlanDocument:
     """Return a valid document of a plan as text shows it. Raise ``ManifestError`` for values no plan has.
 

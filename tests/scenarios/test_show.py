@@ -160,3 +160,70 @@ def test_a_failure_of_a_saved_plan_ends_in_the_place_of_the_manifest(planned: Be
     assert result.code == 1
     assert f"Error: Widget[bad]: is broken ({path}:4)" in result.err.replace(" Creating failed:", ""), result.err
     assert " | " not in result.err
+
+
+#: A type beside a manifest, with a parameter, which a plan shows for a creation.
+TINY = """
+    from resource_api import Attribute, TypeDefinition
+
+    TYPE = TypeDefinition(
+        name="tiny",
+        attributes={
+            "name": Attribute("String", "Its name.", kind="namevar"),
+            "ensure": Attribute("Enum[present, absent]", "Whether it exists.", default="present"),
+            "force": Attribute("Optional[Boolean]", "Whether it is forced.", kind="parameter"),
+        },
+        features={"simple_get_filter"},
+    )
+    """
+TINY_PROVIDER = """
+    from pathlib import Path
+
+    from resource_api import SimpleProvider
+
+
+    class Provider(SimpleProvider):
+        def get(self, context, names=None):
+            return [{"name": name, "ensure": "present"} for name in names if Path(name).exists()]
+
+        def create(self, context, name, should):
+            Path(name).touch()
+    """
+
+
+@pytest.fixture
+def saved_elsewhere(bench: Bench) -> Bench:
+    """Return a bench with a saved plan in another directory than its manifest and the type that this uses."""
+    bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
+    bench.write("site/types/tiny.py", TINY)
+    bench.write("site/providers/tiny.py", TINY_PROVIDER)
+    bench.write("site/site.yaml", f"project: p\nresources: {{'Tiny[{bench.home}/made]': {{force: true}}}}")
+    (bench.home / "plans").mkdir()
+    plan = bench.run("plan", "site/site.yaml", "-o", "plans/p.json")
+    assert (plan.code, "force: true" in plan.out) == (0, True), plan
+    assert bench.run("show", "plans/p.json").out == plan.out
+    return bench
+
+
+def test_a_saved_plan_finds_the_types_beside_its_manifest(saved_elsewhere: Bench) -> None:
+    """Wherever it was saved, and through a link too."""
+    (saved_elsewhere.home / "link").symlink_to("plans")
+    applied = saved_elsewhere.run("apply", "link/p.json")
+    assert (applied.code, (saved_elsewhere.home / "made").exists()) == (0, True), applied
+
+
+def test_a_saved_plan_obeys_the_policies_beside_its_manifest(saved_elsewhere: Bench) -> None:
+    """Also those that were written after it."""
+    forbidding = "def resource(resource):\n    yield 'is forbidden'\n"
+    saved_elsewhere.write("site/policies/none.py", forbidding)
+    applied = saved_elsewhere.run("apply", "plans/p.json")
+    assert (applied.code, (saved_elsewhere.home / "made").exists()) == (65, False), applied
+    assert "is forbidden" in applied.err
+
+
+def test_a_saved_plan_executes_no_code_that_others_can_change(saved_elsewhere: Bench) -> None:
+    """The directory of its manifest is checked as when it was planned."""
+    (saved_elsewhere.home / "site" / "types" / "tiny.py").chmod(0o666)
+    applied = saved_elsewhere.run("apply", "plans/p.json")
+    assert applied.code == 65
+    assert "is not executed, because others could have changed it" in applied.err

@@ -45,9 +45,10 @@ def apply(session: Session, manifest: str, **settings: object) -> int:
         execution = options.saved_plan_options(settings, document)
         # Its problems quote sources that have not changed since it was planned.
         session.console.source_time = os.stat(source).st_mtime
-        report = session.runtime.apply_saved(
-            saved_plan.SavedPlan(document, manifest, session.runtime.key), execution, on_plan
-        )
+        plan = saved_plan.SavedPlan(document, manifest, session.runtime.key)
+        if plan.manifest.path:  # standard input has none
+            session.registry.add_manifest(plan.manifest.path)
+        report = session.runtime.apply_saved(plan, execution, on_plan)
     else:
         inputs, run_options = session.inputs.values, options.run_options(settings)
         use_cache = session.use_cache and not settings["explain"]

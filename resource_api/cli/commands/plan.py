@@ -219,6 +219,8 @@ def show(session: Session, name: str, **_settings: object) -> int:
 def _show_saved(session: Session, plan: str) -> None:
     """Show a saved plan, and warn where the state has changed since."""
     document = saved_plan.load(plan)
+    for file in filter(None, (plan, saved_plan.manifest_path(document))):
+        session.registry.add_manifest(file)
     shown_plan = saved_plan.show(document, plan, session.registry, verbose=session.settings.get("verbose", False))
     session.console.show(
         lambda: {name: value for name, value in document.items() if name != "manifest"},
