@@ -5,7 +5,7 @@ Records are found by them, and references in recorded resources are rewritten fr
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from resource_api.model.record import Commit, Record, RecordKey, StackState
 from resource_api.model.values.errors import ManifestError, Problem
@@ -162,8 +162,11 @@ class Renames(NamedTuple):
 
     def record(self, record: Record) -> Record:
         """Return a record with the present names of its dependencies and its component."""
-        parent = self.components.get(record.parent, self(record.parent)) if record.parent else ""
-        return self.dependencies(record)._replace(parent=parent)
+        return self.dependencies(record)._replace(parent=self.parent(record))
+
+    def parent(self, record: Record) -> str:
+        """Return the present name of the component of a record, or ""."""
+        return self.components.get(record.parent, self(record.parent)) if record.parent else ""
 
     def dependencies(self, record: Record) -> Record:
         """Return a record with the present names of its dependencies; its own name and its component stay."""
@@ -176,6 +179,9 @@ class Renames(NamedTuple):
             lifecycle=lifecycle,
             successor=self(record.successor) if record.successor else "",
         )
+
+
+NO_RENAMES: Final = Renames()
 
 
 def former_name(catalog: Catalog, entry: Entry, record: Record) -> str:
@@ -200,11 +206,14 @@ def find_renames(catalog: Catalog, records: Mapping[int, Record]) -> Renames:
     return Renames(whole, FormerNames(catalog).of_components())
 
 
-def with_unique_titles(records: Iterable[Record], reserved: Collection[Reference]) -> list[Record]:
+def with_unique_titles(
+    records: Iterable[Record], reserved: Collection[Reference], renames: Renames = NO_RENAMES
+) -> list[Record]:
     """Return records with references that are unique and not ``reserved``; a title in conflict becomes the name.
 
     So each name leads to one resource after a title was given to another one, or while a replaced one exists.
-    References among the records follow, but never to a record that has been replaced.
+    References among the records follow, but never to a record that has been replaced. ``renames`` are made at once with
+    that: the present name of one resource may be the former one of another.
     """
     references = set(reserved)
     renamed: dict[str, str] = {}
@@ -212,14 +221,14 @@ def with_unique_titles(records: Iterable[Record], reserved: Collection[Reference
     originals = list(records)
     # A replaced resource gives way to its successor.
     for record in sorted(originals, key=lambda record: record.is_replaced):
-        unique = record
+        unique = present = record._replace(parent=renames.parent(record))
         while unique.reference in references:
             name = show_name(record.name)
-            use_name = unique is record and name != record.title
+            use_name = unique is present and name != record.title
             unique = unique._replace(title=name if use_name else f"{unique.title}'")
-        if unique is not record and not record.is_replaced:
+        if unique is not present and not record.is_replaced:
             renamed[str(record.reference)] = str(unique.reference)
         references.add(unique.reference)
         unique_of[record.key] = unique
-    result = [unique_of[record.key] for record in originals]
-    return [Renames(renamed).record(record) for record in result] if renamed else result
+    both = renames._replace(whole={**renames.whole, **renamed})
+    return [both.dependencies(unique_of[record.key]) for record in originals]

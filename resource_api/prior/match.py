@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from resource_api.catalog.compile import Catalog, PurgeRule
     from resource_api.model.provider_functions import PlannerQueries, ProviderFunctions
     from resource_api.model.type_definition import Name
+    from resource_api.prior.former_names import Renames
 
 
 class Prior(NamedTuple):
@@ -133,8 +134,9 @@ def match(
             # The old resource was deleted already: there is nothing to replace.
             records[index] = predecessors.pop(index)
             moved_keys[record.key] = index
-    orphans, undeclared = _sort_unclaimed(catalog, records, unclaimed, prune=prune)
-    catalog, kinds = add_orphans(catalog, orphans, functions)
+    renames = former_names.find_renames(catalog, records) if unclaimed else former_names.NO_RENAMES
+    orphans, undeclared = _sort_unclaimed(catalog, renames, unclaimed, prune=prune)
+    catalog, kinds = add_orphans(catalog, orphans, functions, renames)
     return catalog, Prior(
         state,
         records,
@@ -335,24 +337,23 @@ def stated_implementations(catalog: Catalog, prior: Prior | None, instance: str)
 
 
 def _sort_unclaimed(
-    catalog: Catalog, records: Mapping[int, Record], unclaimed: Mapping[RecordKey, Record], *, prune: bool
+    catalog: Catalog, renames: Renames, unclaimed: Mapping[RecordKey, Record], *, prune: bool
 ) -> tuple[list[tuple[Record, OrphanKind]], list[Record]]:
-    """Return the records that become orphans, and those left alone, with present names (``records``: by entry)."""
+    """Return the records that become orphans, and those left alone, with the present names of ``renames``."""
     if not unclaimed:
         return [], []
     removed = removed_names(catalog)
-    present = former_names.find_renames(catalog, records)
     orphans: list[tuple[Record, OrphanKind]] = []
     undeclared: list[Record] = []
     for record in unclaimed.values():
-        current = present.record(record)
-        is_listed = is_removed(record, removed) or is_removed(current, removed)
+        is_listed = is_removed(record, removed) or is_removed(renames.record(record), removed)
         kind = OrphanKind.REMOVED if is_listed else _orphan_kind(record, prune=prune)
         if kind is not None:
-            orphans.append((current, kind))
+            orphans.append((record, kind))
         else:
-            undeclared.append(current)
-    return orphans, former_names.with_unique_titles(undeclared, {entry.reference for entry in catalog.entries})
+            undeclared.append(record)
+    reserved = {entry.reference for entry in catalog.entries}
+    return orphans, former_names.with_unique_titles(undeclared, reserved, renames)
 
 
 def _orphan_kind(record: Record, *, prune: bool) -> OrphanKind | None:
@@ -392,18 +393,24 @@ def _check_removed_titles(catalog: Catalog, records: Mapping[int, Record]) -> No
 
 
 def add_orphans(
-    catalog: Catalog, records: Sequence[tuple[Record, OrphanKind]], functions: Callable[[str], ProviderFunctions]
+    catalog: Catalog,
+    records: Sequence[tuple[Record, OrphanKind]],
+    functions: Callable[[str], ProviderFunctions],
+    renames: Renames | None = None,
 ) -> tuple[Catalog, dict[int, OrphanKind]]:
     """Return the catalog with an entry for each record, and the kinds by the index of these entries.
 
-    The resource that was created last comes first; each keeps its recorded dependencies.
+    The resource that was created last comes first; each keeps its recorded dependencies, under the present names of
+    ``renames``.
     """
     if not records:
         return catalog, {}
     entries = list(catalog.entries)
     kinds: dict[int, OrphanKind] = {}
     unique = former_names.with_unique_titles(
-        (record for record, _ in reversed(records)), {entry.reference for entry in entries}
+        (record for record, _ in reversed(records)),
+        {entry.reference for entry in entries},
+        renames or former_names.NO_RENAMES,
     )
     for record, (_, kind) in zip(unique, reversed(records), strict=True):
         entry = _orphan_entry(record, functions)

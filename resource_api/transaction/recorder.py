@@ -173,9 +173,11 @@ class Recorder:
             elif (record := self._records.record(run, plain=plain)) is not None:
                 put.append(record)
                 if old := self._plan.prior.predecessors.get(run.step.entry.index):
-                    if run.step.create_first and run.status is not Status.FAILED:
+                    index, first = run.step.entry.index, run.step.create_first
+                    made = run.status is not Status.FAILED if first else run.action is Action.REPLACE
+                    if made and (first or (exists(record.is_) and results.failed_to_remove(index))):
                         put.append(self._predecessor_to_delete(run, old))
-                    elif run.action is Action.REPLACE and not run.step.create_first and exists(record.is_):
+                    elif made and exists(record.is_):
                         drop.append(old.key)  # it was deleted first, and its replacement exists now
         resolved = [*self._resolved_intents(unchanged), *(run.key for run in ended)]
         dropped = set(drop)
@@ -288,7 +290,7 @@ class Recorder:
         renames = former_names.find_renames(plan.catalog, moved).restricted(
             set(map(str, references)), complete=plan.complete
         )
-        renamed = former_names.with_unique_titles(map(renames.record, undeclared), references)
+        renamed = former_names.with_unique_titles(undeclared, references, renames)
         return [new for old, new in zip(undeclared, renamed, strict=True) if new != old]
 
     def _commit(self, commit: Commit) -> None:

@@ -106,6 +106,11 @@ class Results:
         """Return whether an operation changed the resource of an entry."""
         return not self.changed.isdisjoint(self.operations_of.get(index, ()))
 
+    def failed_to_remove(self, index: int) -> bool:
+        """Return whether the removal of an entry's resource failed or was skipped."""
+        operations = (self._plan.operations[number] for number in self.operations_of.get(index, ()))
+        return any(operation.removal and operation.number in self.failures for operation in operations)
+
     def succeeded(self, index: int) -> bool:
         """Return whether the step of an entry was reported as a success."""
         return self._reported.get(index) == "success"

@@ -38,6 +38,18 @@ def test_a_resource_can_be_moved_and_changed_at_once(bench: Bench) -> None:
     assert record.owned
 
 
+def test_a_title_that_another_resource_gets_is_no_dependency_of_its_former_one(bench: Bench) -> None:
+    """What required the other resource requires it by its new title, and not itself."""
+    bench.apply({"Engine[w]": {"name": "c"}, "Engine[t]": {"name": "a", "require": "Engine[w]"}})
+    bench.apply({"Engine[t]": {"name": "c"}})
+    record = bench.record("Engine[a]")
+    assert record is not None
+    assert list(record.requires) == ["Engine[t]"]
+    assert calls(bench) == ""
+    (step,) = bench.plan({"Engine[t]": {"name": "c"}}, prune=True).steps[1:]
+    assert (str(step.reference), [str(reference) for reference in step.depends_on]) == ("Engine[a]", ["Engine[t]"])
+
+
 def test_two_resources_can_swap_their_titles(bench: Bench) -> None:
     """The identity is the name; nothing is created or deleted."""
     bench.apply({"Thing[x]": {"name": "a"}, "Thing[y]": {"name": "b"}})

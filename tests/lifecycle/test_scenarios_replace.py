@@ -228,6 +228,21 @@ def test_a_delete_first_whose_deletion_fails_changes_nothing_else(bench: Bench) 
     assert acted(bench.apply(site)) == {"Thing[a]": ("replace", "success")}
 
 
+def test_a_delete_first_whose_deletion_had_no_effect_deletes_later(bench: Bench) -> None:
+    """Both are changed in one call, and the creation has succeeded: the old one stays ours."""
+    bench.apply({"Thing[t]": {"name": "a"}})
+    site = {"Thing[t]": {"name": "b", "lifecycle": FIRST}}
+    with bench.troubled(a="lie"):
+        report = bench.apply(site)
+    assert (acted(report), bench.names()) == ({"Thing[t]": ("replace", "failed")}, ["a", "b"])
+    assert {key[1]: (record.status, record.owned) for key, record in bench.state.records.items()} == {
+        "a": ("replaced", True),
+        "b": ("ready", True),
+    }
+    assert acted(bench.apply(site)) == {"Thing[a]": ("delete", "success")}
+    assert bench.names() == ["b"]
+
+
 def test_a_delete_first_whose_creation_fails_is_created_next_time(bench: Bench) -> None:
     """State shows that the old one was deleted, and the resource is still ours."""
     site: dict[str, Any] = {"Thing[a]": {"image": "x", "lifecycle": FIRST}}
