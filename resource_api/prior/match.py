@@ -228,8 +228,9 @@ def _reject_former_names(
         else:
             undeclared.append(record)
     for index in moved_keys.values():  # the record is about the entry's name from now on
-        entry = catalog.entries[index]
-        records[index] = records[index]._replace(name=entry.name, provider=entry.provider)
+        if selected is None or index in selected:
+            entry = catalog.entries[index]
+            records[index] = records[index]._replace(name=entry.name, provider=entry.provider)
     prior = prior._replace(records=records, predecessors=predecessors, undeclared=undeclared)
     return prior._replace(moved_keys=moved_keys, errors=errors), orphans
 

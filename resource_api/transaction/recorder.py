@@ -89,29 +89,35 @@ class Recorder:
         return list(self._records.adopted.values()) if self._store is not None else ()
 
     def begin(self) -> None:
-        """Write, before anything else, the recovery from an interrupted run, and the imported resources.
+        """Write, before anything else, the recovery from an interrupted run, and resources that have no record yet.
 
-        A resource that is imported and replaced is recorded now: however the run ends, it is not lost.
+        One of ours that is deleted or replaced is recorded now: however the run ends, it is not lost.
         """
         self._commit(self._plan.prior.instances.commit)
         self._commit(self._plan.prior.recovery)
-        self._commit(Commit(list(self._imported.values())))
+        self._commit(Commit(list(self._unrecorded.values())))
 
     @cached_property
-    def _imported(self) -> Mapping[RecordKey, Record]:
-        """By key, the records of resources that are imported and replaced in this run, as they are before that."""
+    def _unrecorded(self) -> Mapping[RecordKey, Record]:
+        """By key, the records of resources as they are before this run, which first records and then removes them.
+
+        They are imported and replaced, or an interrupted run has made them.
+        """
         plan = self._plan
-        if len(plan.operations) == len(plan.steps):
+        if len(plan.operations) == len(plan.steps) and not self._intents:
             return {}  # nothing is replaced: a replacement has two operations
-        imported, blocked = {}, plan.blocked
+        unrecorded, blocked = {}, plan.blocked
         for operation in plan.operations:
             step, index = operation.step, operation.step.entry.index
-            replaced = step.action is Action.REPLACE and step.acts and not operation.removal and index not in blocked
-            if replaced and is_imported(step.entry, plan.prior.records.get(index)):
+            removes = step.action in {Action.REPLACE, Action.DELETE} and step.acts and not operation.removal
+            if not (removes and exists(step.is_)) or index in blocked or index in plan.prior.records:
+                continue
+            intent, imports = self._intents.get(step.entry.key), is_imported(step.entry, None)
+            if (imports and step.action is Action.REPLACE) or (intent is not None and intent.makes):
                 record = self._records.record(OperationRun(operation))
                 assert record is not None
-                imported[record.key] = record._replace(status="partial")
-        return imported
+                unrecorded[record.key] = record._replace(status="partial")
+        return unrecorded
 
     def write_instance(self, record: Record) -> None:
         """Write the configuration of a provider instance, before it creates anything."""
@@ -182,7 +188,7 @@ class Recorder:
         resolved = [*self._resolved_intents(unchanged), *(run.key for run in ended)]
         dropped = set(drop)
         put = [record for record in put if record.key not in dropped] if dropped else put
-        drop = [key for key in drop if key in self._plan.prior.state.records]
+        drop = [key for key in drop if key in self._plan.prior.state.records or key in self._unrecorded]
         self._commit(Commit(put=put, drop=drop, resolved=resolved, owed=owed))
 
     def _take_unchanged(self, results: Results) -> Sequence[OperationRun]:
@@ -208,8 +214,8 @@ class Recorder:
         """Return the record of a resource that was removed for its replacement, which a run then creates, or None."""
         if run.action is not Action.REPLACE or run.step.create_first or run.retained or exists(run.is_):
             return None
-        prior = self._plan.prior
-        old = prior.state.records.get(run.key) or prior.records.get(run.step.entry.index) or self._imported.get(run.key)
+        prior, index = self._plan.prior, run.step.entry.index
+        old = prior.state.records.get(run.key) or prior.records.get(index) or self._unrecorded.get(run.key)
         return None if old is None else old._replace(is_=None, status="pending")
 
     def _predecessor_to_delete(self, run: OperationRun, old: Record) -> Record:

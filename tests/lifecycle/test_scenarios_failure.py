@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.lifecycle.world import acted, planned
+from tests.lifecycle.world import FIRST, acted, planned
 
 if TYPE_CHECKING:
     from tests.lifecycle.world import Bench
@@ -171,6 +171,24 @@ def test_a_kill_in_a_call_is_resolved_by_reading(bench: Bench, trouble: str, bef
     assert planned(bench.plan(site)) == {}
     bench.destroy({})
     assert bench.names() == []
+
+
+@pytest.mark.parametrize("site", [{"ensure": "absent"}, {"image": "new", "lifecycle": FIRST}])
+@pytest.mark.parametrize("trouble", ["raise", "kill"])
+def test_a_creation_in_doubt_that_cannot_be_deleted_stays_ours(
+    bench: Bench, site: dict[str, Any], trouble: str
+) -> None:
+    """It has no record before: it gets one before its deletion is tried."""
+    with bench.troubled(a="late"):
+        bench.killed({"Thing[a]": {"image": "old"}})
+    with bench.troubled(a=trouble):
+        if trouble == "kill":
+            bench.killed({"Thing[a]": site})
+        else:
+            bench.apply({"Thing[a]": site})
+    assert bench.names() == ["a"]
+    bench.apply({}, prune=True)
+    assert (bench.names(), bench.state.records) == ([], {})
 
 
 @pytest.mark.parametrize("fuse", range(8))

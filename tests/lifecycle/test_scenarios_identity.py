@@ -132,6 +132,18 @@ def test_a_resource_found_by_a_former_name_is_replaced_under_its_own(bench: Benc
     assert list(bench.state.records) == [("thing", "b")]
 
 
+def test_a_former_name_of_a_resource_that_is_no_target_stays_recorded(bench: Bench) -> None:
+    """Also where a target's change is to replace it: the next run finds it, and replaces it."""
+    bench.apply({"Engine[e]": {"size": 1}, "Thing[a]": {}})
+    bench.world.things["thing"]["b"] = bench.world.things["thing"].pop("a")
+    lifecycle = {"aliases": ["a"], "replace_triggered_by": ["Engine[e]"], **FIRST}
+    site = {"Engine[e]": {"size": 2}, "Thing[b]": {"lifecycle": lifecycle}}
+    bench.apply(site, targets=["Engine[e]"])
+    assert {key[1]: record.status for key, record in bench.state.records.items()} == {"e": "ready", "a": "tainted"}
+    bench.apply(site)
+    assert (calls(bench), {key[1] for key in bench.state.records}) == ("-b +b", {"e", "b"})
+
+
 def test_a_former_name_that_cannot_be_read_fails_its_resource(bench: Bench) -> None:
     """It may still exist: then it is another resource, which stays recorded as ours."""
     bench.apply({"Thing[a]": {}})
