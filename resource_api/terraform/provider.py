@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
 from resource_api.model.provider_functions import Planned
 from resource_api.model.sealed_secrets import conceal_like, has_sealed
 from resource_api.model.values.errors import CannotList, Problem, ResourceError
-from resource_api.model.values.values import UNKNOWN, Sensitive, is_secret, is_unknown, reveal
+from resource_api.model.values.values import UNKNOWN, Sensitive, is_secret, is_unknown, map_leaves, reveal
 from resource_api.provider.base import BaseProvider
 from resource_api.terraform import cty, schema
 from resource_api.terraform.plugin_process import PluginError
@@ -278,7 +278,9 @@ class Resources(_ProgramSession):
     def _refreshed(self, context: Context, state: Message, private: bytes) -> _State:
         """Return the state that the program reads now of a resource whose last state is this one."""
         answer = self._call(context, "read", type_name=self.type_name, current_state=state, private=private)
-        return _State(cty.from_dynamic(self._kind, answer.get("new_state")), answer.get("private", b""))
+        values = cty.from_dynamic(self._kind, answer.get("new_state"))
+        _check_known(values)
+        return _State(values, answer.get("private", b""))
 
     def _moved(self, context: Context, data: Mapping[str, object], raw: Message, private: bytes) -> _State:
         """Return the present state of a resource that was recorded as one of another type; ``data`` as for it."""
@@ -481,11 +483,13 @@ class Resources(_ProgramSession):
             planned_state=cty.to_dynamic(self._kind, planned),
             planned_private=private,
         )
-        values = cty.from_dynamic(self._kind, answer.get("new_state"))
+        new = cty.from_dynamic(self._kind, answer.get("new_state"))
+        values = map_leaves(new, lambda leaf: None if leaf is UNKNOWN else leaf)
         if values is not None:  # also after an error: this exists now
             self._states[name] = _State(values, answer.get("private", b""))
             self._store(context, name, self._states[name], former=context.private(name), declared=declared)
         _check_diagnostics(context, answer)
+        _check_known(new)
         if values is None:
             self._states[name] = _State()
             context.store_private(name, None)
@@ -585,6 +589,13 @@ def _config_value(fields: Mapping[str, SchemaField], config: Mapping[str, object
     """Return declared values as a whole configuration, with secrets in clear text."""
     declared = with_field_names(reveal(dict(config)))
     return cty.to_dynamic(schema.object_type(fields), schema.complete(fields, declared))
+
+
+def _check_known(state: Mapping[str, object] | None) -> None:
+    """Raise ``ResourceError`` for unknown values in a state: only a plan may have them."""
+    if is_unknown(state):
+        names = [name for name, value in state.items() if is_unknown(value)] if isinstance(state, dict) else []
+        raise ResourceError(f"the state that the provider returned has unknown values: {', '.join(names) or 'all'}")
 
 
 def _check_diagnostics(context: Context, answer: Message) -> None:

@@ -3,11 +3,11 @@
 Its resource ``odd_thing`` is a file in the configured directory; each creation adds a line to the file ``created``
 there. The variable ``ODD`` has it misbehave: ``garbage`` (before the handshake), ``silent`` (no handshake), ``crash``
 and ``hang`` (in apply), ``slow`` (in apply) and ``waiting`` (in configure, both until it is asked to stop), ``busy``
-(closing fails), ``nonsense`` (a schema and a state that are none), ``kill`` (of its caller, after a creation),
-``inexact`` (a plan that does not come true), ``legacy`` (the same, by an older SDK), ``logged`` (no misbehaviour: its
-calls are in the file ``calls`` of the home directory), ``tcp`` (it listens on TCP; ``tcp-plain``: without TLS).
-``default`` is a later version, with another default, and ``upgraded`` one with another schema, in which ``size`` is
-``amount``.
+(closing fails), ``nonsense`` (a schema and a state that are none), ``unknown`` (a made value is not told), ``kill``
+(of its caller, after a creation), ``inexact`` (a plan that does not come true), ``legacy`` (the same, by an older SDK),
+``logged`` (no misbehaviour: its calls are in the file ``calls`` of the home directory), ``tcp`` (it listens on TCP;
+``tcp-plain``: without TLS). ``default`` is a later version, with another default, and ``upgraded`` one with another
+schema, in which ``size`` is ``amount``.
 """
 
 from __future__ import annotations
@@ -215,6 +215,8 @@ class Provider:
         if ODD == "kill" and prior is None:
             os.kill(os.getppid(), signal.SIGKILL)
             time.sleep(1)
+        if ODD == "unknown":
+            planned["owner"] = UNKNOWN
         half = error("Only half of it was made") if stopped or planned.get("size") == 99 else []
         return {"new_state": cty.to_dynamic(KIND, planned), "private": b"p", "diagnostics": half}
 

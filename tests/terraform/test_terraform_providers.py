@@ -883,6 +883,15 @@ def test_the_first_signal_asks_the_program_to_stop(account: Account) -> None:
     assert account.created == ["a"]
 
 
+def test_a_state_with_unknown_values_is_recorded_and_an_error(account: Account) -> None:
+    """What was made is not made a second time."""
+    for size in (1, 2):
+        failed = account.apply(f"  Odd_thing[a]: {{name: a, size: {size}}}\n", ODD="unknown")
+        assert (failed.code, "returned has unknown values: owner" in failed.err) == (1, True), failed.text
+    assert account.apply("  Odd_thing[a]: {name: a, size: 3}\n").code == 0
+    assert account.created == ["a"]
+
+
 def test_a_program_that_waits_for_its_service_can_be_asked_to_stop(
     account: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
