@@ -246,8 +246,8 @@ class EntryBuilder:
         if not values.keys() <= attributes.keys() or not definition.special.isdisjoint(values):
             for name in list(values):
                 self._check_attribute(entry, name, values)
-        add_namevars(entry, values, self._diagnostics)
-        self._table.add_namevar(entry, values)
+        if not add_namevars(entry, values, self._diagnostics) or entry.declaration.parent:
+            self._table.add_namevar(entry, values)
         return values
 
     def _check_attribute(self, entry: Entry, name: str, values: dict[str, object]) -> None:

@@ -196,23 +196,23 @@ class ResourceTable:
             self._by_namevar.setdefault(Reference(definition.name, value), entry)
 
 
-def add_namevars(entry: Entry, values: dict[str, object], diagnostics: Diagnostics) -> None:
-    """Add missing namevars from the title (Puppet Resource API, "Composite namevars").
+def add_namevars(entry: Entry, values: dict[str, object], diagnostics: Diagnostics) -> bool:
+    """Add missing namevars from the title (Puppet Resource API, "Composite namevars"); return whether it is the name.
 
     ``values``: the declared attributes of ``entry``. Reports a title that matches no pattern, and a namevar that is in
     neither.
     """
     definition = entry.definition
     if None not in map(values.get, definition.namevars):
-        return
+        return False
     if definition.title_is_name and "${" not in entry.title:
         values[definition.namevars[0]] = entry.title
-        return
+        return True
     captured = definition.namevars_from_title(entry.title)
     if captured is None:
         patterns = " or ".join(regex.pattern for regex in definition.titles.regexes)
         diagnostics.resource_error(entry, None, f"the title matches no title pattern ({patterns})", "title")
-        return
+        return False
     for namevar in definition.namevars:
         if values.get(namevar) is not None:
             continue
@@ -223,6 +223,7 @@ def add_namevars(entry: Entry, values: dict[str, object], diagnostics: Diagnosti
             values[namevar] = value.replace("${", "$${") if isinstance(value, str) else value
         elif not (attribute.datatype.optional or attribute.has_default) and namevar not in diagnostics.suggested(entry):
             diagnostics.resource_error(entry, None, f"the namevar '{namevar}' is missing", "missing_attribute")
+    return False
 
 
 def identify(entry: Entry, table: ResourceTable, diagnostics: Diagnostics, scope: Scope) -> None:
