@@ -281,8 +281,10 @@ def _part_problems(
         parts = [(key, items, item) for key, item in value.items()]
     else:
         parts = [(index, part, item) for index, (part, item) in enumerate(datatype.elements(value))]
+    hides_keys = datatype.kind == "Hash" and datatype.parts[0].sensitive
     for step, part, item in parts:
-        yield from _problems(part, item, words, written, (*path, step))
+        problems = _problems(part, item, words, written, (*path, step))
+        yield from ((path, f"has a value that {message}") for _, message in problems) if hides_keys else problems
 
 
 def _json_problem(datatype: DataType, value: object, path: tuple[str | int, ...]) -> Refusal:

@@ -358,6 +358,11 @@ SECRET = "hunter2"
         ("Variant[Enum[a], Sensitive[Enum[b]]]", SECRET, ((), "not a string")),
         ("Optional[Sensitive[Enum[b]]]", SECRET, ((), "not a string")),
         ("Hash[Sensitive[Enum[b]], Any]", {SECRET: 1}, ((), "has a key that must be b")),
+        (
+            "Hash[Sensitive[String], Array[Integer]]",
+            {SECRET: ["a"]},
+            ((), "has a value that must be an integer"),
+        ),
         ("Any", [Sensitive([(SECRET,)])], ((0,), "must be a value that JSON can carry, not a sensitive list")),
     ],
 )
