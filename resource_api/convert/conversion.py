@@ -277,7 +277,7 @@ class _Attempt:
     def _head_comments(self, plays: Sequence[Play]) -> Iterator[str]:
         """Yield the comments above a manifest: its origin, its use, and the remarks that no task has."""
         yield f"Converted from {self._path} by resource-api {__version__}. It is used beside the playbook's files."
-        if any(play.keywords.get("become") for play in plays):
+        if any(task.keywords.get("become") for play in plays for task in (*play.tasks, *play.handlers)):
             yield "become: apply it as root, or with 'become' in the inventory."
         hosts = sorted({play.hosts for play in plays} - {*_HERE, "all"})
         if hosts:

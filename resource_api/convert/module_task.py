@@ -104,7 +104,7 @@ class ModuleTask:
     def _user(self) -> Any:
         """Return the user of ``become_user``, or None for root and without ``become``."""
         keywords = self.task.keywords
-        if str(keywords.get("become")).lower() in _FALSE:
+        if str(keywords.get("become", False)).lower() in _FALSE:  # which the user alone does not change
             return None
         user = self.expressions.value(keywords.get("become_user"))
         return None if user is OMIT or user == "root" else user

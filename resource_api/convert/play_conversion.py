@@ -114,8 +114,12 @@ class PlayConversion:
     def converted(self) -> list[Converted]:
         """Return the tasks and the notified handlers, each with its declarations or the reason for none."""
         self._names.enter(self._play)
+        for task in self._play.tasks:  # handlers are done last, with the variables of all tasks
+            if task.short == "include_vars":
+                self._names.add_variables(task.arguments)
         for handler in reversed(self._play.handlers):  # a handler can notify those behind it
             self._handlers[handler.number] = self._attempt(handler, is_handler=True)
+        self._names.enter(self._play)
         converted = []
         for task in self._play.tasks:
             attempt = self._attempt(task)
@@ -150,6 +154,9 @@ class PlayConversion:
             return Converted(task, comments=(_NEEDLESS[task.short],))
         if task.short == "set_fact":
             return self._set_facts(task)
+        if task.short == "include_vars":
+            self._names.add_variables(task.arguments)
+            return Converted(task, comments=("variables of the tasks below",))
         if task.loop is None:
             return self._convert_in_scope(task, TaskScope(self._names, task.variables), is_handler=is_handler)
         if not is_handler:

@@ -161,9 +161,11 @@ class _Reader:
         self._variables: dict[str, Variable] = {}
         self._remarks: list[tuple[Location, str]] = []
         self._handlers: list[Task] = []
-        #: The directories of the play's roles, whose variables and handlers are added once, and the uses of roles.
-        self._roles: set[str] = set()
+        #: The uses of the play's roles; directory of a role → its variables that are hidden by those of other roles.
         self._role_uses: set[str] = set()
+        self._roles: dict[str, dict[str, object]] = {}
+        #: Variable of a role → ``defaults`` or ``vars``.
+        self._kinds: dict[str, str] = {}
 
     def plays(self, path: str, files: tuple[str, ...], imports: tuple[Mapping, ...] = ()) -> Iterator[Play]:
         """Yield the plays of a file; ``files`` are those that import it, by the entries ``imports``."""
@@ -186,11 +188,11 @@ class _Reader:
         All of them inherit from ``imports``, the entries that import its file, too.
         """
         self._variables, self._remarks, self._handlers = {}, [], []
-        self._roles, self._role_uses = set(), set()
+        self._role_uses, self._roles, self._kinds = set(), {}, {}
         location = Location(path, *play.position)
         directory = os.path.dirname(path)
         self._read_group_variables(directory)
-        self._add_variables(play.get("vars"), path)
+        self._variables |= self._variables_in(play.get("vars"), path)
         for entry in as_list(play.get("vars_prompt")):
             if isinstance(entry, Mapping) and isinstance(entry.get("name"), str):
                 # A value that Ansible prompts for without showing it becomes a mandatory sensitive input.
@@ -222,27 +224,21 @@ class _Reader:
             list(self._remarks),
         )
 
-    def _add_variables(self, variables: object, path: str, *, weak: bool = False) -> None:
-        """Add the members of a mapping; ``weak``: only those that there are not yet."""
-        if isinstance(variables, Mapping):
-            for name, value in variables.items():
-                if not (weak and name in self._variables):
-                    line, column = variables.keys_at.get(name, variables.position)
-                    self._variables[name] = Variable(value, Location(path, line, column))
+    def _variables_in(self, data: object, path: str) -> dict[str, Variable]:
+        """Return the members of a mapping in a file; none for another value, and a remark for an encrypted file."""
+        if isinstance(data, Vault):
+            self._remarks.append((Location(path, 1, 1), "the file is encrypted: its variables become mandatory inputs"))
+        if not isinstance(data, Mapping):
+            return {}
+        positions = {name: data.keys_at.get(name, data.position) for name in data}
+        return {name: Variable(value, Location(path, *positions[name])) for name, value in data.items()}
 
     def _read_group_variables(self, directory: str) -> None:
         """Add the variables of the group `all` beside a playbook."""
         for name in ("all", "all.yml", "all.yaml", "all/main.yml", "all/vars.yml"):
             path = os.path.join(directory, "group_vars", name)
             if os.path.isfile(path):
-                self._add_variables_of(path)
-
-    def _add_variables_of(self, path: str, *, weak: bool = False) -> None:
-        """Add the variables in a file; an encrypted file adds none but a remark."""
-        data = ansible_yaml.read(path)
-        if isinstance(data, Vault):
-            self._remarks.append((Location(path, 1, 1), "the file is encrypted: its variables become mandatory inputs"))
-        self._add_variables(data, path, weak=weak)
+                self._variables |= self._variables_in(ansible_yaml.read(path), path)
 
     def _read_variables_file(self, name: object, directory: str, location: Location) -> None:
         """Add the variables of a file that a play names, or a remark where that cannot be found."""
@@ -251,7 +247,7 @@ class _Reader:
             remark = f"the file of variables {document.quote_key(str(name))} is not beside the playbook"
             self._remarks.append((location, remark))
             return
-        self._add_variables_of(path)
+        self._variables |= self._variables_in(ansible_yaml.read(path), path)
 
     def _role_entry(self, entry: object, context: _Context, location: Location) -> list[Task]:
         """Return the tasks of an entry of `roles`; its keys that are no keywords are variables of the role."""
@@ -275,10 +271,13 @@ class _Reader:
             return [self._unconvertible(f"role {name}", location, reason)]
         tasks = []
         inner = context._replace(directories=(os.path.join(directory, "files"), directory, *context.directories))
-        if directory not in self._roles:
-            self._roles.add(directory)
+        is_first = directory not in self._roles
+        if is_first:
+            self._roles[directory] = {}
             tasks += self._dependencies(directory, inner)
-            self._add_role_variables(directory)
+            self._roles[directory] = self._add_role_variables(directory)
+        inner = inner._replace(variables=(*inner.variables, self._roles[directory]))
+        if is_first:
             self._handlers += self._tasks_of(directory, "handlers", "main", inner)
         if tasks_from != "main" or not self._is_repeated(directory, context):
             tasks += self._tasks_of(directory, "tasks", tasks_from, inner)
@@ -301,11 +300,21 @@ class _Reader:
             raise document.manifest_error(path, (1, 1), "include", "this role depends on itself")
         return [task for entry in entries for task in self._role_entry(entry, inner, Location(path, 1, 1))]
 
-    def _add_role_variables(self, directory: str) -> None:
-        """Add the defaults of a role, unless the play has variables of these names, and then its variables."""
-        for kind, weak in (("defaults", True), ("vars", False)):
-            if path := _yaml_file(os.path.join(directory, kind), "main"):
-                self._add_variables_of(path, weak=weak)
+    def _add_role_variables(self, directory: str) -> dict[str, object]:
+        """Add the defaults of a role, unless the play has variables of these names, and then its variables.
+
+        Return those for its own tasks alone: another role has others of these names.
+        """
+        hidden: dict[str, object] = {}
+        for kind in ("defaults", "vars"):
+            path = _yaml_file(os.path.join(directory, kind), "main")
+            variables = self._variables_in(ansible_yaml.read(path), path) if path else {}
+            for name, variable in variables.items():
+                if self._kinds.get(name) == kind:
+                    hidden[name] = variable.value
+                elif name not in self._variables or kind == "vars":
+                    self._variables[name], self._kinds[name] = variable, kind
+        return hidden
 
     def _tasks_of(self, directory: str, kind: str, name: str, context: _Context) -> list[Task]:
         """Return the tasks in a file of a role's `tasks` or `handlers`; none if there is no such file."""
@@ -380,7 +389,7 @@ class _Reader:
     def _follow(
         self, short: str, arguments: dict[str, object], context: _Context, location: Location, title: str
     ) -> Iterator[Task]:
-        """Yield the tasks of an include, or one with the reason for none; `include_vars` only adds variables."""
+        """Yield the tasks of an include, or one with the reason for none; `include_vars` has variables as arguments."""
         context = self._inherit(context, as_mapping(arguments.get("apply")))
         if short in _ROLES:
             tasks_from = str(arguments.get("tasks_from", "main")).removesuffix(".yml")
@@ -400,7 +409,9 @@ class _Reader:
             reason = "include_vars with 'name', or under a condition, is not followed"
             yield self._unconvertible(title or short, location, reason, short)
         else:
-            self._add_variables_of(path)
+            self._task_count += 1
+            variables: dict[str, Any] = self._variables_in(ansible_yaml.read(path), path)
+            yield Task(self._task_count, short, variables, title, location, {})
 
     def _unconvertible(self, title: str, location: Location, reason: str, module: str = "") -> Task:
         """Return a task that stands for a part that cannot be followed, with the reason."""

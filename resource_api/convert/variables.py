@@ -166,6 +166,11 @@ class Names:
         """Use the variables of a play; the results of the play before are forgotten."""
         self._variables, self.results, self._used_by = dict(play.variables), {}, {}
 
+    def add_variables(self, variables: Mapping[str, Any]) -> None:
+        """Use variables, by name, in place of others of the same names."""
+        self._variables.update(variables)
+        self._used_by.clear()
+
     def set_fact(self, name: str, value: object, location: Location) -> None:
         """Name a value that a task sets for later ones, of all plays, in place of the variable of that name."""
         self._named["fact", name] = self._value(name, value, f"{location}: set_fact")

@@ -666,6 +666,42 @@ def test_tasks_inherit_what_is_declared_around_them(tmp_path: Path) -> None:
     assert rows["Exec[c]"]["environment"] == {"A": "1", "B": "2"}
 
 
+def test_variables_have_the_values_of_their_part_of_a_playbook(tmp_path: Path) -> None:
+    """Of two roles with one name each has its own; those of a file are for the tasks below and for handlers."""
+    for role, port in (("a", 80), ("b", 90)):
+        for kind, text in (
+            ("defaults", f"port: {port}"),
+            ("tasks", f"- copy: {{dest: /etc/{role}, content: '{{{{ port }}}}'}}"),
+        ):
+            (tmp_path / "roles" / role / kind).mkdir(parents=True)
+            (tmp_path / "roles" / role / kind / "main.yml").write_text(text)
+    (tmp_path / "v.yml").write_text("v: 2\n")
+    text = """
+- copy: {dest: /etc/c, content: "{{ v }}"}
+  notify: h
+- include_vars: v.yml
+- copy: {dest: /etc/d, content: "{{ v }}"}
+"""
+    head = "  roles: [a, b]\n  vars: {v: 1}\n  handlers: [{name: h, command: 'echo {{ v }}'}]\n"
+    playbook = tmp_path / "p.yml"
+    playbook.write_text(task(text, head))
+    data = manifest_of(converted(playbook))
+    values = {f"${{inputs.{name}}}": str(entry["default"]) for name, entry in data["inputs"].items()}
+    contents = {name: row["content"] for name, row in data["resources"].items() if "content" in row}
+    assert [values.get(content, content) for content in contents.values()] == ["80", "90", "1", "2"]
+    assert values[data["resources"]["Exec[h]"]["command"].removeprefix("echo ")] == "2"
+
+
+def test_a_user_without_become_changes_nothing(tmp_path: Path) -> None:
+    """A comment says that the manifest needs root where a task alone becomes it."""
+    playbook = tmp_path / "p.yml"
+    playbook.write_text(task("- {name: n, command: a, become_user: app}"))
+    assert manifest_of(converted(playbook))["resources"] == {"Exec[n]": {"command": "a"}}
+    assert "become:" not in converted(playbook).manifest
+    playbook.write_text(task("- {name: n, command: a, become: yes}"))
+    assert "# become: apply it as root" in converted(playbook).manifest
+
+
 def test_variables_of_a_condition_are_not_those_of_all_hosts(tmp_path: Path) -> None:
     """Of two files for two systems neither is taken."""
     for name, package in (("debian", "apache2"), ("redhat", "httpd")):
