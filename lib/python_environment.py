@@ -11,10 +11,9 @@ from lib import listing
 from resource_api import files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
-#: Bytes of a file with paths, and of a configuration.
-LARGEST = 65536
 HOME = re.compile(r"^[ \t]*home[ \t]*=[ \t]*([^\r\n]+)", re.MULTILINE | re.IGNORECASE)
 #: The directories of the system's Python.
 SYSTEM = ("/usr/", "/bin/")
@@ -29,13 +28,24 @@ def code(prefix: str) -> Iterator[str]:
     yield prefix
     yield from _installation(os.path.realpath(f"{prefix}/bin/python"))
     with suppress(OSError):
-        text = files.read(f"{prefix}/pyvenv.cfg", LARGEST).decode("utf-8", "replace")
+        text = _text(f"{prefix}/pyvenv.cfg")
         yield from (tree for home in HOME.findall(text) for tree in _installation(f"{home.strip()}/python"))
     for library in listing.matching(f"{prefix}/lib", "python3*"):
         for path in listing.matching(f"{library}/site-packages", "*.pth"):
             with suppress(OSError):
-                lines = files.read(str(path), LARGEST).decode("utf-8", "replace").splitlines()
-                yield from (line.strip() for line in lines if line[:1] == "/")
+                yield from _searched(path.parent, _text(str(path)).splitlines())
+
+
+def _text(path: str) -> str:
+    """Return the content of a file, or "" without one. Raise ``OSError``; a link of others is found in its tree."""
+    return (files.read_content(path) or b"").decode("utf-8", "replace")
+
+
+def _searched(packages: Path, lines: Iterable[str]) -> Iterator[str]:
+    """Yield the directories that the lines of a file of paths add, which may be relative, as site(3) reads them."""
+    for line in lines:
+        if line.strip() and not line.startswith(("#", "import ", "import\t")):
+            yield os.path.normpath(packages / line.rstrip())
 
 
 def of_interpreter(program: str) -> Iterator[str]:

@@ -224,6 +224,19 @@ def _searched(venv: Path, observed: Path) -> None:
     (library / "editable.pth").write_text(f"{second}\n")
 
 
+def _searched_by_link(venv: Path, observed: Path) -> None:
+    _searched(venv, observed)
+    (path,) = venv.glob("lib/python3*/site-packages/editable.pth")
+    path.rename(venv.parent / "editable.pth")
+    path.symlink_to(venv.parent / "editable.pth")
+
+
+def _searched_beside(venv: Path, observed: Path) -> None:
+    _searched(venv, observed)
+    (path,) = venv.glob("lib/python3*/site-packages/editable.pth")
+    path.write_text("../../../../nobody\n")
+
+
 def _source(venv: Path, observed: Path) -> None:
     source = venv.parent / "source"
     source.mkdir()
@@ -231,7 +244,7 @@ def _source(venv: Path, observed: Path) -> None:
     shutil.chown(source / "setup.py", "nobody")
 
 
-@pytest.mark.parametrize("change", [_path_file, _library, _searched, _source])
+@pytest.mark.parametrize("change", [_path_file, _library, _searched, _searched_by_link, _searched_beside, _source])
 def test_an_environment_of_python(workspace: Path, environment: Path, change: Callable[[Path, Path], None]) -> None:
     """Root's pip imports nothing of others, and builds no source of theirs."""
     venv, path = Path(shutil.copytree(environment, workspace / "venv", symlinks=True)), workspace / "seen"
