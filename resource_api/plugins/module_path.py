@@ -247,14 +247,13 @@ def _distribution(directory: str) -> tuple[str, str]:
 def _distributions() -> Iterator[tuple[str, EntryPoint]]:
     """Yield the directories of installed distributions, each with the entry point that names it.
 
-    One whose package cannot be found is left out.
+    One whose package cannot be found is left out; to find one within another executes the outer one.
     """
     from importlib.metadata import entry_points  # slow to import
 
     for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda p: p.name):
-        try:
+        spec = None
+        with suppress(Exception, SystemExit):  # the outer package may raise anything
             spec = find_spec(point.module)
-        except (ImportError, ValueError):
-            continue
         if spec is not None:
             yield from ((directory, point) for directory in spec.submodule_search_locations or ())

@@ -421,3 +421,18 @@ def test_a_file_that_was_meant_as_the_type_is_named(modules: Modules, file: str,
     path = modules.write(file)
     with pytest.raises(UnknownType, match=f"unknown type 'Host'; {path} {words}"):
         modules.registry().type("host")
+
+
+def test_a_distribution_that_cannot_be_imported_is_left_out(tmp_path: Path) -> None:
+    """Whatever its package raises: the types of all others can be listed."""
+    for name, code in (("ra_raises", "raise RuntimeError"), ("ra_exits", "raise SystemExit(3)"), ("ra_well", "")):
+        (tmp_path / name / "inner" / "types").mkdir(parents=True)
+        (tmp_path / name / "inner" / "types" / f"{name}.py").touch()
+        (tmp_path / name / "__init__.py").write_text(code)
+        points = tmp_path / f"{name}-1.dist-info"
+        points.mkdir()
+        (points / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
+        (points / "entry_points.txt").write_text(f"[resource_api.modules]\n{name} = {name}.inner\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(tmp_path)
+        assert [name for name in ModulePath([]).names("types") if name.startswith("ra_")] == ["ra_well"]
