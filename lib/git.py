@@ -48,7 +48,7 @@ ENVIRONMENT = {
 }
 COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 #: The prefixes of git's errors, and the number of lines of an error that are shown.
-PREFIXES, SHOWN = ("fatal: ", "error: "), 4
+PREFIXES, MOST_LINES = ("fatal: ", "error: "), 4
 #: The longest that a transfer may take, in seconds, if the resource has no `timeout`.
 TRANSFER = 3600.0
 
@@ -127,7 +127,7 @@ def messages(stderr: str) -> str:
     """Return the error output of git as one line: the first lines from an error on, without its prefix."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     first = next((number for number, line in enumerate(lines) if line.startswith(PREFIXES)), 0)
-    return "; ".join(re.sub(f"\\A({'|'.join(PREFIXES)})", "", line) for line in lines[first : first + SHOWN])
+    return "; ".join(re.sub(f"\\A({'|'.join(PREFIXES)})", "", line) for line in lines[first : first + MOST_LINES])
 
 
 class WorkingCopy(NamedTuple):

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 #: Characters of another file in a message.
-SHOWN = 80
+LONGEST_TEXT = 80
 
 
 def matching(directory: str | os.PathLike[str], pattern: str = "*") -> list[Path]:
@@ -24,4 +24,4 @@ def matching(directory: str | os.PathLike[str], pattern: str = "*") -> list[Path
 
 def cut(text: str) -> str:
     """Return a text of another file as a message shows it."""
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…"

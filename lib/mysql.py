@@ -90,7 +90,7 @@ class Server:
             connection.connect(self._socket())
         except (pymysql.MySQLError, OSError, RuntimeError, ValueError, LookupError, struct.error) as error:
             # PyMySQL takes any answer for a server's.
-            raise ResourceError(f"cannot connect to the server at {self._place()}: {_reason(error)}") from None
+            raise ResourceError(f"cannot connect to the server at {self._address()}: {_reason(error)}") from None
         try:
             session = Session(connection, context)
             session.prepare()
@@ -98,7 +98,7 @@ class Server:
         finally:
             connection.close()
 
-    def _place(self) -> str:
+    def _address(self) -> str:
         """Return the socket, or the host and port, for a message."""
         host: str = self._config["host"]
         return host if host.startswith("/") else f"{host}:{self._config['port']}"

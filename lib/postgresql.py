@@ -157,13 +157,13 @@ def _version(path: str) -> int:
 
 def _reason(stderr: str) -> str:
     """Return the messages of psql and their details in one line, without the program, statements and advice."""
-    texts, is_shown = [], True
+    texts, is_message = [], True
     for line in filter(None, map(str.strip, stderr.splitlines())):
         if line.startswith(HIDDEN):
-            is_shown = False
+            is_message = False
         elif ":  " in line:  # ``ERROR:  there is no ...`` begins a message
-            is_shown = True
-        if is_shown:
+            is_message = True
+        if is_message:
             text = line.removeprefix("psql: ").removeprefix("error: ")
             texts.append(text.partition(":  ")[2] or text)
     return "; ".join(texts)

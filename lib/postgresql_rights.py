@@ -32,7 +32,7 @@ OBJECTS = {
 """,
 }
 #: The rights of a listing: given to another role than the owner, on objects that are not the server's own.
-GIVEN = """
+GRANTS = """
     SELECT DISTINCT g.role, o.kind, o.name FROM objects o, LATERAL aclexplode(o.acl) a JOIN roles g ON g.oid = a.grantee
     WHERE a.grantee <> o.owner AND coalesce(o.schema, o.name) !~ '^(pg_|information_schema$)'
 """
@@ -51,6 +51,6 @@ def in_database(server: Server, database: str, *, connect: bool) -> Iterator[tup
         query = f"""
             WITH roles(role, oid) AS (SELECT rolname::text, oid FROM pg_roles UNION ALL SELECT 'PUBLIC', 0),
             objects(kind, schema, name, acl, owner, letter) AS ({objects})
-            SELECT coalesce(json_agg(q ORDER BY role, kind, name), '[]') FROM ({GIVEN}) q WHERE {condition};
+            SELECT coalesce(json_agg(q ORDER BY role, kind, name), '[]') FROM ({GRANTS}) q WHERE {condition};
         """  # noqa: S608 - constants, and quoted by literal
         yield from ((row["role"], row["kind"], row["name"], scope) for row in json.loads(reached.read(query)))

@@ -1,22 +1,20 @@
-"""The side effect of removing a directory with its whole content."""
+"""The side effects of removing directories with their whole content."""
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from resource_api import SideEffect
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 
-def side_effects(path: str) -> Iterator[SideEffect]:
-    """Yield the removal of the content of a directory, unless it is empty, cannot be read, or does not exist."""
-    try:
-        with os.scandir(path) as entries:
-            filled = not os.path.islink(path) and any(entries)  # noqa: PTH114 - a text
-    except OSError:
-        return
-    if filled:
-        yield SideEffect(path, "remove", "file", dependent=True, tree=True)
+def side_effects(paths: Iterable[str]) -> Iterator[tuple[str, SideEffect]]:
+    """Yield each path and the removal of the content of its directory, unless that is empty or cannot be read."""
+    for path in paths:
+        with suppress(OSError), os.scandir(path) as entries:
+            if not os.path.islink(path) and any(entries):  # noqa: PTH114 - a text
+                yield path, SideEffect(path, "remove", "file", dependent=True, tree=True)

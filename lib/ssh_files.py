@@ -31,7 +31,7 @@ def problems(should: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def matches(kind: str, key: str) -> bool:
-    """Whether the key begins with the name of its type; compares the Base64 letters that encode only the name."""
+    """Return whether a key begins with the name of its type, by the Base64 letters that encode only the name."""
     name = kind.encode("utf-8", "surrogateescape")
     head = len(name).to_bytes(4, "big") + name
     letters = len(head) * 8 // 6

@@ -54,8 +54,8 @@ class Provider(BaseProvider):
         """Refuse entries that are part of the mode, or declared twice, and a declaration without any other."""
         yield from refused_secrets(should)
         declared = should.get("permission")
-        is_known = isinstance(declared, list) and all(isinstance(entry, str) for entry in declared)
-        if should.get("ensure") != "absent" and declared and is_known:
+        is_complete = isinstance(declared, list) and all(isinstance(entry, str) for entry in declared)
+        if should.get("ensure") != "absent" and declared and is_complete:
             yield from (Problem("permission", text) for text in problems(declared))
 
     def insync(

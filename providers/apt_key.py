@@ -32,7 +32,7 @@ FILE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*\.(gpg|asc)")
 LARGEST = 16 * 1024 * 1024  # bytes of a source
 TIMEOUT = 120  # seconds for a download
 FINGERPRINT = 40  # digits
-SHOWN = 200  # characters of a line in a message
+LONGEST_LINE = 200  # characters of a line in a message
 #: The first byte of a keyring without armor; apt passes over others.
 BEGINNINGS = (b"\x98", b"\x99", b"\xc6")
 INVALID = "i"  # gpg's validity of a key that it does not understand
@@ -213,13 +213,13 @@ class Provider(SimpleProvider):
 
     def _export(self, home: Path, path: Path, fingerprints: list[str], *, armor: bool) -> bytes:
         """Return the given keys of a file, after checking that the result contains exactly these."""
-        keyring, chosen = home / "keyring", home / "chosen"
+        keyring, exported = home / "keyring", home / "exported"
         keys = ("--no-default-keyring", "--keyring", keyring, "--armor" if armor else "--no-armor")
         self.gpg(*_options(home), "--yes", "--output", keyring, "--dearmor", "--", path)
-        self.gpg(*_options(home), "--yes", "--output", chosen, *keys, "--export", "--", *fingerprints)
-        if sorted(key.fingerprint for key in self._list(home, chosen)) != sorted(fingerprints):
+        self.gpg(*_options(home), "--yes", "--output", exported, *keys, "--export", "--", *fingerprints)
+        if sorted(key.fingerprint for key in self._list(home, exported)) != sorted(fingerprints):
             raise ResourceError(f"gpg wrote other keys than {', '.join(fingerprints)}")
-        return chosen.read_bytes()
+        return exported.read_bytes()
 
 
 @contextmanager
@@ -252,7 +252,9 @@ def _keys(listing: str) -> Iterator[Key]:
             try:
                 yield Key(fields[9], _day(primary[5]), _day(primary[6]) if primary[6] else None)
             except (ValueError, LookupError, ArithmeticError, OSError) as error:
-                raise ResourceError(f"gpg describes a key in a way that is not understood: {line[:SHOWN]}") from error
+                raise ResourceError(
+                    f"gpg describes a key in a way that is not understood: {line[:LONGEST_LINE]}"
+                ) from error
             primary = []
 
 

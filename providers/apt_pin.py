@@ -141,8 +141,8 @@ def _is_read(name: str) -> bool:
 
 
 def _names() -> Iterable[str]:
-    files_there = [path.name for path in DIRECTORY.iterdir()] if DIRECTORY.is_dir() else []
-    return sorted({name.removesuffix(SUFFIX) for name in files_there if _is_read(name)})
+    present = [path.name for path in DIRECTORY.iterdir()] if DIRECTORY.is_dir() else []
+    return sorted({name.removesuffix(SUFFIX) for name in present if _is_read(name)})
 
 
 def _row(name: str, fields: Mapping[str, str]) -> Resource:

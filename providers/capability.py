@@ -170,7 +170,7 @@ def as_text(sets: Capabilities) -> str:
     for number in numbers:
         name = f"cap_{NAMES[number]}" if number < len(NAMES) else f"cap_{number}"
         flags = (("e", sets.effective), ("i", sets.inheritable >> number & 1), ("p", sets.permitted >> number & 1))
-        clauses.append(f"{name}={''.join(letter for letter, there in flags if there)}")
+        clauses.append(f"{name}={''.join(letter for letter, is_set in flags if is_set)}")
     return canonical(" ".join(clauses))
 
 

@@ -64,7 +64,7 @@ class Provider(BaseProvider):
             return False, f"'{error.filename}' does not exist"
         except (OSError, ResourceError) as error:
             return False, files.describe_error(error, "")
-        return files.read_content(name) == content or (False, f"differs from the fragments in {_shown(should)}")
+        return files.read_content(name) == content or (False, f"differs from the fragments in {_source_text(should)}")
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
         """Read the files in ``names``."""
@@ -113,7 +113,7 @@ def assembled(should: Mapping[str, Any]) -> bytes:
         texts.append(text)
         size += len(text)
         if size > LARGEST:
-            raise ResourceError(f"the fragments in {_shown(should)} have more than 16 MiB together")
+            raise ResourceError(f"the fragments in {_source_text(should)} have more than 16 MiB together")
     header, separator = (reveal(should.get(name)) or "" for name in MADE_OF)
     return str(header).encode() + str(separator).encode().join(texts)
 
@@ -171,6 +171,6 @@ def _listed(value: Any) -> list[str]:
     return [value] if isinstance(value, str) else list(value)
 
 
-def _shown(should: Mapping[str, Any]) -> str:
+def _source_text(should: Mapping[str, Any]) -> str:
     """Return the declared sources for a message."""
     return ", ".join(_listed(should["source"]))

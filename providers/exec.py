@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lib import command_lines, executed_code, prerequisites
 from lib.imperative import ImperativeProvider
 from lib.sensitive import refused_secrets
-from resource_api import Command, CommandError, Problem, ResourceError, Sensitive
+from resource_api import Command, CommandError, Problem, ResourceError, Sensitive, files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -178,7 +178,7 @@ def _search_path(should: Mapping[str, Any]) -> str | None:
 def _locate(program: str, path: str | None, cwd: str | None) -> str:
     """Return the full path of a program found by ``path`` or ``cwd``; ``Command`` finds any other one."""
     if "/" in program:
-        return os.path.join(cwd or "/", program)  # noqa: PTH118 - text in, text out
+        return files.canonical_path(os.path.join(cwd or "/", program))  # noqa: PTH118 - text in, text out
     if path is None:
         return program
     for directory in path.split(":"):

@@ -156,9 +156,11 @@ class Provider(BaseProvider):
 
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
         """Yield the content of a directory that is removed or replaced, which only ``force`` does."""
-        for path, (is_, should) in changes.items():
-            if is_ and is_["ensure"] == "directory" and should.get("force"):
-                yield from ((path, effect) for effect in removed_directories.side_effects(path))
+        return removed_directories.side_effects(
+            path
+            for path, (is_, should) in changes.items()
+            if is_ and is_["ensure"] == "directory" and should.get("force")
+        )
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Change all files in one batch, which is flushed at its end and before a written file is read as a source."""

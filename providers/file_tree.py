@@ -100,7 +100,7 @@ class Provider(BaseProvider):
         """Yield the purged members, and the content of directories that are removed or replaced by another kind."""
         for path, (is_, should) in changes.items():
             if should.get("ensure") == "absent":
-                yield from ((path, effect) for effect in removed_directories.side_effects(path))
+                yield from removed_directories.side_effects([path])
             elif is_ is not None and (should.get("purge") or should.get("force")):
                 with file_parts.described(path):
                     compared = _Comparison(path, should, must_exist=False)
@@ -109,11 +109,8 @@ class Provider(BaseProvider):
                         path,
                         SideEffect(file_trees.member_path(path, name), "remove", "file", dependent=True, asked=True),
                     )
-                for name in _turned(compared, force=True):
-                    yield from (
-                        (path, effect)
-                        for effect in removed_directories.side_effects(file_trees.member_path(path, name))
-                    )
+                replaced = [file_trees.member_path(path, name) for name in _turned(compared, force=True)]
+                yield from ((path, effect) for _, effect in removed_directories.side_effects(replaced))
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Change one tree after another; lost files are copied before, if that is declared."""
@@ -154,7 +151,7 @@ class _Comparison:
             for name, member in (self.now if self.source is None else self._origin).members.items()
             if member.kind
         }
-        self.wanted = expected or {"": Expected("directory", self._mode(None), uid, gid, "")}
+        self.expected = expected or {"": Expected("directory", self._mode(None), uid, gid, "")}
         #: The members to remove, the deepest first.
         self.purged = self._purged()
 
@@ -175,7 +172,7 @@ class _Comparison:
         """Return the names to remove, the deepest first. Raise ``ResourceError`` for more than are allowed."""
         if not self._should.get("purge"):
             return []
-        extra = [name for name in self.now.members if name not in self.wanted and name not in self.now.with_ignored]
+        extra = [name for name in self.now.members if name not in self.expected and name not in self.now.with_ignored]
         if len(extra) > (most := self._should["max_purged"]):
             msg = (
                 f"{len(extra)} files and directories are not in the source, such as {file_trees.listed(extra)};"
@@ -191,11 +188,13 @@ class _Comparison:
         members = self.now.members
         if attribute == "source":
             with files.Directories() as directories:
-                return [name for name, expected in self.wanted.items() if not self._copied(directories, name, expected)]
+                return [
+                    name for name, expected in self.expected.items() if not self._copied(directories, name, expected)
+                ]
         field = {"owner": "uid", "group": "gid", "mode": "mode"}[attribute]
         return [
             name
-            for name, expected in self.wanted.items()
+            for name, expected in self.expected.items()
             if name in members and getattr(expected, field) not in {None, getattr(members[name], field)}
         ]
 
@@ -209,7 +208,7 @@ class _Comparison:
 
     def keeps_inode(self, name: str) -> bool:
         """Return whether only owner and mode of a present member are changed, and not by a new file in its place."""
-        return self.source is None or self.wanted[name].kind == "directory"
+        return self.source is None or self.expected[name].kind == "directory"
 
     def has_content(self, directories: files.Directories, name: str, expected: Expected) -> bool:
         """Return whether a member of the right kind has the right content or target."""
@@ -252,7 +251,7 @@ def _change(batch: files.Batch, backups: Backups, path: str, should: Mapping[str
     compared = _Comparison(path, should, must_exist=True)
     members = compared.now.members
     turned = _turned(compared, force=should["force"])
-    rewritten = [name for name in compared.wanted if not _stays(batch, compared, name)]
+    rewritten = [name for name in compared.expected if not _stays(batch, compared, name)]
     if backup := should.get("backup"):
         # An unfinished file, which a killed run has left, is purged without a copy.
         purged = [name for name in compared.purged if not name.endswith(files.TEMPORARY_SUFFIX)]
@@ -270,7 +269,7 @@ def _change(batch: files.Batch, backups: Backups, path: str, should: Mapping[str
             _write(batch, compared, name)
     # The deepest first: in a directory that belongs to another user already, nothing more is given away.
     for name in reversed(changed):
-        expected = compared.wanted[name]
+        expected = compared.expected[name]
         former, path = members[name].uid, file_trees.member_path(compared.path, name)
         batch.set_mode_owner(path, mode=expected.mode, uid=expected.uid, gid=expected.gid, former_uid=former)
 
@@ -280,7 +279,7 @@ def _turned(compared: _Comparison, *, force: bool) -> list[str]:
     members = compared.now.members
     names = [
         name
-        for name, expected in compared.wanted.items()
+        for name, expected in compared.expected.items()
         if name in members
         and members[name].kind != expected.kind
         and not {members[name].kind, expected.kind} <= {"file", "link"}
@@ -299,7 +298,7 @@ def _turned(compared: _Comparison, *, force: bool) -> list[str]:
 
 def _stays(batch: files.Batch, compared: _Comparison, name: str) -> bool:
     """Return whether a member is as it should be."""
-    member, expected = compared.now.members.get(name), compared.wanted[name]
+    member, expected = compared.now.members.get(name), compared.expected[name]
     if member is None or member.kind != expected.kind:
         return False
     same = [getattr(expected, field) in {None, getattr(member, field)} for field in ("mode", "uid", "gid")]
@@ -308,7 +307,7 @@ def _stays(batch: files.Batch, compared: _Comparison, name: str) -> bool:
 
 def _write(batch: files.Batch, compared: _Comparison, name: str) -> None:
     """Create a member, or replace a file or link."""
-    path, expected = file_trees.member_path(compared.path, name), compared.wanted[name]
+    path, expected = file_trees.member_path(compared.path, name), compared.expected[name]
     if expected.kind == "directory":
         batch.make_directory(path, mode=expected.mode, uid=expected.uid, gid=expected.gid)
     elif expected.kind == "link":

@@ -104,8 +104,7 @@ class Provider(BaseProvider):
 
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
         """Yield the content of checkouts that are removed."""
-        for path in changes:
-            yield from ((path, effect) for effect in removed_directories.side_effects(path))
+        return removed_directories.side_effects(changes)
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Make, update or remove one checkout after another."""

@@ -27,7 +27,7 @@ ERROR = re.compile(r"\S+:\d+:[\d-]+: Error: ")
 #: The package in the answer of a package manager, without its architecture.
 PACKAGE = re.compile(r"([a-z0-9][\w.+-]*)(?::[a-z0-9-]+)?(?:, [\w.+-]+(?::[a-z0-9-]+)?)*: ", re.IGNORECASE)
 #: Differences in one message.
-SHOWN = 5
+MOST_RULES = 5
 #: Largest file in bytes.
 LARGEST = 16 * 1024 * 1024
 #: A statement that removes the tables of others too.
@@ -57,7 +57,7 @@ class Provider(BaseProvider):
 
     def __init__(self) -> None:
         """Start without the tables of any text."""
-        self._known: dict[str, dict[str, str]] = {}
+        self._tables_by_text: dict[str, dict[str, str]] = {}
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
         """End text with a line end; remove needless slashes and dots from paths."""
@@ -73,10 +73,10 @@ class Provider(BaseProvider):
     ) -> tuple[bool, str] | None:
         """Have the file loaded if the kernel has other rules."""
         if attribute == "content" and is_["content"] == should["content"] and not is_["loaded"]:
-            more = f" and {len(is_['drift']) - SHOWN} more" if len(is_["drift"]) > SHOWN else ""
+            more = f" and {len(is_['drift']) - MOST_RULES} more" if len(is_["drift"]) > MOST_RULES else ""
             return (
                 False,
-                f"changed in the running kernel, which has other rules: {'; '.join(is_['drift'][:SHOWN])}{more}",
+                f"changed in the running kernel, which has other rules: {'; '.join(is_['drift'][:MOST_RULES])}{more}",
             )
         return None
 
@@ -213,10 +213,10 @@ class Provider(BaseProvider):
 
     def _expected(self, content: str) -> dict[str, str]:
         """Return the tables that the kernel makes of a text in an empty network namespace. Raise ``CommandError``."""
-        if content not in self._known:
+        if content not in self._tables_by_text:
             listing = self.unshare("--net", "--", "sh", "-c", LOAD_AND_LIST, input=content, log="debug").stdout
-            self._known[content] = split_tables(listing)
-        return self._known[content]
+            self._tables_by_text[content] = split_tables(listing)
+        return self._tables_by_text[content]
 
     def _tables(self, content: str) -> frozenset[str]:
         """Return the tables of a text, or none if it is not valid."""

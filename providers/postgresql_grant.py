@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lib.postgresql import ServerProvider, identifier, literal
-from lib.postgresql_rights import GIVEN, INSIDE, OBJECTS, QUALIFIED
+from lib.postgresql_rights import GRANTS, INSIDE, OBJECTS, QUALIFIED
 from resource_api import Problem, ResourceError
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class Provider(ServerProvider):
     def _read(self, database: str, names: Collection[Name] | None) -> list[list[Row]]:
         """Return the rights in a database by name; a grant on a whole schema has a row for each object."""
         if names is None:
-            kinds, requested = INSIDE if database else OUTSIDE, GIVEN
+            kinds, requested = INSIDE if database else OUTSIDE, GRANTS
         else:
             values = ", ".join(f"({', '.join(map(literal, name[:3]))})" for name in names)
             requested = f"SELECT * FROM (VALUES {values}) v(role, kind, name)"  # noqa: S608 - quoted by literal

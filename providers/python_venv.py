@@ -9,13 +9,14 @@ import os
 import pwd
 import re
 import stat
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lib import file_parts, prerequisites, python_environment, removed_directories
 from lib.sensitive import refused_secrets
-from resource_api import BaseProvider, CannotList, Command, Problem, ResourceError, files
+from resource_api import BaseProvider, CannotList, Command, CommandError, Problem, ResourceError, files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -27,6 +28,7 @@ MARK = ".resource-api-incomplete"
 LARGEST = 65536  # bytes of a configuration
 SETTING = re.compile(r"[ \t]*([\w-]+)[ \t]*=[ \t]*(.*?)[ \t\r]*", re.ASCII)
 MINOR = re.compile(r"python(\d+\.\d+)")
+NO_OWNER = "other users can write to a directory on the path; declare the 'owner'"
 SYSTEM = "include-system-site-packages"
 
 
@@ -65,19 +67,21 @@ class Provider(BaseProvider):
                     yield accepted
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield the missing prerequisites of an environment: its interpreter with ``ensurepip``, and its owner."""
+        """Yield the missing prerequisites of an environment: the directory above, its interpreter, pip, its owner."""
         yield from prerequisites.kept_by_mounts(changes)
         changes = prerequisites.present(changes)
         for name, should in changes.items():
-            missing = [*prerequisites.missing_program("python", should["python"], needs="Package[python3-venv]")]
+            missing = [*prerequisites.missing_parent(name), *_missing_interpreter(name, should)]
             missing += prerequisites.missing_user("owner", should.get("owner"))
             yield from ((name, problem) for problem in missing)
+            made = not os.path.lexists(f"{name}/{CONFIG}")
+            if made and not missing and "owner" not in should and _can_others_replace(name):
+                yield name, Problem("owner", NO_OWNER)
         yield from prerequisites.written_in_place({name: f"{name}/{CONFIG}" for name in changes})
 
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
         """Yield the content of environments that are removed."""
-        for path in changes:
-            yield from ((path, effect) for effect in removed_directories.side_effects(path))
+        return removed_directories.side_effects(changes)
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Change one environment after another."""
@@ -147,12 +151,34 @@ def _works(path: str, version: str) -> bool:
     return os.path.isfile(interpreter) and (minor is None or version.startswith((f"{minor[1]}.", minor[1])))  # noqa: PTH113 - text in, text out
 
 
+def _missing_interpreter(path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield that there is no interpreter, or that it cannot give a new environment its pip: Debian packs both apart."""
+    needs, python = "Package[python3-venv]", should.get("python")
+    if python is None:
+        return
+    missing = list(prerequisites.missing_program("python", python, needs=needs))
+    yield from missing
+    if missing or not should.get("pip") or os.path.lexists(f"{path}/{CONFIG}"):
+        return
+    with suppress(CommandError):
+        if Command(python, read_only=True).attempt("-I", "-c", "import ensurepip").exit_code:
+            yield Problem(
+                "pip", f"'{python}' has no module ensurepip, which gives the environment its pip", needs=needs
+            )
+
+
+def _can_others_replace(path: str) -> bool:
+    """Return whether users other than root and the caller can put something in the place of an environment."""
+    with files.Batch() as batch:
+        return batch.can_others_replace(f"{path}/{CONFIG}" if os.path.isdir(path) else path)  # noqa: PTH112 - text in, text out
+
+
 def _begin(path: str, is_: Mapping[str, Any] | None, owner: str | None) -> None:
     """Prepare a directory with the mark: a new one, or an environment without the files of an interrupted making."""
     ids = {"uid": files.user_id(owner), "gid": pwd.getpwnam(owner).pw_gid} if owner else {}
     with files.Batch() as batch:
-        if owner is None and batch.can_others_replace(f"{path}/{CONFIG}" if os.path.isdir(path) else path):  # noqa: PTH112 - text in, text out
-            raise ResourceError("other users can write to a directory on the path; declare the 'owner'")
+        if owner is None and _can_others_replace(path):
+            raise ResourceError(NO_OWNER)
         if is_ is None or is_["status"] == "empty":
             _make_directory(path, batch, ids)
         elif is_["status"] == "incomplete":

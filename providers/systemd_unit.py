@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from resource_api import Change, Context, Resource
 
 DIRECTORY = "/etc/systemd/system"
-#: Exists while systemd manages this machine: sd_booted(3).
-BOOTED = "/run/systemd/system"
 #: The directories with units of the distribution, of programs and of this start of the machine.
 OTHERS = ("/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
 UNIT = ini_lines.syntax("a.service")
@@ -69,7 +67,7 @@ class Provider(BaseProvider):
                         program_checked_files.write(DIRECTORY, name, should)
                         written = True
             finally:
-                if written and os.path.isdir(BOOTED):  # noqa: PTH112 - a text
+                if written and os.path.isdir(systemd_units.BOOTED):  # noqa: PTH112 - a text
                     self.systemctl("daemon-reload")
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
@@ -93,7 +91,7 @@ class Provider(BaseProvider):
         """Yield the units that are stopped and disabled because the file of their unit is removed, and with it."""
         units = systemd_units.Units()
         for name in changes:
-            if not os.path.isdir(BOOTED) or "@." in name or not _is_last(name):  # noqa: PTH112 - a text
+            if not os.path.isdir(systemd_units.BOOTED) or "@." in name or not _is_last(name):  # noqa: PTH112 - a text
                 continue
             [unit] = units.show([name])
             stopped = [name] if systemd_units.is_running(unit) else []
@@ -157,14 +155,14 @@ class Provider(BaseProvider):
         """Stop and disable a unit, with the instances of a template, unless the file of another one appears."""
         if not _is_last(name):
             return
-        if os.path.isdir(BOOTED):  # noqa: PTH112 - a text
+        if os.path.isdir(systemd_units.BOOTED):  # noqa: PTH112 - a text
             self.systemctl("stop", "--", name.replace("@.", "@*."))
         self.systemctl("disable", "--quiet", "--no-reload", "--", name)
 
     def _outdated(self, names: Collection[str]) -> frozenset[str]:
         """Return the units of ``names`` whose files have changed since systemd has read them."""
         units = sorted({unit for unit in map(_unit, names) if "@." not in unit})
-        if not units or not os.path.isdir(BOOTED):  # noqa: PTH112 - a text
+        if not units or not os.path.isdir(systemd_units.BOOTED):  # noqa: PTH112 - a text
             return frozenset()
         output = self.systemctl("show", "--property=NeedDaemonReload", "--value", "--no-pager", "--", *units).stdout
         return frozenset(unit for unit, answer in zip(units, output.split(), strict=True) if answer == "yes")

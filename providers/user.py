@@ -264,7 +264,7 @@ def _forget(prefix: Path, name: str) -> None:
 def _prepare(prefix: Path, name: str, should: Mapping[str, Any]) -> None:
     """Check the number of a staged user, and make its home directory."""
     text = (prefix / "etc/passwd").read_text(encoding="utf-8", errors="surrogateescape")
-    _, _, uid, gid, _, home, _ = next(line for line in text.splitlines() if line.startswith(f"{name}:")).split(":")
+    _, _, uid, gid, _, home, _ = next(line for line in text.split("\n") if line.startswith(f"{name}:")).split(":")
     with suppress(KeyError):
         msg = f"the number {uid} belongs to '{pwd.getpwuid(int(uid)).pw_name}' already; declare another 'uid'"
         if not should["allowdupe"]:

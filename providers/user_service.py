@@ -146,14 +146,13 @@ def _rows(user: str, names: Sequence[str] | None) -> list[Resource]:
     requested = units.services() if names is None else names
     queried = units.answers()
     try:
-        shown_units = units.show(requested)
+        rows = units.show(requested)
     except CommandError:
         if not queried or units.answers():
             raise
-        shown_units = units.show(requested)  # the manager has ended meanwhile: the files tell the rest
+        rows = units.show(requested)  # the manager has ended meanwhile: the files tell the rest
     return [
-        {"name": name, "user": user, "linger": linger, **row(unit)}
-        for name, unit in zip(requested, shown_units, strict=True)
+        {"name": name, "user": user, "linger": linger, **row(unit)} for name, unit in zip(requested, rows, strict=True)
     ]
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from lib.wait_condition_attributes import PATH
 from resource_api import Attribute, TypeDefinition
-
-PATH = r"Pattern[/\A\/[^\x00]*\z/]"
 
 TYPE = TypeDefinition(
     name="ansible_module",

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lib.wait_condition_attributes import COMMAND, PATH
 from resource_api import Attribute, TypeDefinition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-PATH = r"Pattern[/\A\/[^\x00]*\z/]"
-COMMAND = "Variant[String[1], Array[String, 1]]"
 GUARD = "Optional[Variant[String[1], Array[Variant[String[1], Array[String, 1]]]]]"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from lib.path_attribute import ABSOLUTE, path_attribute, validate_attribute
 from resource_api import Attribute, TypeDefinition
 
 if TYPE_CHECKING:
@@ -63,12 +64,7 @@ change their owner yourself. New ones do, and a file with declared content is re
             "The kind of file. `present` is a link if `target` is declared, else a file.",
             default="present",
         ),
-        "path": Attribute(
-            r"Pattern[/\A(?!.*\/\.\.(\/|\z))\/[^\x00-\x1f\x7f]*\z/]",
-            "The path.",
-            kind="namevar",
-            must_be="an absolute path without '..'",
-        ),
+        "path": path_attribute("The path."),
         "content": Attribute(
             "Optional[Variant[String, Asset]]",
             "A text of up to 1 MiB in UTF-8, or an asset.",
@@ -98,18 +94,13 @@ change their owner yourself. New ones do, and a file with declared content is re
             default=False,
         ),
         "backup": Attribute(
-            r"Optional[Variant[Boolean, Pattern[/\A(?!.*\/\.\.(\/|\z))\/[^\x00-\x1f\x7f]*\z/]]]",
+            rf"Optional[Variant[Boolean, {ABSOLUTE}]]",
             "Whether to keep copies of regular files before they are overwritten or removed, or the directory of"
             " the copies.",
             kind="parameter",
             must_be="true, false, or the absolute path of a directory",
         ),
-        "validate_cmd": Attribute(
-            "Optional[Variant[String[1], Array[String[1], 2]]]",
-            "A command that checks new content before the file is replaced, split as by a shell; `%` becomes the"
-            " path of the new file: `visudo -cf %`.",
-            kind="parameter",
-        ),
+        "validate_cmd": validate_attribute(),
         "checksum": Attribute(
             "Optional[String]", "The SHA-256 of a file of up to 1 MiB.", kind="read_only", derived_from="content"
         ),

@@ -99,8 +99,8 @@ class Provider(packages.PackageProvider):
                 hint = "" if _lists() else "; it has no lists of packages, run 'apt-get update'"
                 yield name, Problem(None, f"apt knows no package '{name}'{hint}")
             elif ensure not in {"present", "latest", *versions}:
-                known_versions = ", ".join(versions) or "none"
-                yield name, Problem("ensure", f"apt has no version {ensure} of '{name}'; it has {known_versions}")
+                listed = ", ".join(versions) or "none"
+                yield name, Problem("ensure", f"apt has no version {ensure} of '{name}'; it has {listed}")
 
     def side_effects(self, context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
         """Yield the side effects of the transactions, without packages that apt refuses before they are repaired."""

@@ -16,6 +16,7 @@ from resource_api import ManifestError, Registry, Runtime
 from resource_api.system.log import Log
 from resource_api.testing import Neighbour, ProviderCompliance
 from tests.bundled import directory_of_nobody
+from tests.providers.applied import warned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -102,10 +103,22 @@ def test_an_owner_without_an_account_is_named(home: Path) -> None:
         apply(home / "venv", owner="65534")
 
 
+def test_a_directory_or_an_interpreter_that_is_missing_is_reported_by_the_plan(home: Path) -> None:
+    """And one that has no module for pip, which Debian has in a package of its own."""
+    assert warned({f"Python_venv[{home}/a/venv]": {"pip": False}}) == [f"the directory '{home}/a' does not exist"]
+    interpreter = home / "python3"
+    interpreter.write_text("#!/bin/sh\nexit 1\n")
+    interpreter.chmod(0o755)
+    message = f"'{interpreter}' has no module ensurepip, which gives the environment its pip"
+    assert warned({f"Python_venv[{home}/venv]": {"python": str(interpreter)}}) == [message]
+    assert warned({f"Python_venv[{home}/venv]": {"python": str(interpreter), "pip": False}}) == []
+
+
 def test_an_environment_where_others_can_write_is_made_by_its_owner(home: Path) -> None:
     """As root it would be made wherever they put a link to."""
     directory = directory_of_nobody(home)
     assert "declare the 'owner'" in str(apply(directory / "venv").steps[0].error)
+    assert "declare the 'owner'" in "".join(warned({f"Python_venv[{directory}/venv]": {"pip": False}}))
     assert not (directory / "venv").exists()
     assert [apply(directory / "venv", owner="nobody").summary.unchanged for _ in range(2)] == [0, 1]
     owners = {path.lstat().st_uid for path in (directory / "venv").rglob("*")}

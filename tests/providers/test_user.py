@@ -116,6 +116,17 @@ def test_no_comment_of_a_user_blocks_a_change(expected: dict[str, str]) -> None:
     assert (summary.updated, summary.deleted) in {(1, 0), (0, 1)}
 
 
+@pytest.mark.parametrize("separator", ["\u2028", "\x85", "\x0c", "\x1e"])
+def test_no_comment_of_another_user_looks_like_the_record_of_a_new_one(separator: str) -> None:
+    """Only a line feed ends a line of the file; chfn(1) lets users write letters outside of ASCII."""
+    passwd = FILES[0].read_bytes()
+    comment = f"ra{separator}{NAME}".encode()
+    FILES[0].write_bytes(passwd + b"ra-test-other:x:54399:54399:" + comment + b":/nonexistent:/bin/false\n")
+    assert apply(managehome=True).created == 1
+    subprocess.run(["userdel", "-r", NAME], check=False, capture_output=True)
+    FILES[0].write_bytes(passwd)
+
+
 def test_all_attributes_but_the_number_are_updated() -> None:
     """Only declared attributes change."""
     old = {"gid": "ra-test-one", "groups": ["audio"], "comment": "a", "shell": "/bin/bash", "home": "/home/a"}
