@@ -244,7 +244,7 @@ class Resources(_ProgramSession):
             try:
                 data = context.private(name)
                 state = self._states[name] = _State() if data is None else self._read(context, data)
-            except ResourceError as error:
+            except (ResourceError, ValueError) as error:  # the latter for a state of another form
                 context.failed(name, message=str(error))
                 continue
             self._plans.pop(name, None)
@@ -273,10 +273,12 @@ class Resources(_ProgramSession):
         if data.get("type", self.type_name) != self.type_name:
             return self._moved(context, data, raw, private)
         answer = self._call(context, "upgrade", type_name=self.type_name, version=data["version"], raw_state=raw)
-        return self._refreshed(context, answer["upgraded_state"], private)
+        return self._refreshed(context, answer.get("upgraded_state"), private)
 
-    def _refreshed(self, context: Context, state: Message, private: bytes) -> _State:
-        """Return the state that the program reads now of a resource whose last state is this one."""
+    def _refreshed(self, context: Context, state: Message | None, private: bytes) -> _State:
+        """Return the state that the program reads now of a resource whose last state is this one, None: missing."""
+        if state is None:
+            raise ResourceError("the provider has returned no state")
         answer = self._call(context, "read", type_name=self.type_name, current_state=state, private=private)
         values = cty.from_dynamic(self._kind, answer.get("new_state"))
         _check_known(values)
@@ -294,7 +296,7 @@ class Resources(_ProgramSession):
             source_private=private,
             target_type_name=self.type_name,
         )
-        return self._refreshed(context, answer["target_state"], answer.get("target_private", b""))
+        return self._refreshed(context, answer.get("target_state"), answer.get("target_private", b""))
 
     def _row(self, name: str, values: Mapping[str, object]) -> Resource:
         """Return the row of ``get`` for an existing resource, without null values and those that are only written."""
@@ -338,7 +340,7 @@ class Resources(_ProgramSession):
         imported = [row for row in answer["imported_resources"] if row["type_name"] == self.type_name]
         if not imported:
             raise ResourceError(f"the provider has imported nothing of the type {self.type_name}")
-        state = self._refreshed(context, imported[0]["state"], imported[0].get("private", b""))
+        state = self._refreshed(context, imported[0].get("state"), imported[0].get("private", b""))
         if state.values is None:
             raise ResourceError(f"there is no {self.type_name} with the id {identifier}")
         self._states[name] = state

@@ -154,9 +154,9 @@ class Provider:
         return {"diagnostics": error("Such a size is forbidden", "size") if config.get("size") == 13 else []}
 
     def upgrade(self, request: Message) -> Message:
-        if ODD == "nonsense":
-            return {"upgraded_state": {"msgpack": b"\x01"}}
         state = json.loads(request["raw_state"]["json"])
+        if ODD == "nonsense" and state["name"] not in {"a", "b"}:
+            return {} if state["name"] == "c" else {"upgraded_state": {"msgpack": b"\x01"}}
         state = renamed(state, "amount", "size") if request["version"] == 1 else state
         return {"upgraded_state": cty.to_dynamic(KIND, cty.from_json(KIND, state))}
 
@@ -168,6 +168,8 @@ class Provider:
 
     def read(self, request: Message) -> Message:
         state = cty.from_dynamic(KIND, request["current_state"])
+        if ODD == "nonsense" and state["name"] == "a":
+            return {"new_state": {"msgpack": b"\x01"}}
         path = self.directory / state["id"]
         entries = (
             {**renamed(json.loads(path.read_text()), "amount", "size"), "id": state["id"]} if path.exists() else None

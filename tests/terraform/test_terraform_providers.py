@@ -345,6 +345,18 @@ def test_an_answer_that_is_nonsense_is_an_error_of_the_provider(account: Account
     assert "cannot be imported: a value of the provider does not fit its schema" in taken.err
 
 
+def test_a_state_that_is_nonsense_fails_its_resource_alone(account: Account) -> None:
+    """One of another form, and one that is missing."""
+    things = "".join(f"  Odd_thing[{name}]: {{name: {name}}}\n" for name in "abc")
+    assert account.apply(things).code == 0
+    failed = account.run("apply", "site.yaml", ODD="nonsense")
+    assert failed.code == 1
+    assert "Odd_thing[a]: a value of the provider does not fit its schema" in failed.err
+    assert "Odd_thing[c]: the provider has returned no state" in failed.err
+    assert "1 unchanged, 2 failed" in failed.out
+    assert account.created == ["a", "b", "c"]
+
+
 def test_what_differs_after_a_takeover_is_shown(account: Account) -> None:
     """A thing that is gone is an error; a default that the state does not show makes the plan speak."""
     state = state_of_terraform(account)
