@@ -12,7 +12,7 @@ from resource_api.cli import options
 from resource_api.cli.output import threshold
 from resource_api.fleet import archives, host_names, job_inputs
 from resource_api.fleet.inventory import Selection, beside
-from resource_api.fleet.job_inputs import GivenInputs, HostInputs
+from resource_api.fleet.job_inputs import CommonInputs, HostInputs
 from resource_api.fleet.ledger import digest_of
 from resource_api.manifest.input_values import EnvironmentInput
 from resource_api.manifest.sections import project_name
@@ -48,7 +48,7 @@ class Work(NamedTuple):
     #: Host → the inventory that it stands in.
     hosts: Mapping[str, Inventory]
     #: The inputs of the stack, the environment and the command line.
-    arguments: GivenInputs
+    arguments: CommonInputs
     #: Host → the inputs of the manifest there.
     inputs: Mapping[str, Mapping[str, object]]
     #: The options of the command on a host.
@@ -86,7 +86,7 @@ def prepare(
 
     ``arguments``: the options that only this command has.
     """
-    inputs, job_options = GivenInputs(session.inputs.weaker, session.inputs.stronger), _job_options(session, arguments)
+    inputs, job_options = CommonInputs(session.inputs.weaker, session.inputs.stronger), _job_options(session, arguments)
     no_inputs: Mapping[str, object] = {}  # hosts with equal inputs share one mapping
     work = Work(command, hosts, inputs, dict.fromkeys(hosts, no_inputs), job_options)
     if manifest is None:

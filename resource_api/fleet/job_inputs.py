@@ -154,7 +154,7 @@ def _contents_at(path: str) -> Iterator[tuple[str, bytes]]:
             yield from _contents_at(f"{path}/{member.name}")
 
 
-class GivenInputs(NamedTuple):
+class CommonInputs(NamedTuple):
     """Inputs for all hosts: an inventory overrides the ``weaker`` ones, and ``stronger`` ones override it."""
 
     weaker: Mapping[str, object]
@@ -165,14 +165,14 @@ class HostInputs:
     """Resolves the inputs of hosts; hosts with the same settings share the result."""
 
     def __init__(
-        self, manifest: Manifest | None, inputs: GivenInputs, read: Callable[[ValueSource], str] = ValueSource.read
+        self, manifest: Manifest | None, inputs: CommonInputs, read: Callable[[ValueSource], str] = ValueSource.read
     ) -> None:
         """Use the declarations of ``manifest``, None for a Python manifest, whose inputs the host checks.
 
         ``read`` returns the text of a source, or raises ``ValueError``.
         """
         self._manifest = manifest
-        self._given_inputs = inputs
+        self._common_inputs = inputs
         self._read = read
         declared = manifest.inputs.items() if manifest else ()
         #: The names of inputs that no inventory may contain in clear.
@@ -213,10 +213,10 @@ class HostInputs:
         from_inventory = {
             name: value
             for name, value in settings.inputs.items()
-            if name not in self._given_inputs.stronger and (self._manifest is None or name in self._manifest.inputs)
+            if name not in self._common_inputs.stronger and (self._manifest is None or name in self._manifest.inputs)
         }
         values = {name: self._value(host, name, value, problems) for name, value in from_inventory.items()}
-        merged = {**self._given_inputs.weaker, **values, **self._given_inputs.stronger}
+        merged = {**self._common_inputs.weaker, **values, **self._common_inputs.stronger}
         if self._manifest is None:
             return merged
         resolved, errors = input_values(self._manifest, merged)

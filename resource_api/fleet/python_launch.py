@@ -42,10 +42,10 @@ _PRINTED_LINES: Final = 5
 #: Arguments: the path of an interpreter or "", and the arguments for it. `trap` lets programs survive the terminal. A
 #: runtime is on the disk before it counts as whole: after a loss of power its files could be empty.
 _SCRIPT: Final = r"""trap '' HUP
-given=$1; shift
-if [ "$given" ]; then
-    [ -x "$given" ] || { echo "$given: there is no such program here" >&2; exit 127; }
-    exec "$given" "$@"
+chosen=$1; shift
+if [ "$chosen" ]; then
+    [ -x "$chosen" ] || { echo "$chosen: there is no such program here" >&2; exit 127; }
+    exec "$chosen" "$@"
 fi
 newline='
 '

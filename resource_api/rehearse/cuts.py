@@ -339,7 +339,7 @@ def survives_cuts(
     first: Mapping[str, Any],
     attempt: Callable[[int], Mapping[str, Any]],
     writers: Mapping[str, Sequence[str]],
-    place_of: Callable[[str], str],
+    position_of: Callable[[str], str],
 ) -> Verdict:
     """Return whether the next run reaches the same state after each of ``count`` runs that are cut once.
 
@@ -359,7 +359,7 @@ def survives_cuts(
         cut += 1
         for problem in _findings(outcome, whole, compared, writers):
             cause = f"cut before change {point} of {whole['changes']} ({outcome['at']}): {problem.text}"
-            complete = problem._replace(text=cause, place=problem.place or place_of(problem.reference))
+            complete = problem._replace(text=cause, place=problem.place or position_of(problem.reference))
             findings.setdefault((problem.reference, problem.text), complete)
     problems = list(findings.values())
     text = f"{counted(cut, 'cut')} in a run of {counted(whole['changes'], 'change')} of files"

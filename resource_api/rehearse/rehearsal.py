@@ -88,10 +88,10 @@ def rehearse(runtime: Runtime, request: Request, show: Callable[[RunReport], Non
     try:
         document = outside.first_run(show)
     except _Interrupted as error:
-        stopped = Rehearsal((), (), ()) if error.document is None else _result(error.document, outside.place_of)
+        stopped = Rehearsal((), (), ()) if error.document is None else _result(error.document, outside.position_of)
         return stopped._replace(interrupted=error.exit_code)
     end = time.monotonic()
-    rehearsal = _result(document, outside.place_of)._replace(not_rehearsed=planned)
+    rehearsal = _result(document, outside.position_of)._replace(not_rehearsed=planned)
     if rehearsal.exit_code == 1:
         return rehearsal
     try:
@@ -136,7 +136,7 @@ class _Outside:
         #: Reference → the function that finds the position of its declaration, which only a finding needs.
         self._positions = {str(entry.reference): entry.declaration.place for entry in self._catalog.entries}
 
-    def place_of(self, reference: str) -> str:
+    def position_of(self, reference: str) -> str:
         """Return the position of a reference's declaration, ``site.yaml:14``, or ""."""
         return self._positions[reference]().line_text if reference in self._positions else ""
 
@@ -154,7 +154,7 @@ class _Outside:
                 texts |= {str(step.reference): _prediction(step) for step in steps if str(step.reference) in texts}
             except ResourceAPIError as error:
                 texts = dict.fromkeys(readable, f"cannot be planned: {error}")
-        return [Finding(name, texts.get(name, _OFFLINE), "", self.place_of(name)) for name in self._left_out]
+        return [Finding(name, texts.get(name, _OFFLINE), "", self.position_of(name)) for name in self._left_out]
 
     def first_run(self, show: Callable[[RunReport], None]) -> Any:
         """Return the document of all work on the first overlay; the terminal and the file of ``keep`` stay open."""
@@ -182,7 +182,7 @@ class _Outside:
             return self._isolated(lambda inside: inside.cut(point))
 
         writers = _writers(document)
-        return cuts.survives_cuts(self._request.kills, document["contents"], attempt, writers, self.place_of)
+        return cuts.survives_cuts(self._request.kills, document["contents"], attempt, writers, self.position_of)
 
     def damaged(self, rehearsal: Rehearsal, document: Mapping[str, Any]) -> Rehearsal:
         """Return the rehearsal with the verdict on damages to the result of the first run, ``document``.
@@ -339,7 +339,7 @@ def _failures(report: RunReport) -> list[Finding]:
     return [finding(outcome.step, outcome.error or "failed") for outcome in report.steps if outcome.status == "failed"]
 
 
-def _result(document: Mapping[str, Any], place_of: Callable[[str], str]) -> Rehearsal:
+def _result(document: Mapping[str, Any], position_of: Callable[[str], str]) -> Rehearsal:
     """Return the rehearsal that follows from the document of ``_Inside.run``, with a verdict for each part of it."""
     calls = [_recorded_call(*call) for call in document["calls"]]
     verdicts = [Verdict("run", not document["failed"], document["summary"], _findings(document["run"]))]
@@ -349,12 +349,14 @@ def _result(document: Mapping[str, Any], place_of: Callable[[str], str]) -> Rehe
     for command, code in document["tests"]:
         verdicts.append(Verdict(f"test {command}", code == 0, f"exit code {code}"))
     if "left" in document:
-        findings = [finding._replace(place=place_of(finding.reference)) for finding in _findings(document["destroy"])]
-        remaining = [*findings, *_remnants(document["left"], calls, document["packages"], place_of)]
+        findings = [
+            finding._replace(place=position_of(finding.reference)) for finding in _findings(document["destroy"])
+        ]
+        remaining = [*findings, *_remnants(document["left"], calls, document["packages"], position_of)]
         verdicts.append(Verdict("clean after destroy", not remaining, "nothing is left", remaining))
     if document["full"]:
         verdicts.append(Verdict("layer", ok=False, text="what may be written (--size) was full"))
-    effects = side_effects.effects(calls[: document["first_calls"]], document["packages"], place_of)
+    effects = side_effects.effects(calls[: document["first_calls"]], document["packages"], position_of)
     return Rehearsal(verdicts, effects, (), run=document["document"])
 
 
@@ -362,7 +364,7 @@ def _remnants(
     remaining: Mapping[str, Any],
     calls: Sequence[RecordedCall],
     packages: Mapping[str, str],
-    place_of: Callable[[str], str],
+    position_of: Callable[[str], str],
 ) -> Iterator[Finding]:
     """Yield the differences from the machine after ``destroy`` but for caches and logs, files of packages last.
 
@@ -376,7 +378,7 @@ def _remnants(
         expected = difference == "deleted" and is_declared(path)
         if difference is not None and path in changed_by and not expected:
             references = changed_by[path]
-            undeclared.append(Effect(references, difference, path, packages.get(path, ""), place_of(references[0])))
+            undeclared.append(Effect(references, difference, path, packages.get(path, ""), position_of(references[0])))
     for first, verb, text in side_effects.folded(_packages_last(undeclared)):
         remnant = f"leaves {text} {verb}".rstrip()  # without a verb for the files of a package
         yield Finding(side_effects.subject(first.references), remnant, "", first.place)

@@ -142,10 +142,12 @@ class Effect(NamedTuple):
     place: str = ""
 
 
-def effects(calls: Sequence[RecordedCall], packages: Mapping[str, str], place_of: Callable[[str], str]) -> list[Effect]:
+def effects(
+    calls: Sequence[RecordedCall], packages: Mapping[str, str], position_of: Callable[[str], str]
+) -> list[Effect]:
     """Return the effects of calls beyond the declared ones, in their order. The files of this machine are read.
 
-    ``packages``: path → package, of new files. ``place_of`` returns the position of a reference's declaration.
+    ``packages``: path → package, of new files. ``position_of`` returns the position of a reference's declaration.
     """
     verbs: dict[str, Verb] = {}
     undeclared = []
@@ -158,7 +160,7 @@ def effects(calls: Sequence[RecordedCall], packages: Mapping[str, str], place_of
             verbs[change.path] = verb
             if not is_declared(change.path):
                 package = packages.get(change.path, "")
-                position = place_of(call.references[0])
+                position = position_of(call.references[0])
                 undeclared.append(Effect(tuple(call.references), verb, change.path, package, position))
     return undeclared
 

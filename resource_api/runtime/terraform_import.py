@@ -142,7 +142,7 @@ def _made_values(resources: Sequence[_Read]) -> dict[str, dict[str, str]]:
     """
     instances = Counter(row.resource.config_address for row in resources)
     return {
-        row.resource.config_address: dict(state_file.known_values(row.fields, row.values, row.reference))
+        row.resource.config_address: dict(state_file.computed_texts(row.fields, row.values, row.reference))
         for row in resources
         if instances[row.resource.config_address] == 1
     }

@@ -236,8 +236,8 @@ def parse_handshake(line: str) -> tuple[PluginAddress, int]:
     """
     core, version, network, address, protocol, *rest = line.split("|")
     versions = {str(number): number for number in _VERSIONS}
-    known = network == "unix" or (network == "tcp" and address.rpartition(":")[2].isdecimal())
-    if core != "1" or protocol != "grpc" or version not in versions or not known:
+    is_address = network == "unix" or (network == "tcp" and address.rpartition(":")[2].isdecimal())
+    if core != "1" or protocol != "grpc" or version not in versions or not is_address:
         raise PluginError(f"speaks '{line[:60]}', which is neither protocol 5 nor 6 over gRPC")
     try:  # go-plugin leaves out the padding
         certificate = base64.b64decode(rest[0] + "=" * (-len(rest[0]) % 4)) if rest else b""

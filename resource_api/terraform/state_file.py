@@ -132,7 +132,7 @@ def referring(value: object, expressions: Mapping[str, str]) -> Any:
     return map_leaves(value, lambda leaf: Interpolation(expressions[leaf]) if leaf in expressions else leaf)
 
 
-def known_values(
+def computed_texts(
     fields: Mapping[str, SchemaField], values: Mapping[str, Any], reference: str
 ) -> Iterator[tuple[str, str]]:
     """Yield the texts that only a resource's provider made, and the expressions for them in other declarations.

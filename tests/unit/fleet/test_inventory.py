@@ -10,7 +10,7 @@ import pytest
 
 from resource_api.fleet import inventory
 from resource_api.fleet.connections import Host
-from resource_api.fleet.job_inputs import GivenInputs, HostInputs
+from resource_api.fleet.job_inputs import CommonInputs, HostInputs
 from resource_api.manifest.input_files import InputFiles
 from resource_api.manifest.input_values import FileInput, TextInput
 from resource_api.manifest.read import READERS, read_mapping
@@ -205,7 +205,7 @@ def resolved(
     """Return the inputs of hosts of an inventory in YAML, for the manifest above."""
     result, manifest = parse(text), assemble([read_mapping(MANIFEST, MAPPING)])
     read = HostInputs(
-        manifest, GivenInputs(weaker or {}, stronger or {}), lambda source: f"{source.kind} {source.text}"
+        manifest, CommonInputs(weaker or {}, stronger or {}), lambda source: f"{source.kind} {source.text}"
     )
     return read.of_all((name, result) for name in names)
 
@@ -278,7 +278,7 @@ def test_what_cannot_be_read_names_the_input_and_the_reason(tmp_path: Path, writ
     (tmp_path / "large").touch()
     os.truncate(tmp_path / "large", 100_000_001)
     text = inventory.read(str(path), READER)
-    read = HostInputs(assemble([read_mapping(MANIFEST, MAPPING)]), GivenInputs({}, {}))
+    read = HostInputs(assemble([read_mapping(MANIFEST, MAPPING)]), CommonInputs({}, {}))
     with pytest.raises(ManifestError) as refused:
         read.of_all([("a", text)])
     assert f"input 'password': {reason.replace('PLACE', str(tmp_path))}" in str(refused.value)
@@ -291,7 +291,7 @@ def test_a_relative_file_and_a_program_are_beside_the_inventory(tmp_path: Path) 
     path = tmp_path / "hosts.json"
     inputs = {"password": {"file": "secret"}, "role": {"command": "cat secret"}}
     path.write_text(json.dumps({"hosts": {"a": {"inputs": inputs}}}))
-    read = HostInputs(assemble([read_mapping(MANIFEST, MAPPING)]), GivenInputs({}, {}))
+    read = HostInputs(assemble([read_mapping(MANIFEST, MAPPING)]), CommonInputs({}, {}))
     result = read.of_all([("a", inventory.read(os.fspath(path), READER))])
     assert result["a"] == {"password": Sensitive("from a file"), "role": "from a file"}
 
@@ -299,7 +299,7 @@ def test_a_relative_file_and_a_program_are_beside_the_inventory(tmp_path: Path) 
 def test_what_a_program_declares_is_left_to_it() -> None:
     """A Python manifest is executed on the host: what was read stays what may be a secret."""
     result = parse("hosts: {a: {inputs: {password: {file: x}, workers: 3}}}\n")
-    read = HostInputs(None, GivenInputs({}, {"role": TextInput("front")}), lambda _: "hunter22")
+    read = HostInputs(None, CommonInputs({}, {"role": TextInput("front")}), lambda _: "hunter22")
     inputs = read.of_all([("a", result)])["a"]
     assert inputs == {"password": "hunter22", "workers": 3, "role": "front"}
     assert type(inputs["password"]) is FileInput
