@@ -257,7 +257,7 @@ def _account(name: str, user: str) -> child.Identity:
     """Return the account that a program is to run with. Raise ``CommandError`` if there is none."""
     try:
         return child.find_identity(user)
-    except KeyError:
+    except (KeyError, ValueError):  # the latter for a character that no name has, such as NUL
         raise CommandError(f"there is no user '{user}' to run it as", (name,)) from None
 
 

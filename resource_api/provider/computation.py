@@ -90,9 +90,10 @@ def _compute_in_child(function: Callable[[], object], go_on: Callable[[], None])
             os.kill(pid, signal.SIGKILL)
         with suppress(ChildProcessError):
             os.waitpid(pid, 0)
-    if not answer:
-        raise ChildProcessError("the computation has died, perhaps for want of memory")
-    error, value = pickle.loads(answer)  # noqa: S301 - of our own child
+    try:
+        error, value = pickle.loads(answer)  # noqa: S301 - of our own child
+    except (EOFError, pickle.UnpicklingError):  # it ended before or while it wrote
+        raise ChildProcessError("the computation has died, perhaps for want of memory") from None
     if error:
         raise value
     return value
@@ -127,7 +128,7 @@ def _packed(error: Exception) -> bytes:
 
 
 def _read(reading: int, go_on: Callable[[], None]) -> bytes:
-    """Return all output of the computing process, empty if it died; ``go_on`` raises to end the wait."""
+    """Return all output of the computing process, which may have died; ``go_on`` raises to end the wait."""
     chunks: list[bytes] = []
     while True:
         go_on()

@@ -18,6 +18,7 @@ import psutil
 import pytest
 
 from resource_api import BackupStore, ResourceError, compute
+from resource_api.provider.computation import _compute_in_child
 from tests.bundled import execute
 from tests.providers.applied import reason, run, run_manifest
 
@@ -154,6 +155,18 @@ def test_a_computation_ends_and_leaves_no_process() -> None:
     thread.join()
     assert entries == [2]
     assert not [child for child in psutil.Process().children() if child.status() == psutil.STATUS_ZOMBIE]
+
+
+def test_a_computation_that_is_killed_while_it_answers_is_an_error() -> None:
+    """As by the system for want of memory: the part that has come is no answer."""
+
+    def kill() -> None:
+        time.sleep(0.5)  # until the pipe is full
+        for child in psutil.Process().children():
+            child.kill()
+
+    with pytest.raises(ChildProcessError, match="the computation has died"):
+        _compute_in_child(lambda: bytes(1 << 24), kill)
 
 
 @pytest.mark.parametrize("parallel", ["1", "3"])

@@ -38,3 +38,4 @@ def test_an_entry_with_a_long_number_is_read() -> None:
     assert entry["dump"] == 0
     assert files.owner_number(DIGITS) is None
     assert files.owner_number("4294967294") == 4294967294
+    assert files.owner_number("4294967295") is None

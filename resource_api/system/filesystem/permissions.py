@@ -260,7 +260,8 @@ def _acl_with_mode(acl: bytes, mode: int) -> bytes:
     return acl[:_HEADER] + b"".join(_ENTRY.pack(tag, bits.get(tag, old), id_) for tag, old, id_ in entries)
 
 
-#: Digits of the largest number of an owner, 4294967294.
+#: The largest number of an owner, and its digits; the next number is "unchanged" for chown(2).
+_LARGEST_NUMBER: Final = 4294967294
 _LONGEST_NUMBER: Final = 10
 
 
@@ -280,7 +281,7 @@ def _owner_id(owner: str | int, kind: str, find: Callable[[str], int]) -> int:
         return number
     try:
         return find(str(owner))
-    except KeyError:
+    except (KeyError, ValueError):  # the latter for a character that no name has, such as NUL
         raise ResourceError(f"there is no {kind} '{owner}'") from None
 
 
@@ -306,5 +307,6 @@ def owner_number(owner: object) -> int | None:
     Digits beyond the largest number of an owner are a name.
     """
     if isinstance(owner, str):
-        return int(owner) if owner.isascii() and owner.isdecimal() and len(owner) <= _LONGEST_NUMBER else None
+        is_short = owner.isascii() and owner.isdecimal() and len(owner) <= _LONGEST_NUMBER
+        return number if is_short and (number := int(owner)) <= _LARGEST_NUMBER else None
     return owner if isinstance(owner, int) else None

@@ -336,6 +336,7 @@ def test_each_way_to_fail_has_its_own_message(script: Callable[..., Path], tmp_p
         "directory '/nowhere' does not exist": lambda: sh("-c", "true", cwd="/nowhere"),
         f"directory '{plain}' is not a directory": lambda: sh("-c", "true", cwd=plain),
         "directory 'tmp' is not a full path": lambda: sh("-c", "true", cwd="tmp"),
+        "there is no user 'a\0b' to run it as": lambda: sh("-c", "true", user="a\0b"),
         "x' cannot be entered": lambda: sh("-c", "true", cwd="/" + 256 * "x"),
     }
     for expected, call in words.items():
