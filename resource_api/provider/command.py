@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 _MAX_STDOUT: Final = 64 * 1024 * 1024  # bytes of stdout that a call keeps
 _TAIL: Final = 64 * 1024  # bytes of stderr that are kept, and of a line in the log
 _MAX_LINE: Final = 16 * 1024 * 1024  # bytes of one line that lines() accepts
-_MAX_SHOWN: Final = 8192  # characters of a command in messages
+_LONGEST: Final = 8192  # characters of a command in messages
 
 
 class CommandResult(NamedTuple):
@@ -162,7 +162,7 @@ class Command:
         lines = iter(()) if self._skip(run) else run.lines()
         if run.context is None:
             return _started(lines, None)
-        return _started(lines, _Discarded(run, run.context, _place(sys._getframe(1))))  # noqa: SLF001 - the documented way to the caller's line
+        return _started(lines, _Discarded(run, run.context, _source_line(sys._getframe(1))))  # noqa: SLF001 - the documented way to the caller's line
 
     @property
     def _context(self) -> Context | None:
@@ -211,14 +211,14 @@ class Command:
 class _Discarded:
     """Belongs to an iterator of ``lines``; goes with it, and reports to its context if nothing was iterated."""
 
-    def __init__(self, run: ProgramRun, context: Context, place: str) -> None:
+    def __init__(self, run: ProgramRun, context: Context, source_line: str) -> None:
         self.started = False
-        self._run, self._context, self._place = run, context, place
+        self._run, self._context, self._source_line = run, context, source_line
 
     def __del__(self) -> None:
         """Report a program that was not run: the call, or the open logging context, fails for it when it ends."""
         if not self.started:
-            text = f"{self._run.quoted} was not run: nothing iterates over what lines() returned ({self._place})"
+            text = f"{self._run.quoted} was not run: nothing iterates over what lines() returned ({self._source_line})"
             self._context.mistakes.append(CommandError(text, self._run.argv))
 
 
@@ -229,7 +229,7 @@ def _started(lines: Iterator[str], discarded: _Discarded | None) -> Generator[st
     yield from lines
 
 
-def _place(frame: FrameType) -> str:
+def _source_line(frame: FrameType) -> str:
     """Return the line that is executed: ``providers/dns.py:41 in get``."""
     code = frame.f_code
     return f"{frame.f_globals.get(PLUGIN_FILE, code.co_filename)}:{frame.f_lineno} in {code.co_name}"
@@ -272,9 +272,9 @@ class ProgramRun:
         self._user = invocation.identity
         text = shlex.join(self.argv)
         self._mask = Mask() if context is None else context.mask
-        self.shown = text if len(text) <= _MAX_SHOWN else f"{self._mask(text)[:_MAX_SHOWN]}..."
+        self.command_line = text if len(text) <= _LONGEST else f"{self._mask(text)[:_LONGEST]}..."
         #: The command line in messages, shortened and in quotes.
-        self.quoted = quote_command(self.shown)
+        self.quoted = quote_command(self.command_line)
         self.context = context
         self.exit_code = 0
         self._started = 0.0
@@ -358,14 +358,14 @@ class ProgramRun:
         """Log each message, if there is a context."""
         if self.context is not None:
             for message in messages:
-                self.context.note(level, message, command=self.shown, **fields)
+                self.context.note(level, message, command=self.command_line, **fields)
 
     def _log_output(self, level: str, lines: list[str]) -> None:
         """Log lines that it has printed; keep the last one that is not shown, for the display of the running call."""
         if self.context is not None and lines:
             self.context.last_printed = "" if self.context.enabled(level) else lines[-1]
             for line in lines:
-                self.context.note(level, line, prefix=self._prefix, command=self.shown)
+                self.context.note(level, line, prefix=self._prefix, command=self.command_line)
 
     def fail(self, failure: str, exit_code: int | None = None) -> NoReturn:
         """Raise ``CommandError`` with the ``failure`` of this program and the last lines of its stderr."""

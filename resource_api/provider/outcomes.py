@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from resource_api.system.log import Log
 
 
-#: How many places of one failure are shown.
-_PLACES: Final = 3
+#: The number of positions in a message.
+_MOST: Final = 3
 
 
 class Subject(NamedTuple):
@@ -145,7 +145,7 @@ class CallOutcomes(dict["Name", Outcome]):
         """
         if status == "failed":
             names = [name for name in names if name not in self.repeated] if self.repeated else names
-            line = f"{self._with_path(names, text)}{self._places(names)}"
+            line = f"{self._with_path(names, text)}{self._positions(names)}"
             if self.held:
                 self.held.append(lambda _confirmed: self.log("err", names, line, status=status))
             else:
@@ -165,15 +165,15 @@ class CallOutcomes(dict["Name", Outcome]):
         """Return the reason of a failure; for a single resource with its path, if the title does not contain it."""
         return with_path(f"{reason}", self._title(names[0]), names[0]) if len(names) == 1 else f"{reason}"
 
-    def _places(self, names: Sequence[Name]) -> str:
+    def _positions(self, names: Sequence[Name]) -> str:
         """Return `` (site.yaml:14)``, where names are declared, at most three of them; empty if unknown."""
-        subjects = [subject for name in names[: _PLACES + 1] if (subject := self.subjects.get(name))]
+        subjects = [subject for name in names[: _MOST + 1] if (subject := self.subjects.get(name))]
         declarations = [subject.declaration for subject in subjects if subject.declaration is not None]
         if len(names) == len(declarations) == 1:
             return declarations[0].located("")
         texts = [declaration.place().line_text for declaration in declarations]
         positions = list(dict.fromkeys(filter(None, texts)))
-        return f" ({', '.join(positions[:_PLACES])}{', …' if len(positions) > _PLACES else ''})" if positions else ""
+        return f" ({', '.join(positions[:_MOST])}{', …' if len(positions) > _MOST else ''})" if positions else ""
 
     def set_status(self, names: list[Name], status: str, reason: object = "", *, tainted: bool = False) -> None:
         """Set the status of names. Raise ``ProviderError`` where one is set already.

@@ -107,9 +107,9 @@ def change_permissions(fd: int, status: os.stat_result, should: Permissions, *, 
     The owner changes while the mode is the intersection of the old and the new one; then the mode is set. ``clear``
     removes ACLs and users' attributes after the change of owner, as the old owner could set them again before.
     """
-    should, kept_mode = _without_planted_rights(should, status)
+    should, initial_mode = _without_planted_rights(should, status)
     old = stat.S_IMODE(status.st_mode)
-    mode = kept_mode if should.mode is None else should.mode
+    mode = initial_mode if should.mode is None else should.mode
     new_owner = should.uid not in {None, status.st_uid} or should.gid not in {None, status.st_gid}
     shared = clear and ACL in attributes(fd)
     if shared and should.mode is None:
@@ -161,14 +161,14 @@ def set_new_permissions(fd: int, old: os.stat_result | None, should: Permissions
         os.fchmod(fd, FILE_MODE if should.mode is None else should.mode)
         return
     ended = should.end_attributes(old.st_uid)
-    (mode, uid, gid), kept_mode = _without_planted_rights(should, old)
+    (mode, uid, gid), initial_mode = _without_planted_rights(should, old)
     with opened(name, PATH_FLAGS, directory) as source:
         if not os.path.samestat(os.fstat(source), old):
             raise _replaced(name)
         path = f"/proc/self/fd/{source}"
         names = attributes(path)
         if mode is None:
-            mode = kept_mode & 0o1777
+            mode = initial_mode & 0o1777
             mode = _mode_without_acl(mode, os.getxattr(path, ACL)) if ended and ACL in names else mode
         _set_owner(fd, Permissions(None, old.st_uid if uid is None else uid, old.st_gid if gid is None else gid))
         if ended or ACL not in names:  # remove the ACL from the default ACL of the directory
