@@ -273,9 +273,11 @@ def _viewed(value: object) -> Any:
 class DeclaredResource:
     """A declared resource: its attributes are pending values; the object itself is a reference in relationships."""
 
+    _reference: Reference
+
     def __init__(self, reference: Reference) -> None:
         """Wrap ``reference``."""
-        self._reference = reference
+        self.__dict__["_reference"] = reference
 
     def __getattr__(self, attribute: str) -> PendingValue:
         """Return an attribute's pending value; an attribute that the type lacks is reported when compiling."""
@@ -287,6 +289,8 @@ class DeclaredResource:
         )
 
     __getitem__ = _refusing("{0} is a resource; write .NAME for an attribute of it, not ['NAME']")
+    #: The declaration would not change.
+    __setattr__ = __setitem__ = _refusing("{0} is declared already; give its attributes in the call that declares it")
 
     def __str__(self) -> str:
         """Return ``Type[title]``."""
@@ -314,6 +318,9 @@ def _key_as_attribute(self: Any, name: str) -> Any:
 
 class View(dict[str, Any]):
     """A mapping whose keys are attributes too: ``m.host.name``; mapping methods take precedence."""
+
+    #: The key would keep its value.
+    __setattr__ = _refusing("inputs, values and facts are not assigned to; use a variable")
 
     def __getattr__(self, name: str) -> Any:
         """Return the value of a key."""

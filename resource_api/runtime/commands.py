@@ -19,7 +19,6 @@ from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import ManifestError, ResourceAPIError, UsageError, hint
 from resource_api.model.values.reference import split_component
 from resource_api.model.values.start_up import NamedTuple
-from resource_api.model.values.values import UNKNOWN
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.prior.former_names import Renames
 from resource_api.render import json as documents
@@ -116,14 +115,14 @@ def list_inputs(
 ) -> list[InputValue]:
     """Return the inputs of a manifest, in its order; ``located`` has the positions of ``inputs``.
 
-    A missing mandatory input is no error here, unless the manifest is a program. Raise ``ManifestError`` for wrong
-    values, ``UsageError`` for a secret from the command line.
+    A missing mandatory input is no error here, unless the manifest is a program. Raise ``ManifestError`` for a wrong
+    file or value, ``UsageError`` for a secret from the command line.
     """
     compiler = ManifestCompiler(runtime.registry, runtime.facts, runtime.log)
     with ProviderPool(runtime.registry, runtime.run) as providers:
         manifest = compiler.read(source, inputs, providers, complete=False)
     declared = manifest.inputs
-    if any(entry.default is UNKNOWN for entry in declared.values()):  # a declaration is invalid
+    if manifest.problems:
         raise ManifestError(manifest.problems)
     values, problems = input_values(manifest, inputs)
     missing = {name for name, entry in declared.items() if name not in inputs and entry.default is MISSING}

@@ -90,6 +90,14 @@ def test_each_input_is_shown_with_its_place(bench: Bench) -> None:
     assert bench.run("inputs", "show", "site.yaml", "-i", "size=many").code == 65
 
 
+@pytest.mark.parametrize("content", ["input: {size: {default: 1}}", "format_version: 1\nproject: p"])
+def test_the_inputs_of_no_manifest_are_not_shown_as_none(bench: Bench, content: str) -> None:
+    """A misspelt section and a saved plan are refused as by a run."""
+    bench.write("site.yaml", content)
+    shown, validated = bench.run("inputs", "site.yaml"), bench.run("validate", "site.yaml")
+    assert (shown.code, shown.out, shown.err) == (65, "", validated.err)
+
+
 def test_an_input_of_the_environment_is_checked_and_one_that_is_not_declared_ignored(bench: Bench) -> None:
     """The text becomes the declared data type or is refused with the line of the declaration."""
     bench.write("site.yaml", _SITE)
