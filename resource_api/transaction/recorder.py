@@ -317,8 +317,12 @@ class Recorder:
         ]
 
     def _resolved_intents(self, runs: Iterable[OperationRun]) -> list[RecordKey]:
-        """Return the keys of resources that were in doubt and proved to be in sync: their intents are over."""
-        return [run.step.entry.key for run in runs if run.step.entry.key in self._intents] if self._intents else []
+        """Return the keys of resources that were in doubt and proved to be in sync: their intents are over.
+
+        Those of noop resources stay, because nothing is recorded of these.
+        """
+        keys = (run.step.entry.key for run in runs if not run.step.noop) if self._intents else ()
+        return [key for key in keys if key in self._intents]
 
 
 class Records:

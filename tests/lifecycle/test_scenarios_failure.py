@@ -191,6 +191,19 @@ def test_a_creation_in_doubt_that_cannot_be_deleted_stays_ours(
     assert (bench.names(), bench.state.records) == ([], {})
 
 
+def test_a_creation_in_doubt_stays_so_while_its_resource_is_noop(bench: Bench) -> None:
+    """Nothing is recorded of it then; the next run finds that it is ours."""
+    with bench.troubled(a="late"):
+        bench.killed({"Thing[a]": {"size": 1}})
+    for size in (1, 2):
+        bench.apply({"Thing[a]": {"size": size, "noop": True}, "Engine[e]": {"size": size}})
+    bench.apply({"Thing[a]": {"size": 1}})
+    assert not bench.state.intents
+    record = bench.record("Thing[a]")
+    assert record is not None
+    assert record.owned
+
+
 @pytest.mark.parametrize("fuse", range(8))
 def test_a_kill_at_any_write_loses_nothing(bench: Bench, fuse: int) -> None:
     """A replacement, an update, a refresh and a deletion have the result of an uninterrupted run."""
