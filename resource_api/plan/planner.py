@@ -499,11 +499,13 @@ class _Planner:
 
     def _needs_noop(self, entry: Entry, unknown: Sequence[str]) -> bool:
         """Return whether a value would come only from carrying out a noop step: then this step is noop too."""
-        if not unknown:
+        required = (self.steps.get(index) for index in self.catalog.requires.get(entry.index, ()) if unknown)
+        noop = {step.entry.index for step in required if step is not None and step.noop and would_change(step)}
+        if not noop:
             return False
-        indexes = self.catalog.requires.get(entry.index, ())
-        sources = (self.steps[index] for index in indexes if index in self.steps)
-        return any(source.noop and would_change(source) for source in sources)
+        paths = self.catalog.scope.paths([entry.pending[name] for name in unknown])
+        sources = (self.catalog.find(path.root) for path in paths if isinstance(path.root, Reference))
+        return any(source is not None and source.index in noop for source in sources)
 
 
 def first_causes(nodes: Iterable[tuple[T, bool, Iterable[T]]]) -> dict[T, T]:

@@ -287,9 +287,11 @@ class SegmentRun:
         action = run.decision.action
         if run.step.entry.index in self._transaction.plan.prior.orphans and not exists(run.is_):
             self._results.succeed(run, Action.FORGET)
+        elif run.retained if exists(run.is_) else run.removal and run.step.create_first:
+            self._results.complete(run)
         elif action is Action.READ or (run.removal and not exists(run.is_)):
             self._results.unchanged(run)
-        elif action is Action.FORGET or run.retained or (action is Action.IMPORT and not run.decision.differences):
+        elif action is Action.FORGET or (action is Action.IMPORT and not run.decision.differences):
             self._results.succeed(run, action)
         else:
             return False

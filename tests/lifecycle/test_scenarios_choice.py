@@ -305,13 +305,15 @@ def test_a_noop_resource_blocks_no_dependents(bench: Bench) -> None:
         "Thing[a]": {"noop": True},
         "Thing[b]": {"require": "Thing[a]"},
         "Thing[c]": {"colour": "${Thing[a].serial}"},
+        "Thing[d]": {"colour": "${Thing[b].serial}", "require": "Thing[a]"},
     }
     assert acted(bench.apply(site)) == {
         "Thing[a]": ("create", "noop"),
         "Thing[b]": ("create", "success"),
         "Thing[c]": ("create", "noop"),
+        "Thing[d]": ("create", "success"),
     }
-    assert bench.names() == ["b"]
+    assert bench.names() == ["b", "d"]
 
 
 def test_a_project_that_is_only_a_file_name_cannot_be_pruned_from_another_file(bench: Bench) -> None:

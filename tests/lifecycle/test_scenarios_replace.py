@@ -146,6 +146,17 @@ def test_a_create_first_whose_deletion_fails_deletes_later(bench: Bench) -> None
     assert (bench.names(), len(bench.state.records)) == (["w2"], 1)
 
 
+def test_a_create_first_whose_old_one_is_gone_leaves_no_record_of_it(bench: Bench) -> None:
+    """There is nothing to delete, and nothing is left to do for the next run."""
+    bench.apply({"Thing[t]": {"name": "a"}})
+    bench.world.things["thing"].clear()
+    site = {"Thing[t]": {"name": "b", "lifecycle": {"replace": "create_first"}}}
+    report = bench.apply(site)
+    assert (acted(report), report.summary.replaced) == ({"Thing[t]": ("replace", "success")}, 1)
+    assert [key[1] for key in bench.state.records] == ["b"]
+    assert acted(bench.apply(site)) == {}
+
+
 def left_over(bench: Bench, dependent: dict[str, Any]) -> None:
     """Replace the thing called web under a dependent, so that the old one cannot be deleted."""
     site: dict[str, Any] = {
