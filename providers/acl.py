@@ -91,7 +91,7 @@ class Provider(BaseProvider):
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield the missing prerequisites of a list: the file, the users and groups."""
         for path, should in changes.items():
-            entries = [] if should["ensure"] == "absent" else map(parse, should["permission"])
+            entries = [] if should["ensure"] == "absent" else map(parse, should.get("permission", ()))
             for entry in entries:
                 find = prerequisites.missing_user if entry.word == "user" else prerequisites.missing_group
                 yield from ((path, problem) for problem in find("permission", entry.name or None))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lib import ansible_process
 from lib.imperative import ImperativeProvider
 from lib.sensitive import has_secret, refused_secrets, reveal
-from resource_api import CannotList, Problem, ResourceError, Sensitive
+from resource_api import UNKNOWN, CannotList, Problem, ResourceError, Sensitive
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -36,7 +36,7 @@ class Provider(ImperativeProvider):
         Where Ansible cannot be run yet, an earlier resource may install it: ``due`` says so at its turn.
         """
         yield from refused_secrets(should, "args")
-        if not {"module", "args"} <= should.keys() or has_secret(should["module"]):
+        if not {"module", "args"} <= should.keys() or has_secret(should["module"]) or _has_unknown(reveal(should)):
             return
         try:
             answer = self._call(context, should, only_arguments=True)
@@ -104,6 +104,12 @@ class Provider(ImperativeProvider):
         options["no_log"] = has_secret(should["args"])
         request = {"module": should["module"], "args": reveal(should["args"]), "options": options}
         return process.call(context, {**request, "only_arguments": only_arguments})
+
+
+def _has_unknown(value: Any) -> bool:
+    """Return whether a value is not known yet, or has such a part."""
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return value is UNKNOWN or any(map(_has_unknown, inside))
 
 
 def _message(result: Mapping[str, Any], should: Mapping[str, Any]) -> str:

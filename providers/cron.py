@@ -119,7 +119,9 @@ class Provider(BaseProvider):
                 missing += [Problem(None, message, brought_by=("exec", "mount")) for message in messages]
             yield from ((name, problem) for problem in missing)
         for user in {user: None for _, user in changes}:
-            states = {name: should for (name, owner), should in changes.items() if owner == user}
+            states = {
+                name: should for (name, owner), should in changes.items() if owner == user and "command" in should
+            }
             yield from (((name, user), problem) for name, problem in self._reaching(user, states))
 
     def _reaching(self, user: str, states: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:

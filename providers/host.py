@@ -85,7 +85,8 @@ class Provider(BaseProvider):
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
         """Yield the line that would count in place of a new one, and the problems of files: a missing directory."""
-        for (name, target), should in reveal(changes).items():
+        complete = {name: should for name, should in reveal(changes).items() if "ip" in should}
+        for (name, target), should in complete.items():
             with suppress(OSError):
                 lines = files.read_lines(target)
                 _change(lines, {name: should})

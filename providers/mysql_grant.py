@@ -24,7 +24,7 @@ from lib.mysql_privilege_syntax import (
     right,
     write,
 )
-from resource_api import Problem, ResourceError
+from resource_api import UNKNOWN, Problem, ResourceError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -69,7 +69,7 @@ class Provider(ServerProvider):
         """Refuse rights that the target does not have, and ``USAGE`` where it would say nothing."""
         yield from super().validate(context, should)
         privileges, options, table = should.get("privileges"), should.get("options"), should.get("table")
-        if not isinstance(privileges, list) or not isinstance(table, str):
+        if not isinstance(table, str) or not isinstance(privileges, list) or UNKNOWN in privileges:
             return
         for problem in problems(parse_target(table), privileges):
             yield Problem("privileges", problem)

@@ -92,7 +92,8 @@ class Provider(ServerProvider):
                 f"password_hash of {NATIVE} is * and 40 hexadecimal digits; another one needs its plugin",
             )
         options = should.get("tls_options")
-        words = [option.partition(" ")[0] for option in options] if isinstance(options, list) else []
+        texts = [text for text in options if isinstance(text, str)] if isinstance(options, list) else []
+        words = [text.partition(" ")[0] for text in texts]
         if len(set(words)) < len(words) or (len(words) > 1 and not TLS_COLUMNS.keys() >= set(words)):
             yield Problem("tls_options", "NONE, SSL and X509 stand alone; CIPHER, ISSUER and SUBJECT once each")
 

@@ -88,7 +88,7 @@ class Provider(ServerProvider):
         yield from super().validate(context, should)
         kind, database, privilege = should["object_type"], should["database"], should.get("privilege")
         for right in privilege if isinstance(privilege, list) else ():
-            if right not in RIGHTS[kind] | {"ALL"}:
+            if isinstance(right, str) and right not in RIGHTS[kind] | {"ALL"}:
                 rights = ", ".join(sorted(RIGHTS[kind]))
                 yield Problem("privilege", f"there is no {right} on {kind}; the rights are {rights} and ALL")
         if kind in OUTSIDE and database:

@@ -94,7 +94,7 @@ class Provider(BaseProvider):
             name, target = identity
             if should["ensure"] == "absent":
                 continue
-            if should["apply"] and not os.path.exists(_path(name)):  # noqa: PTH110 - a text
+            if should.get("apply") and not os.path.exists(_path(name)):  # noqa: PTH110 - a text
                 yield (
                     identity,
                     Problem("name", "the running kernel has no such parameter; its module may not be loaded"),

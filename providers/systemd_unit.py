@@ -75,7 +75,7 @@ class Provider(BaseProvider):
         missing = list(prerequisites.missing_program("verify", "systemd-analyze", needs="Package[systemd]"))
         yield from prerequisites.of_files(
             changes,
-            lambda _name, should: missing if should["ensure"] == "present" and should["verify"] else [],
+            lambda _name, should: missing if should["ensure"] == "present" and should.get("verify") else [],
             lambda name: f"{DIRECTORY}/{name}",
         )
         complete = program_checked_files.complete(changes)
@@ -84,7 +84,7 @@ class Provider(BaseProvider):
         if missing:
             return
         with program_checked_files.staged(complete, TemporaryDirectory) as stage:
-            for name in [name for name, change in complete.items() if change.should["verify"]]:
+            for name in [name for name, change in complete.items() if change.should.get("verify")]:
                 yield from ((name, problem) for problem in self._refusal(stage, name))
 
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
