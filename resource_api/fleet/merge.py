@@ -46,8 +46,9 @@ _LARGEST: Final = 2**31
 #: The fields of the document of ``run``, and the largest exit code of a program.
 PROGRAM_FIELDS: Final = frozenset({"exit_code", "stdout", "stderr"})
 _LARGEST_CODE: Final = 255
-#: Largest length of the error about a malformed document.
+#: Largest length of the error about a malformed document, and of the messages of a refusal, which each report keeps.
 _MAX_REASON: Final = 300
+_MAX_REFUSAL: Final = 32 * 1024
 #: Placeholders for the host's name and address in the stored texts: private characters.
 _OWN_NAME: Final = "\ue000"
 _OWN_ADDRESS: Final = "\ue001"
@@ -237,7 +238,7 @@ class _HostResult:
         elif kind == "step_end":
             self._step = ""
         elif kind == "refused":
-            self.problem = "; ".join(_messages(document.get("problems")))
+            self.problem = "; ".join(_messages(document.get("problems")))[:_MAX_REFUSAL]
         elif kind in _PRINTED and self._is_printed(kind, document):
             if kind == "result":
                 self._add_result(document.get("document"))

@@ -112,6 +112,16 @@ def test_every_host_has_one_report_whatever_happens(
     assert all(report.error for report in result.merge.reports.values() if report.status not in {"changed", "failed"})
 
 
+def test_the_reason_of_a_refusal_is_cut() -> None:
+    """The reports of many hosts keep theirs until the end."""
+
+    def refuses(_host: Host, _job: HostJob) -> Iterator[tuple[float, Mapping[str, Any]]]:
+        yield 0.1, {"type": "refused", "problems": [{"message": "no" * 400_000}]}
+        yield 0.0, simulated.end("refused", 65)
+
+    assert len(Done({"web1": refuses}).merge.reports["web1"].error) < 40_000
+
+
 def test_text_of_a_host_that_no_database_takes_ends_no_other_host(tmp_path: Path) -> None:
     """A name of a file that is no UTF-8, in the reason of a refusal."""
 
