@@ -230,7 +230,8 @@ class Damager:
         reference = str(Reference(step.definition.name, step.entry.title))
         # With an empty state of its own: the next run of the manifest must not know of the damage.
         runtime = Runtime(self._runtime.registry, run=self._runtime.run, facts=self._runtime.facts)
-        manifest = {"project": "damage", "resources": {reference: literal(reveal(body))}}
+        declared = {step.definition.spelling(name): literal(reveal(value)) for name, value in body.items()}
+        manifest = {"project": "damage", "resources": {reference: declared}}
         try:
             report = runtime.apply(manifest, replace=[reference] if replaced else [])
         except ManifestError as error:

@@ -23,6 +23,7 @@ resources:
 def mended(bench: Bench, manifest: str, *options: str) -> tuple[int, dict[str, Any], list[tuple[str, str, str]]]:
     """Rehearse a manifest with damages; return the exit code, the document, and the findings of the verdict."""
     result = bench.run("rehearse", bench.write("site.yaml", manifest), "--damage", "--json", *options)
+    assert "verdicts" in result.document, result.out + result.err
     [verdict] = [item for item in result.document["verdicts"] if item["question"] == "mended"]
     assert verdict["ok"] == (not verdict["findings"]), verdict
     return result.code, result.document, [(f["reference"], f["attribute"], f["text"]) for f in verdict["findings"]]
@@ -107,6 +108,28 @@ def test_a_test_can_ask_for_damages(tmp_path: Path, damage: bool) -> None:  # no
     result = rehearse(manifest, damage=damage)
     assert [verdict.question for verdict in result.verdicts] == ["run", "silent twice", "mended"][: 2 + damage]
     assert result.ok
+
+
+def test_an_attribute_that_is_called_like_a_metaparameter_is_damaged(bench: Bench) -> None:
+    """The damage is the attribute's, not that of a time limit of the run."""
+    bench.type(
+        "timed",
+        f'{bench.NAMED} "timeout": Attribute("Integer", "t"),',
+        base="BaseProvider",
+        provider="""
+        def _rows(self):
+            file = Path(os.environ["BENCH"], "timed.json")
+            return json.loads(file.read_text()) if file.exists() else {}
+        def get(self, context, names=None): return list(self._rows().values())
+        def set(self, context, changes):
+            rows = self._rows() | {name: {**(is_ or {}), **should} for name, (is_, should) in changes.items()}
+            present = {name: row for name, row in rows.items() if row["ensure"] == "present"}
+            Path(os.environ["BENCH"], "timed.json").write_text(json.dumps(present))
+        """,
+    )
+    code, document, result = mended(bench, "project: damaged\nresources:\n  Timed[a]: {timeout_: 5}\n")
+    assert (code, result, document["not_damaged"]) == (0, [], [])
+    assert document["verdicts"][-1]["text"] == "2 damages"
 
 
 def test_an_update_that_does_nothing_is_a_finding(bench: Bench) -> None:
