@@ -28,7 +28,7 @@ from resource_api.system.process.child import close_all_but, join_new_session_ke
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from resource_api.system.overlay.overlay import Mount
+    from resource_api.system.overlay.overlay import MountedTree
 
 #: The largest number of processes.
 PROCESSES: Final = 2048
@@ -250,7 +250,7 @@ class _Started(NamedTuple):
 
     function: Callable[[int], bytes]
     isolation: Isolation
-    mounts: Sequence[Mount]
+    mounts: Sequence[MountedTree]
     #: The handlers to install before the function is called.
     signals: Signals
     #: A descriptor of a file in memory for the result.

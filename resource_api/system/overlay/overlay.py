@@ -64,7 +64,7 @@ _SHARED: Final = frozenset(
 _FLAGS: Final = {"ro": READ_ONLY, "nosuid": NO_SETUID, "nodev": NO_DEVICES, "noexec": NO_EXECUTION}
 
 
-class Mount(NamedTuple):
+class MountedTree(NamedTuple):
     """One mounted file system."""
 
     path: str
@@ -85,11 +85,13 @@ class Mount(NamedTuple):
         return not (shared or self.flags & READ_ONLY)
 
 
-def mounts() -> Sequence[Mount]:
+def mounts() -> Sequence[MountedTree]:
     """Return the mounts, outer ones first. Raise ``OSError``."""
-    table = [Mount(path, kind, sum({_FLAGS.get(word, 0) for word in words})) for path, _, kind, words in trees.mounts()]
+    table = [
+        MountedTree(path, kind, sum({_FLAGS.get(word, 0) for word in words})) for path, _, kind, words in trees.mounts()
+    ]
     # The root of chroot(2) need not be a mount.
-    by_path = {"/": Mount("/", "", 0), **{mount.path: mount for mount in table}}
+    by_path = {"/": MountedTree("/", "", 0), **{mount.path: mount for mount in table}}
     return [by_path[path] for path in sorted(by_path)]
 
 
@@ -101,14 +103,14 @@ LAYERS: Final = f"{BASE}/layers"
 _OF_EVERYBODY: Final = ("/var/tmp",)  # noqa: S108 - nothing is written there
 
 
-def cover_as_root(table: Sequence[Mount]) -> None:
+def cover_as_root(table: Sequence[MountedTree]) -> None:
     """Mount an overlay of each file system below ``ROOT``. Raise ``OSError``."""
     for covered in table:
         if covered.is_covered and os.path.exists(f"{ROOT}{covered.path}"):  # otherwise another mount hides it
             _cover(covered.path, covered, "")
 
 
-def cover_as_user(table: Sequence[Mount]) -> None:
+def cover_as_user(table: Sequence[MountedTree]) -> None:
     """Mount overlays of directories below ``ROOT``, as another user than root. Raise ``OSError``.
 
     The kernel hides from this user the content beneath a mount, so no directory that contains a mount can be below an
@@ -157,7 +159,7 @@ def _where_to_cover(path: str) -> str:
     return "/" if any(os.access(parent, os.W_OK) for parent in _parents(top)) else top
 
 
-def _cover_entry(entry: os.DirEntry[str], on: Mount) -> None:
+def _cover_entry(entry: os.DirEntry[str], on: MountedTree) -> None:
     """Cover a file or directory, copy a link, and skip the rest: a socket would lead to its listener."""
     target = f"{ROOT}{entry.path}"
     if entry.is_symlink():
@@ -171,7 +173,7 @@ def _cover_entry(entry: os.DirEntry[str], on: Mount) -> None:
         bind(entry.path, target, on.flags | NO_DEVICES | READ_ONLY)
 
 
-def _cover(path: str, on: Mount, options: str) -> None:
+def _cover(path: str, on: MountedTree, options: str) -> None:
     """Mount an overlay of ``path``, read-only unless its mount ``on`` is writable.
 
     Read-only file systems are covered too: otherwise the listener of a socket could be reached.
@@ -222,7 +224,7 @@ _NO_PROGRAMS: Final = NO_SETUID | NO_DEVICES | NO_EXECUTION
 _NAMESERVERS: Final = "/etc/resolv.conf"
 
 
-def build(table: Sequence[Mount], size: str) -> int:
+def build(table: Sequence[MountedTree], size: str) -> int:
     """Build the root and change to it; return a descriptor of the directory of the upper layers.
 
     Call this in a namespace with private mounts. ``size`` limits the changes, as for tmpfs(5). Raise ``OSError``.
