@@ -123,6 +123,28 @@ def test_a_program_that_does_not_know_the_protocol_is_refused(box: Box) -> None:
     assert message in result.stderr
 
 
+@pytest.mark.parametrize(
+    "frame",
+    [
+        "'program'",
+        "'log', level='loud', text='x'",
+        "'ready', protocol=3, methods=5",
+        "'ready', protocol=3, priority='high'",
+        "'raised'",
+        "'raised', text='x', base='Nothing'",
+        "'raised', text='x', name=5",
+        "'raised', text='x', more=5",
+    ],
+)
+def test_a_program_whose_first_frame_is_invalid_is_refused(box: Box, frame: str) -> None:
+    """Its fault is not one of this program."""
+    program = box.program()
+    program.write_text(program.read_text().replace('send("ready"', f'send({frame}); send("ready"'))
+    result = box.apply()
+    assert result.returncode == 65, result.stderr
+    assert "the worker of 'thing' sent an invalid frame while it loaded the type and its provider: " in result.stderr
+
+
 def test_reports_before_ready_count(box: Box) -> None:
     """A line of the log is shown, and a secret in it is masked."""
     program = box.program()

@@ -304,14 +304,17 @@ class WorkerPool:
             terms = {"implementation": self._implementation, "level": self._run.log.lowest_level(name)}
             worker.send("hello", protocol=protocol.VERSION, instance=instance, **terms)
             answer = self._await_ready(worker)
-        except BaseException as error:
+            worker.drain()
+            problem = self._problem(answer)
+        except (WorkerLost, ValueError, LookupError, TypeError) as error:
             worker.kill()
-            if not isinstance(error, WorkerLost):
-                raise
-            msg = f"the worker of '{name}' {error.how} while it loaded the type and its provider{error.more}"
+            lost = error if isinstance(error, WorkerLost) else WorkerLost("sent an invalid frame", f": {error}")
+            msg = f"the worker of '{name}' {lost.how} while it loaded the type and its provider{lost.more}"
             raise DefinitionError(msg) from error
-        worker.drain()
-        if problem := self._problem(answer):
+        except BaseException:
+            worker.kill()
+            raise
+        if problem is not None:
             worker.kill()
             raise problem
         self._workers[worker] = self._changes
@@ -319,7 +322,10 @@ class WorkerPool:
         return worker
 
     def _await_ready(self, worker: WorkerProcess) -> Frame:
-        """Return the answer to ``hello``, after the log lines and secrets that come first. Raise ``WorkerLost``."""
+        """Return the answer to ``hello``, after the log lines and secrets that come first.
+
+        Raise ``WorkerLost``, and the errors of ``apply_report`` for an invalid frame.
+        """
         deadline = time.monotonic() + READY_TIMEOUT
 
         def check() -> None:
@@ -328,18 +334,17 @@ class WorkerPool:
                 raise WorkerLost(how)
 
         while (frame := worker.receive(check)).kind in _REPORTS_OUTSIDE_CALLS:
-            try:
-                apply_report(self._run, self.no_call, frame)
-            except (ValueError, LookupError, TypeError) as error:
-                lost = WorkerLost("sent an invalid frame", f": {error}")
-                raise lost from error
+            apply_report(self._run, self.no_call, frame)
         if frame.kind not in {"ready", "raised"}:
             how = f"sent '{frame.kind:.40}' instead of 'ready'"
             raise WorkerLost(how)
         return frame
 
     def _problem(self, answer: Frame) -> BaseException | None:
-        """Return the error for which a worker that has answered ``hello`` cannot be used, or None."""
+        """Return the error for which a worker that has answered ``hello`` cannot be used, or None.
+
+        Raise ``ValueError``, ``LookupError`` or ``TypeError`` for an invalid frame.
+        """
         if answer.kind == "raised":
             return protocol.decode_error(answer.body)
         name, definition, ready = self._definition.name, self._definition, answer.body
@@ -348,6 +353,8 @@ class WorkerPool:
                 f"the worker of '{name}' uses protocol {ready.get('protocol')} and this run {protocol.VERSION}:"
                 " resource-api or the provider has been replaced; run again with versions that fit each other"
             )
+        if type(ready.get("methods", [])) is not list or type(ready.get("priority", 0)) is not int:
+            raise ValueError("'methods' is a list, and 'priority' an integer")
         loaded = ready.get("schema_version", definition.schema_version), ready.get("features", definition.features)
         if loaded != (definition.schema_version, definition.features):
             return DefinitionError(f"the worker of '{name}' has loaded another version of the type; run again")
