@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from resource_api.convert import playbook
+from resource_api.convert.expressions import Unconvertible, exclude, refuse
 from resource_api.convert.play_conversion import Converted, Decisions, PlayConversion, Remark
 from resource_api.convert.variables import Names, numbered
 from resource_api.manifest import yaml_reader
@@ -17,6 +18,7 @@ from resource_api.manifest.read import from_documents
 from resource_api.model.values.errors import DefinitionError, ManifestError
 from resource_api.model.values.reference import STACK_NAME
 from resource_api.model.values.text import escape, shell_word
+from resource_api.model.values.values import as_list
 from resource_api.model.values.version import __version__
 from resource_api.render.yaml_manifest import entry, flow_text, key_text
 
@@ -231,48 +233,56 @@ class _Attempt:
         A manifest declares a resource once. A task of which nothing else is left is not converted where that
         contradicts.
         """
-        # Reference → its first declaration, in the plays before too.
-        first = {
+        # Reference → its declaration, in the plays before too.
+        declared = {
             row.reference: row for section in self._sections for task in section.tasks for row in task.declarations
         }
         result = []
         for task in tasks:
             rows, comments, conflict = [], list(task.comments), ""
             for row in task.declarations:
-                earlier = first.get(row.reference)
-                is_merged = earlier is not None and earlier.merge(row)
-                if earlier is None or (not is_merged and self._rename(row, earlier, first)):
-                    first[row.reference] = row
+                reference = row.reference
+                try:
+                    earlier = self._merged(row, declared)
+                except Unconvertible as error:
+                    conflict = str(error)
+                    continue
+                if earlier is None:
+                    declared[row.reference] = row
                     rows.append(row)
-                elif not is_merged:
-                    conflict = f"{row.reference} is declared at {earlier.task.location} with other values"
+                    _repeat_references(tasks, reference, row.reference)
                 elif earlier.task is not row.task:
-                    comments.append(f"{row.reference}: see {earlier.task.location}")
+                    comments.append(f"{earlier.reference}: see {earlier.task.location}")
             if conflict and rows:
                 comments.append(f"not repeated: {conflict}")
             reason = task.reason or ("" if rows else conflict)
             result.append(task._replace(declarations=rows, comments=tuple(comments), reason=reason))
         return result
 
-    def _rename(
-        self, row: ConvertedResource, earlier: ConvertedResource, declared: Mapping[str, ConvertedResource]
-    ) -> bool:
-        """Give a resource of a loop another title than an earlier loop's; return whether its type allows that.
+    def _merged(self, row: ConvertedResource, declared: Mapping[str, ConvertedResource]) -> ConvertedResource | None:
+        """Return the declaration, of those by reference, that this one was merged into, or None.
 
-        The title as written, such as ``${each.value}``, then stands under the namevar. ``declared``: by reference.
+        One of another loop, or with a condition that excludes this one's, can stand beside it: this one gets another
+        title, and the one as written, such as ``${each.value}``, stands under the namevar. Raise ``Unconvertible`` for
+        any other that contradicts.
         """
-        loops = [part.attributes.get("for_each") for part in (earlier, row)]
-        try:
-            namevars = self._runtime.registry.type(row.type).namevars
-        except DefinitionError:
-            return False
-        if len(namevars) != 1 or None in loops or loops[0] == loops[1]:
-            return False
-        row.attributes = {namevars[0]: row.title, **row.attributes}
-        titles = numbered(row.title)
-        while row.reference in declared:
+        first, titles = row.reference, numbered(row.title)
+        while (earlier := declared.get(row.reference)) is not None and not earlier.merge(row):
+            loops = [part.attributes.get("for_each") for part in (earlier, row)]
+            conditions: list[Any] = [part.attributes.get("when", True) for part in (earlier, row)]
+            is_apart = (None not in loops and loops[0] != loops[1]) or exclude(*conditions)
+            if not is_apart or len(namevars := self._namevars(row.type)) != 1:
+                refuse(f"{first} is declared at {earlier.task.location} with other values")
+            row.attributes = {namevars[0]: row.title, **row.attributes}
             row.title = next(titles)
-        return True
+        return earlier
+
+    def _namevars(self, type_name: str) -> Sequence[str]:
+        """Return the namevars of a type, of an unknown one none."""
+        try:
+            return self._runtime.registry.type(type_name).namevars
+        except DefinitionError:
+            return ()
 
     def _head_comments(self, plays: Sequence[Play]) -> Iterator[str]:
         """Yield the comments above a manifest: its origin, its use, and the remarks that no task has."""
@@ -330,6 +340,14 @@ def _project(path: str) -> str:
     """Return the name of the project: the file's, as far as it can be one."""
     stem = re.sub(r"[^A-Za-z0-9._-]+", "-", os.path.basename(path).rpartition(".")[0] or os.path.basename(path))
     return stem if STACK_NAME.match(stem) else "playbook"
+
+
+def _repeat_references(tasks: Sequence[Converted], old: str, new: str) -> None:
+    """Add, beside each reference to a resource, the one to the other declaration: only one of both will count."""
+    for attributes in (row.attributes for task in tasks for row in task.declarations if new != old):
+        for name in ("notify", "on_failure"):
+            if old in (references := as_list(attributes.get(name))):
+                attributes[name] = [*references, new]
 
 
 def _condition(play: Play, plays: Sequence[Play], names: Names) -> tuple[Condition, list[str]]:

@@ -15,7 +15,7 @@ from jinja2 import Environment, TemplateSyntaxError, meta, nodes
 from resource_api.convert.ansible_yaml import Raw, Vault
 from resource_api.model.values import values
 from resource_api.model.values.start_up import regex
-from resource_api.model.values.values import leaves
+from resource_api.model.values.values import as_list, leaves
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator, Mapping
@@ -458,7 +458,7 @@ class Expressions:
         if isinstance(node, nodes.And):
             return all_of([self.condition(node.left), self.condition(node.right)])
         if isinstance(node, nodes.Or):
-            return {"any": [self.condition(node.left), self.condition(node.right)]}
+            return _any_of(self.condition(node.left), self.condition(node.right))
         if isinstance(node, nodes.Not):
             return negated(self.condition(node.node))
         if isinstance(node, nodes.Compare):
@@ -641,6 +641,16 @@ def all_of(conditions: list[Condition]) -> Condition:
     return joined
 
 
+def _any_of(one: Condition, other: Condition) -> Condition:
+    """Return the condition that holds if one of two does: for values of one path, with a list of them."""
+    if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys() and len(one) == 1:
+        ((path, test),), (alternative,) = one.items(), other.values()
+        values = [*as_list(test), *as_list(alternative)]
+        if path == "any" or not any(isinstance(value, dict) for value in values):
+            return {path: values}
+    return {"any": [one, other]}
+
+
 def negated(condition: Condition) -> Condition:
     """Return the condition that holds if another does not."""
     if isinstance(condition, bool):
@@ -653,6 +663,26 @@ def negated(condition: Condition) -> Condition:
         if isinstance(test, bool):
             return {key: not test}
     return {"not": condition}
+
+
+def exclude(one: Condition, other: Condition) -> bool:
+    """Return whether two conditions never hold both, as far as their forms show: where a path has different values."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return False
+    for first, second in ((one, other), (other, one)):
+        if first.keys() == {"any"}:
+            return all(exclude(condition, second) for condition in first["any"])
+    if one == negated(other):
+        return True
+    return any(_differ(one[path], other[path]) for path in one.keys() & other.keys() - {"any", "not"})
+
+
+def _differ(one: object, other: object) -> bool:
+    """Return whether no value passes two tests: both are values, or one is the other's opposite."""
+    values, others = as_list(one), as_list(other)
+    if any(isinstance(value, dict) for value in (*values, *others)):
+        return one == {"not": other} or other == {"not": one}
+    return not any(value in others for value in values)
 
 
 def terms(text: object) -> Iterator[nodes.Expr]:

@@ -46,6 +46,8 @@ _NEEDLESS: Final = {
 _WITHOUT: Final = frozenset(
     ("add_host", "assert", "fail", "group_by", "pause", "reboot", "set_stats", "wait_for_connection")
 )
+#: Attributes of an `exec` without which it runs in every apply.
+_GUARDS: Final = frozenset(("creates", "onlyif", "unless", "refreshonly"))
 _COMMANDS: Final = ("command", "shell", "raw")
 #: Modules whose result a later command may test: such a task becomes a guard of that command.
 _CHECKS: Final = (*_COMMANDS, "stat")
@@ -291,7 +293,7 @@ class PlayConversion:
         task, declarations = module.task, module.declarations
         condition = all_of([self._condition, conditions.condition])
         topics = as_list(task.keywords.get("notify"))
-        notified = [reference for topic in topics for reference in self._notify(task, topic)]
+        notified = list(dict.fromkeys(reference for topic in topics for reference in self._notify(task, topic)))
         rescued = [row.reference for number in task.rescues for row in self._by_number.get(number, ())]
         if task.rescues and (not rescued or any("${each." in reference for reference in rescued)):
             refuse("no resource of the block is known whose failure it follows")
@@ -428,7 +430,8 @@ def _add_keywords(module: ModuleTask) -> Iterator[str]:
         _add_tries(keywords, declarations)
     yield from _add_failures(keywords, declarations, execs)
     if keywords.get("changed_when") is False and execs:
-        yield "runs in every apply, as it has no 'creates', 'onlyif' or 'unless'"
+        if not all(row.attributes.keys() & _GUARDS for row in execs):
+            yield "runs in every apply, as it has no 'creates', 'onlyif' or 'unless'"
     elif "changed_when" in keywords:
         yield "without 'changed_when'"
 

@@ -766,6 +766,50 @@ def test_two_loops_of_one_type_have_titles_of_their_own(tmp_path: Path) -> None:
     }
 
 
+def test_alternatives_of_one_resource_have_titles_of_their_own(tmp_path: Path) -> None:
+    """Of declarations whose conditions exclude each other, only one counts; a reference is repeated for each."""
+    text = """
+- copy: {dest: /etc/a, content: x}
+  when: ansible_os_family == 'Debian'
+  notify: b
+- copy: {dest: /etc/a, content: y}
+  when: ansible_os_family == 'RedHat' or ansible_os_family == 'Suse'
+- copy: {dest: /etc/a, content: z}
+  when: ansible_os_family == 'Gentoo'
+- copy: {dest: /etc/a, content: z}
+  when: ansible_os_family in ['Suse', 'Gentoo']
+- file: {path: /etc/a, mode: "0600"}
+  when: ansible_os_family == 'RedHat' or ansible_os_family == 'Suse'
+"""
+    handlers = """  handlers:
+    - {name: a1, service: {name: a, state: restarted}, listen: b, when: "ansible_os_family == 'Debian'"}
+    - {name: a2, service: {name: a, state: reloaded}, listen: b, when: "ansible_os_family != 'Debian'"}
+"""
+    playbook = tmp_path / "p.yml"
+    playbook.write_text(task(text, handlers))
+    conversion = converted(playbook)
+    debian, red_hat = {"facts.os.family": "Debian"}, {"facts.os.family": ["RedHat", "Suse"]}
+    file = {"ensure": "file", "path": "/etc/a"}
+    assert manifest_of(conversion)["resources"] == {
+        "File[/etc/a]": {"when": debian, "ensure": "file", "content": "x", "notify": ["Service[a]", "Service[a (2)]"]},
+        "File[/etc/a (2)]": {**file, "when": red_hat, "content": "y", "mode": "0600"},
+        "File[/etc/a (3)]": {**file, "when": {"facts.os.family": "Gentoo"}, "content": "z"},
+        "Service[a]": {"when": debian, "ensure": "running", "refresh": "restart"},
+        "Service[a (2)]": {"when": {"facts.os.family": {"not": "Debian"}}, "name": "a", "refresh": "reload"},
+    }
+    assert [str(remark) for remark in conversion.remarks] == [
+        f"{playbook}:13: copy: File[/etc/a] is declared at {playbook}:9 with other values"
+    ]
+
+
+def test_a_command_with_a_condition_does_not_run_in_every_apply(tmp_path: Path) -> None:
+    """The comment about ``changed_when: false`` is for a command that nothing holds back."""
+    playbook = tmp_path / "p.yml"
+    for text, count in [("command: a", 1), ("command: a creates=/b", 0), ("apt: {cache_valid_time: 9}", 0)]:
+        playbook.write_text(task(f"- {text}\n  changed_when: false"))
+        assert converted(playbook).manifest.count("runs in every apply") == count
+
+
 def test_a_contradiction_within_a_loop_is_a_comment(tmp_path: Path) -> None:
     """The other elements are converted; the manifest says which one is not, and where the first one stands."""
     text = """
