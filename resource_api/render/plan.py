@@ -201,7 +201,7 @@ def _step_document(plan: ExecutionPlan, step: Step, cause: str | None, read_afte
         only_ordered=entry.index in plan.catalog.subscribes and "refreshable" not in definition.features,
         create_first=step.create_first,
         changes=changes,
-        parameters={n: attributes[n].conceal(step.should.get(n)) for n in names if n in entry.inputs},
+        parameters={n: attributes[n].conceal(step.should[n]) for n in names if n in entry.inputs and n in step.should},
         replaces_because=step.decision.replaces_because,
         side_effects=step.side_effects,
         origin=entry.declaration.element.origin if entry.declaration.element is not None else "",

@@ -13,6 +13,7 @@ import os
 from contextlib import suppress
 from functools import partial
 from hashlib import sha256
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from resource_api.manifest import read as reading
@@ -29,7 +30,7 @@ from resource_api.model.values.assets import spell_contents
 from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import DefinitionError, ManifestError, Problem, ResourceAPIError, UsageError
 from resource_api.model.values.text import escape_json, shell_word
-from resource_api.model.values.values import UNKNOWN, Sensitive, is_secret, is_unknown, reveal
+from resource_api.model.values.values import UNKNOWN, Sensitive, is_secret, is_unknown, map_leaves, reveal
 from resource_api.plan.planner import first_causes
 from resource_api.render import json as documents
 from resource_api.render.plan import PlanDocument, StepDocument, uses_parameters
@@ -42,7 +43,14 @@ from resource_api.system.filesystem import files
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from resource_api.model.json_documents import ChangeJson, DriftJson, OutputChangeJson, PlanJson, PlanStepJson
+    from resource_api.model.json_documents import (
+        ChangeJson,
+        DriftJson,
+        OutputChangeJson,
+        PlanJson,
+        PlannedChangeJson,
+        PlanStepJson,
+    )
     from resource_api.model.type_definition import TypeDefinition
     from resource_api.plugins.registry import Registry
     from resource_api.runtime.planning import Plan
@@ -412,11 +420,12 @@ def _shown_step(saved: PlanStepJson, definition: TypeDefinition | None, *, only_
     """
     reasons, deferred = split_reasons(saved["reasons"])
     action, effects = Action[saved["action"].upper()], saved.get("side_effects", ())
-    changes, parameters = [_difference(row, saved["unknown"]) for row in saved["changes"]], {}
+    changes, parameters = [_difference(row, saved) for row in saved["changes"]], {}
+    changes += map(_prediction, saved.get("predicted", ()))
     if definition is not None:
         changes = [conceal_difference(definition, change) for change in changes]
         if uses_parameters(action, definition.features):
-            parameters = _parameters(definition, saved["should"])
+            parameters = _parameters(definition, saved)
     return StepDocument(
         str(saved["reference"]),
         action,
@@ -452,22 +461,48 @@ def _definition(registry: Registry, saved: PlanStepJson) -> TypeDefinition | Non
         return None
 
 
-def _parameters(definition: TypeDefinition, should: Mapping[str, object]) -> dict[str, Any]:
+def _parameters(definition: TypeDefinition, saved: PlanStepJson) -> dict[str, Any]:
     """Return parameter → value, secrets concealed, of those with other values than the defaults, to be shown."""
-    attributes = {name: definition.attributes[name] for name in definition.parameters if name in should}
-    values = {name: _value(should[name]) for name in attributes}
+    attributes = {name: definition.attributes[name] for name in definition.parameters if name in saved["should"]}
+    values = {name: _should(name, saved["should"][name], saved) for name in attributes}
     return {n: attributes[n].conceal(value) for n, value in values.items() if attributes[n].default != value}
 
 
-def _difference(saved: ChangeJson, unknown: Collection[str]) -> Difference:
-    """Return a change of a saved step; ``unknown``: the attributes whose values were not known yet."""
-    should = UNKNOWN if saved["attribute"] in unknown and saved["should"] is None else _value(saved["should"])
-    return Difference(saved["attribute"], _value(saved["is"]), should, saved["message"] or "")
+def _difference(change: ChangeJson, saved: PlanStepJson) -> Difference:
+    """Return a change of a saved step."""
+    name = change["attribute"]
+    return Difference(name, _value(change["is"]), _should(name, change["should"], saved), change["message"] or "")
+
+
+def _prediction(change: PlannedChangeJson) -> Difference:
+    """Return a predicted change of a saved step: null is what is not known yet, unless the value goes."""
+    value = _value(change["should"])
+    should = UNKNOWN if value is None and not change["kind"].startswith("delete") else value
+    return Difference(change["attribute"], _value(change["is"]), should, "predicted")
+
+
+def _should(name: str, value: object, saved: PlanStepJson) -> Any:
+    """Return the requested value of an attribute of a saved step: what was not known yet is null in the document."""
+    if name not in saved["unknown"]:
+        return _value(value)
+    return UNKNOWN if value is None else _with_unknown(_value(value), saved["expressions"].get(name))
+
+
+def _with_unknown(value: Any, expression: object) -> Any:
+    """Return a value with ``UNKNOWN`` in place of each null that an expression, or a text with one, stands for."""
+    if isinstance(value, dict) and isinstance(expression, dict):
+        return {key: _with_unknown(item, expression.get(key)) for key, item in value.items()}
+    if isinstance(value, list) and isinstance(expression, list):
+        return [_with_unknown(item, part) for item, part in zip_longest(value, expression[: len(value)])]
+    return UNKNOWN if value is None and isinstance(expression, str) else value
 
 
 def _output(name: str, saved: OutputChangeJson, unknown: Collection[str]) -> Difference:
-    """Return the change of an output; ``unknown``: the outputs whose values were not known yet."""
-    return Difference(str(name), _value(saved["is"]), UNKNOWN if name in unknown else _value(saved["should"]))
+    """Return the change of an output; ``unknown``: the outputs of which some values were not known yet."""
+    should = _value(saved["should"])
+    if name in unknown:
+        should = map_leaves(should, lambda leaf: UNKNOWN if leaf is None else leaf)
+    return Difference(str(name), _value(saved["is"]), should)
 
 
 def _drift(saved: DriftJson) -> Drifted:

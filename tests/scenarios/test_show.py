@@ -171,20 +171,26 @@ TINY = """
         attributes={
             "name": Attribute("String", "Its name.", kind="namevar"),
             "ensure": Attribute("Enum[present, absent]", "Whether it exists.", default="present"),
+            "labels": Attribute("Optional[Hash[String, Any]]", "Its labels."),
+            "id": Attribute("Optional[Integer]", "Its number.", kind="read_only"),
             "force": Attribute("Optional[Boolean]", "Whether it is forced.", kind="parameter"),
+            "given": Attribute("Optional[Hash[String, Any]]", "Steers it.", kind="parameter"),
         },
-        features={"simple_get_filter"},
+        features={"simple_get_filter", "plan"},
     )
     """
 TINY_PROVIDER = """
     from pathlib import Path
 
-    from resource_api import SimpleProvider
+    from resource_api import Planned, SimpleProvider
 
 
     class Provider(SimpleProvider):
         def get(self, context, names=None):
             return [{"name": name, "ensure": "present"} for name in names if Path(name).exists()]
+
+        def plan(self, context, name, is_, should):
+            return Planned(should, ["id"] if should.get("given") else [])
 
         def create(self, context, name, should):
             Path(name).touch()
@@ -227,3 +233,30 @@ def test_a_saved_plan_executes_no_code_that_others_can_change(saved_elsewhere: B
     applied = saved_elsewhere.run("apply", "plans/p.json")
     assert applied.code == 65
     assert "is not executed, because others could have changed it" in applied.err
+
+
+def test_values_that_are_not_known_yet_are_shown_as_they_were_planned(saved_elsewhere: Bench) -> None:
+    """Parts of attributes, parameters and outputs, and predictions; a null that was declared stays null."""
+    unknown = "'${Widget[w].serial}'"
+    manifest = f"""
+        project: p
+        values: {{nothing: null}}
+        resources:
+          Widget[w]: {{}}
+          Tiny[a]:
+            labels: {{a: {unknown}, b: null, c: [1, 'x${{Widget[w].serial}}']}}
+            given: {{a: {unknown}, b: null}}
+            force: ${{values.nothing}}
+        outputs: {{o: {{a: {unknown}, b: 1}}, p: {unknown}}}
+        """
+    plan = saved_elsewhere.run("plan", saved_elsewhere.write("site/site.yaml", manifest), "-o", "plans/p.json")
+    assert plan.code == 0, plan
+    for line in (
+        "    labels: (none) → {a: (known after apply), b: null, c: [1, (known after apply)]}",
+        "        id: (none) → (known after apply) (predicted)",
+        "     given: {a: (known after apply), b: null}",
+        "    o: (none) → {a: (known after apply), b: 1}",
+    ):
+        assert line in plan.out.splitlines(), plan.out
+    assert "force" not in plan.out
+    assert saved_elsewhere.run("show", "plans/p.json").out == plan.out
