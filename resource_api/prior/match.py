@@ -221,7 +221,7 @@ def _reject_former_names(
             continue
         del moved_keys[record.key]
         del records[index]
-        if entry.meta.lifecycle.allows_replacement:
+        if _may_replace(entry):
             predecessors[index] = record
         elif prune:
             orphans.append((record, OrphanKind.UNDECLARED))
@@ -233,6 +233,11 @@ def _reject_former_names(
             records[index] = records[index]._replace(name=entry.name, provider=entry.provider)
     prior = prior._replace(records=records, predecessors=predecessors, undeclared=undeclared)
     return prior._replace(moved_keys=moved_keys, errors=errors), orphans
+
+
+def _may_replace(entry: Entry) -> bool:
+    """Return whether an entry may take the place of another resource: it is to exist, and its lifecycle allows that."""
+    return entry.meta.lifecycle.allows_replacement and not entry.absent
 
 
 def _upgrade_records(
@@ -308,7 +313,7 @@ def _predecessors(
         if entry.index in records:
             continue
         record = of_older.get(entry.key)
-        if record is None and entry.meta.lifecycle.allows_replacement:
+        if record is None and _may_replace(entry):
             record = by_reference.get(entry.reference)
         if record is not None:
             predecessors[entry.index] = record

@@ -181,9 +181,10 @@ def _recovery(catalog: Catalog, state: StackState, former: Mapping[RecordKey, Re
 
     A resource that it was creating, and that this run does not read, is ours, with its intended protection; so is
     one under a ``former`` key (present → former), which this commit resolves. A resource that it was changing may be
-    changed, so it notifies.
+    changed, so it notifies, unless it is noop.
     """
-    interrupted = {entry.index: str(entry.reference) for entry in catalog.entries if entry.key in state.intents}
+    begun = [entry for entry in catalog.entries if entry.key in state.intents and not entry.meta.noop]
+    interrupted = {entry.index: str(entry.reference) for entry in begun}
     owed: dict[RecordKey, Sequence[str]] = {}
     for index, sources in catalog.subscribes.items():
         target = catalog.entries[index]

@@ -192,11 +192,13 @@ def test_a_creation_in_doubt_that_cannot_be_deleted_stays_ours(
 
 
 def test_a_creation_in_doubt_stays_so_while_its_resource_is_noop(bench: Bench) -> None:
-    """Nothing is recorded of it then; the next run finds that it is ours."""
+    """Nothing is recorded of it then, and it notifies nobody; the next run finds that it is ours."""
     with bench.troubled(a="late"):
         bench.killed({"Thing[a]": {"size": 1}})
     for size in (1, 2):
-        bench.apply({"Thing[a]": {"size": size, "noop": True}, "Engine[e]": {"size": size}})
+        site = {"Thing[a]": {"size": size, "noop": True}, "Engine[e]": {"subscribe": "Thing[a]"}}
+        bench.apply(site)
+        assert ("refresh", "engine", "e") not in bench.world.calls
     bench.apply({"Thing[a]": {"size": 1}})
     assert not bench.state.intents
     record = bench.record("Thing[a]")

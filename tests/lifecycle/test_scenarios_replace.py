@@ -119,6 +119,16 @@ def test_a_new_name_without_permission_creates_a_second_resource(bench: Bench, l
     assert bench.names() == ["w2"]
 
 
+def test_a_title_that_is_declared_absent_under_a_new_name_replaces_nothing(bench: Bench) -> None:
+    """The old resource is no longer declared: this is said, and it is pruned."""
+    bench.apply({"Thing[t]": {"name": "a"}})
+    site = {"Thing[t]": {"name": "b", "ensure": "absent", "lifecycle": FIRST}}
+    bench.apply(site)
+    assert bench.lines == ["notice: Thing[a]: is recorded but no longer declared; --prune deletes it"]
+    assert acted(bench.apply(site, prune=True)) == {"Thing[a]": ("delete", "success")}
+    assert (bench.names(), bench.state.records) == ([], {})
+
+
 def test_a_create_first_whose_creation_fails_keeps_the_old_one(bench: Bench) -> None:
     """Nothing is deleted; the next run tries again."""
     site: dict[str, Any] = {"Thing[web]": {"name": "w1", "lifecycle": {"replace": "create_first"}}}
