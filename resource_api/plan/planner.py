@@ -433,12 +433,11 @@ class _Planner:
     def _known_should(self, entry: Entry) -> tuple[Resource, Sequence[str], str]:
         """Return ``should`` with the known values, the attributes with unknown ones, and an error or ""."""
         values: dict[str, object] = {}
-        for name, value in entry.pending.items():
+        for name in entry.pending:
             try:
-                value_now = self.catalog.scope.attribute_value(entry, name, value, self.resolve)
+                values[name] = unknowns.pending_value(self.catalog, entry, name, self.resolve)
             except ValueError as error:
                 return entry.should, (), str(error)
-            values[name] = value_now
         without_provider = entry.instance in self.catalog.missing
         functions = (
             ProviderFunctions(entry.definition, {}) if without_provider else self.queries.functions(entry.instance)

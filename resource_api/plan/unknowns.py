@@ -31,7 +31,10 @@ _CREATING = frozenset({Action.CREATE, Action.REPLACE, Action.RUN})
 
 
 def predicted_value(path: ExpressionPath, step: Step) -> Any:
-    """Return the value of a path into a planned resource, ``UNKNOWN`` if only carrying out the step yields it."""
+    """Return the value of a path into a planned resource, ``UNKNOWN`` if only carrying out the step yields it.
+
+    Raise ``ValueError`` if there is none, or the step deletes the resource.
+    """
     attribute = path.keys[0]
     if attribute in step.should and step.should[attribute] is not UNKNOWN:
         if step.acts and is_completed(path, step.definition, step.should):
@@ -46,6 +49,8 @@ def predicted_value(path: ExpressionPath, step: Step) -> Any:
         return UNKNOWN
     if step.action in {Action.UPDATE, Action.IMPORT} and step.definition.attributes[attribute].kind == "read_only":
         return UNKNOWN
+    if step.action is Action.DELETE and step.acts:
+        raise ValueError(f"{path}: {path.root} will not exist")
     return value_of(path, step.definition, step.should, step.is_)
 
 
@@ -64,6 +69,19 @@ def value_of(path: ExpressionPath, definition: TypeDefinition, should: Resource,
     if is_ is None or not exists(is_):
         raise ValueError(f"{path}: {path.root} does not exist")
     return expression.follow_keys(mark_secrets(definition, is_, should).get(attribute), path, path.keys[1:])
+
+
+def pending_value(catalog: Catalog, entry: Entry, name: str, resolve: Callable[[ExpressionPath], Any]) -> Any:
+    """Return the value of a pending attribute, ``UNKNOWN`` if there is none yet. Raise ``ValueError`` if there is none.
+
+    None where the resource is declared absent: its deletion needs no values but those of parameters.
+    """
+    try:
+        return catalog.scope.attribute_value(entry, name, entry.pending[name], resolve)
+    except ValueError:
+        if entry.absent and name not in entry.definition.parameters:
+            return None
+        raise
 
 
 def outputs(catalog: Catalog, resolve: Callable[[ExpressionPath], Any]) -> tuple[dict[str, Any], list[Problem]]:

@@ -262,7 +262,7 @@ class Reevaluation:
                 values[name] = UNKNOWN
                 continue
             try:
-                values[name] = catalog.scope.attribute_value(entry, name, value, self.resolve)
+                values[name] = unknowns.pending_value(catalog, entry, name, self.resolve)
             except ValueError as error:
                 return should, str(error)
             if is_unknown(values[name]) and not step.noop:

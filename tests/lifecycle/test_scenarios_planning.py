@@ -165,6 +165,27 @@ def test_a_value_of_another_resource_is_unknown_until_its_creation(bench: Bench)
     assert planned(bench.plan(site)) == {}
 
 
+@pytest.mark.parametrize("kind", ["Thing", "Gizmo"])
+def test_a_value_of_a_resource_that_is_deleted_is_an_error_of_the_plan(bench: Bench, kind: str) -> None:
+    """As it is in the next run, and whether both are changed in one call or not; its declared values are known."""
+    value = f"${{{kind}[w].serial}}"
+    bench.apply({f"{kind}[w]": {}, "Thing[u]": {"colour": value}})
+    absent = {f"{kind}[w]": {"ensure": "absent"}}
+    _, step = bench.plan({**absent, "Thing[u]": {"size": 2, "colour": value}}).steps
+    assert step.error == f"{value}: {kind}[w] will not exist"
+    assert bench.apply({**absent, "Thing[u]": {"size": 2, "colour": f"${{{kind}[w].name}}"}}).exit_code == 0
+
+
+@pytest.mark.parametrize("kind", ["Thing", "Gizmo"])
+def test_a_resource_that_is_declared_absent_needs_no_value_of_another_that_is(bench: Bench, kind: str) -> None:
+    """Both are deleted, and then there is nothing left to do."""
+    value = f"${{{kind}[w].serial}}"
+    bench.apply({f"{kind}[w]": {}, "Thing[u]": {"colour": value}})
+    site = {f"{kind}[w]": {"ensure": "absent"}, "Thing[u]": {"ensure": "absent", "colour": value}}
+    assert acted(bench.apply(site)) == {f"{kind}[w]": ("delete", "success"), "Thing[u]": ("delete", "success")}
+    assert (acted(bench.apply(site)), bench.state.records) == ({}, {})
+
+
 def test_a_requirement_alone_changes_nothing(bench: Bench) -> None:
     """The required resource is replaced; the dependent uses no value of it and stays the same."""
     site = {"Thing[a]": {"image": "x", "lifecycle": {"replace": "delete_first"}}, "Thing[d]": {"require": "Thing[a]"}}
