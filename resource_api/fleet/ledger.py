@@ -5,6 +5,7 @@ A database beside the state that survives the end of its process at any moment. 
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import secrets
@@ -21,6 +22,7 @@ from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import escape
 from resource_api.state.sqlite.database import prepare_directory
 from resource_api.system.filesystem import private_files
+from resource_api.system.filesystem.directories import DIRECTORY_FLAGS, opened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -64,9 +66,11 @@ class Ledger:
         self.path = f"{directory}/{FILE}"
         with self._errors():
             prepare_directory(self.path)
-            if not os.path.lexists(self.path):
-                os.close(private_files.create(self.path))
-            with ExitStack() as failed:
+            # One after the other: SQLite does not wait for another process that sets the journal mode.
+            with ExitStack() as failed, opened(directory, DIRECTORY_FLAGS) as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                if not os.path.lexists(self.path):
+                    os.close(private_files.create(self.path))
                 self._connection = sqlite3.connect(self.path, timeout=10, isolation_level=None)
                 failed.callback(self.close)
                 self._prepare()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import signal
 import sqlite3
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
@@ -120,6 +123,21 @@ def test_the_reason_of_a_refusal_is_cut() -> None:
         yield 0.0, simulated.end("refused", 65)
 
     assert len(Done({"web1": refuses}).merge.reports["web1"].error) < 40_000
+
+
+def test_a_ledger_that_another_command_is_making_is_waited_for(tmp_path: Path) -> None:
+    """SQLite would refuse at once: the other one is about to set the journal mode."""
+    with (tmp_path / "fleet.db").open("w"), closing(sqlite3.connect(tmp_path / "fleet.db")) as other:
+        (tmp_path / "fleet.db").chmod(0o600)
+        directory = os.open(tmp_path, os.O_RDONLY)
+        fcntl.flock(directory, fcntl.LOCK_EX)
+        other.execute("BEGIN IMMEDIATE")
+        with ThreadPoolExecutor() as pool:
+            opened = pool.submit(lambda: Ledger(str(tmp_path)).close())
+            time.sleep(0.2)
+            other.commit()
+            os.close(directory)
+            opened.result(timeout=20)
 
 
 def test_text_of_a_host_that_no_database_takes_ends_no_other_host(tmp_path: Path) -> None:
