@@ -514,7 +514,8 @@ class NameEvaluator:
                 continue  # the whole is wrong only because an invalid part is left out
             source, part = (value_at(side, violation.path[1:]) for side in (written, value))
             is_literal = part is source or violation.code == "unknown_key" or _takes_text(violation.path)
-            origin = "" if is_literal else f"; {source} is {expression.kind_of(part)}"
+            is_ = part if type(part) in {int, float} else expression.kind_of(part)
+            origin = "" if is_literal else f"; {source} is {is_}"
             self._report(declared, violation.path, f"{violation.message}{origin}", violation.hint)
         return value if len(self._diagnostics.problems) == before else None
 

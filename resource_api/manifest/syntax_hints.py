@@ -6,7 +6,6 @@ only texts that look like references.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 from resource_api.manifest.yaml_scalar import quote
@@ -35,7 +34,7 @@ _ITEM: Final = regex(r"([^,\[\]{}#\"']+)[,\]}]")
 
 QUOTING: Final = "a reference inside [...] or {...}, or with ': ' or ' #' in its title, needs quotes"
 #: A reference whose end is missing: YAML takes `` #`` in a title for the beginning of a comment.
-_CUT_REFERENCE: Final = regex(r"[A-Za-z]\w*\[(?!.*\]\Z)", re.DOTALL)
+_CUT_REFERENCE: Final = regex(r"[A-Za-z]\w*\[[^\]]*\Z")
 _WORD: Final = regex(r"(?<!\w)[A-Za-z]\w*\[")
 # A capital letter marks a reference; other texts of this form may be secrets.
 _PASTABLE: Final = regex(r"(?<![\w\"':])(?:\$\{|[A-Z][a-z0-9_]*\[)")
