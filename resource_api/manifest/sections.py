@@ -60,10 +60,8 @@ _PROVIDER_TEXTS: Final = ("version", "implementation", "path", "source")
 _INPUT_KEYS: Final = ("type", "default", "docs", "sensitive", "ephemeral")
 #: An output that is a mapping of ``value`` and of one of these keys at least is in long form.
 _OUTPUT_KEYS: Final = frozenset({"sensitive", "when"})
-#: The sections whose items are left out if they are invalid.
-_DECLARATIONS: Final = frozenset({"resources", "moved", "removed", "purge"})
-#: The sections that the rest of a manifest may need.
-_NAMING: Final = frozenset(SECTIONS) - {"project"}
+#: The sections whose names and values the rest of a manifest may need.
+_NAMING: Final = frozenset({"include", "inputs", "defaults", "providers", "values", "resources"})
 #: Shared by all declarations without attributes or metaparameters; declarations are only read.
 _EMPTY: Final[dict[str, Any]] = {}
 #: The types of a resource's body; None: it has no attributes.
@@ -208,7 +206,7 @@ class ManifestBuilder:
         if not path:
             self.lacks_names = True
         elif path[0] in _NAMING and code != "duplicate":  # of a duplicate the first declaration remains
-            is_left_out_alone = len(path) > 1 and path[0] in _DECLARATIONS
+            is_left_out_alone = len(path) > 1 and path[0] == "resources"
             keeps_its_name = len(path) > 2 and path[0] == "inputs"  # noqa: PLR2004 - a section and a name
             self.lacks_names |= not (is_left_out_alone or keeps_its_name)
 
@@ -344,9 +342,11 @@ class ManifestBuilder:
         path: Path = ("outputs", name)
         secret = self._flag(path, body, "sensitive", "an output")
         if body.get("when") is not None:
-            self.output_conditions[name] = body["when"]
-            for violation in conditions.violations((*path, "when"), body["when"]):
+            violations = list(conditions.violations((*path, "when"), body["when"]))
+            for violation in violations:
                 self._report(violation)
+            if not violations:
+                self.output_conditions[name] = body["when"]
         return Sensitive(body["value"]) if secret else body["value"]
 
     def _add_provider(self, name: str, body: object) -> None:

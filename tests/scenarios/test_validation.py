@@ -620,6 +620,17 @@ def test_an_input_has_no_reference_as_its_default(bench: Bench, suffix: str) -> 
     assert bench.run("apply", f"site.{suffix}", "--json").events("outputs")[0]["outputs"] == {"c": "${HOME}"}
 
 
+@pytest.mark.parametrize(
+    "section", ["moved: {}", "removed: a", "purge: 3", "outputs: []", "outputs: {x: {value: 1, sensitive: 3}}"]
+)
+def test_a_wrong_section_that_nothing_refers_to_hides_no_other_problem(bench: Bench, section: str) -> None:
+    """Nothing else of a manifest uses what it moves, removes, purges or publishes."""
+    bench.write("site.yaml", f"{section}\nresources:\n  Widget[a]: {{siz: 1}}\n")
+    first, second = bench.run("validate", "site.yaml").lines
+    assert first.startswith("site.yaml:1:")
+    assert second == "site.yaml:3:15: Widget[a]: unknown attribute 'siz'; did you mean 'size'?"
+
+
 def test_an_unknown_section_hides_no_other_problem(bench: Bench) -> None:
     """A misspelt one is read as the one that is meant; nor does a wrong project."""
     result = bench.validate(
