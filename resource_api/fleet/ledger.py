@@ -5,7 +5,6 @@ A database beside the state that survives the end of its process at any moment. 
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import secrets
@@ -20,9 +19,9 @@ from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import StateError, UsageError
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import escape
+from resource_api.state.lock import Lock
 from resource_api.state.sqlite.database import prepare_directory
 from resource_api.system.filesystem import private_files
-from resource_api.system.filesystem.directories import DIRECTORY_FLAGS, opened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,6 +32,8 @@ if TYPE_CHECKING:
 #: The name of the file in the directory of the state.
 FILE: Final = "fleet.db"
 _VERSION: Final = 1
+#: Seconds to wait for another process that opens the ledger, or writes to it.
+_PATIENCE: Final = 10.0
 #: Number of recorded runs.
 MAX_RUNS: Final = 100
 #: ``about``: the request; ``asked`` and ``answered``: the times when a job was sent, and its report arrived.
@@ -67,11 +68,10 @@ class Ledger:
         with self._errors():
             prepare_directory(self.path)
             # One after the other: SQLite does not wait for another process that sets the journal mode.
-            with ExitStack() as failed, opened(directory, DIRECTORY_FLAGS) as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)
+            with ExitStack() as failed, Lock(self.path).held(_PATIENCE):
                 if not os.path.lexists(self.path):
                     os.close(private_files.create(self.path))
-                self._connection = sqlite3.connect(self.path, timeout=10, isolation_level=None)
+                self._connection = sqlite3.connect(self.path, timeout=_PATIENCE, isolation_level=None)
                 failed.callback(self.close)
                 self._prepare()
                 failed.pop_all()  # without an error it stays open

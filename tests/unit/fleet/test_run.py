@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import signal
 import sqlite3
 import subprocess
@@ -26,6 +24,7 @@ from resource_api.fleet.ledger import Ledger
 from resource_api.fleet.merge import Merge
 from resource_api.fleet.run import FleetRun
 from resource_api.model.values.errors import StateError, UsageError
+from resource_api.state.lock import Lock
 from tests.unit.fleet import simulated
 from tests.unit.fleet.simulated import SimulatedConnections, Watcher
 
@@ -127,17 +126,15 @@ def test_the_reason_of_a_refusal_is_cut() -> None:
 
 def test_a_ledger_that_another_command_is_making_is_waited_for(tmp_path: Path) -> None:
     """SQLite would refuse at once: the other one is about to set the journal mode."""
-    with (tmp_path / "fleet.db").open("w"), closing(sqlite3.connect(tmp_path / "fleet.db")) as other:
-        (tmp_path / "fleet.db").chmod(0o600)
-        directory = os.open(tmp_path, os.O_RDONLY)
-        fcntl.flock(directory, fcntl.LOCK_EX)
-        other.execute("BEGIN IMMEDIATE")
-        with ThreadPoolExecutor() as pool:
+    path = tmp_path / "fleet.db"
+    path.touch(0o600)
+    with closing(sqlite3.connect(path)) as other, ThreadPoolExecutor() as pool:
+        with Lock(str(path)).held(0):
+            other.execute("BEGIN IMMEDIATE")
             opened = pool.submit(lambda: Ledger(str(tmp_path)).close())
             time.sleep(0.2)
             other.commit()
-            os.close(directory)
-            opened.result(timeout=20)
+        opened.result(timeout=20)
 
 
 def test_text_of_a_host_that_no_database_takes_ends_no_other_host(tmp_path: Path) -> None:
