@@ -310,11 +310,11 @@ class Evaluator:
         target = self._find(path)
         if target is None:
             assert isinstance(path.root, Reference)
-            if (left_out := self._table.left_out.find(path.root)) is not None:
-                return f"{path}: {path.root} is left out: {left_out.located_reason}"
             # An unknown output of a component is reported when it is looked up.
             if self._table.is_broken(path.root.type) or path.root in self._table.components:
                 return ""
+            if (left_out := self._table.left_out.find(path.root)) is not None:
+                return f"{path}: {path.root} is left out: {left_out.located_reason}"
             names = () if self._diagnostics.many else map(str, self._table.references())
             return f"{path}: unknown resource '{path.root}'{hint(path.root, names)}"
         if path.keys[0] not in target.definition.attributes:

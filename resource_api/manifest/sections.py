@@ -434,9 +434,9 @@ class ManifestBuilder:
             for violation in refusals:
                 self.problems.append(self._problem(violation._replace(path=(*path, *violation.path)), str(subject)))
                 invalid.append(key)
-        if "alias" in invalid and isinstance(subject, Reference):
-            self.incomplete.add(subject.type)
         is_uncertain = not CARDINALITY.isdisjoint(invalid)
+        if (is_uncertain or "alias" in invalid) and isinstance(subject, Reference):
+            self.incomplete.add(subject.type)
         if is_uncertain:  # it is not known which resources there are: none, and nothing more is said about them
             invalid += CARDINALITY
         valid = {key: value for key, value in meta.items() if key not in invalid} if invalid else meta

@@ -306,6 +306,25 @@ def test_what_is_left_out_is_as_if_not_declared(bench: Bench) -> None:
     assert "Debug: Widget[d]: require: Widget[b] is left out: ${inputs.web} is false" in debug
 
 
+@pytest.mark.parametrize(
+    "declaration",
+    [
+        "'Widget[b]': {when: '${Widget[x].size}'}",
+        "'Widget[b]': {when: 3}",
+        "'Widget[b]': {when: {nothing.x: 1}}",
+        "'Widget[b]': {when: {inputs.x: 1}}",
+        "'Widget[${each.key}]': {for_each: 3}",
+    ],
+)
+def test_an_invalid_condition_or_collection_is_the_only_mistake(bench: Bench, declaration: str) -> None:
+    """Whether there is a resource that others refer to is not known then."""
+    uses = "'Widget[c]': {size: '${Widget[b].size}', require: 'Widget[b]'}"
+    manifest = f"resources: {{{declaration}, {uses}}}\noutputs: {{o: '${{Widget[b].size}}'}}"
+    result = bench.run("validate", bench.write("site.yaml", manifest), "--json")
+    assert result.code == 65
+    assert [problem["attribute"] for problem in result.document["diagnostics"]] in (["when"], ["for_each"])
+
+
 def test_a_condition_that_holds_changes_nothing(bench: Bench) -> None:
     """With the input, all is declared."""
     assert _references(bench, _LEFT, "-i", "web=true") == ["Widget[a]", "Widget[c]", "Widget[b]", "Widget[d]"]
