@@ -314,7 +314,7 @@ def problems(permission: Iterable[str]) -> Iterator[str]:
         elif key in keys:
             yield f"there is more than one entry for '{str(key).rstrip(':')}'"
         keys.add(key)
-        if (number := files.owner_number(entry.name)) is not None and number >= UNNAMED:
+        if entry.name.isdecimal() and files.owner_number(entry.name) is None:
             yield f"'{entry.name}' is no number of a user or group"
     if not any(entry.default or entry.name or entry.word == "mask" for entry in entries):
         yield "needs an entry for a named user or group, or one for new files; the rest is the mode of the file"
