@@ -273,7 +273,7 @@ def run(function: Callable[[int], bytes], isolation: Isolation) -> Ended:
         answer.seek(0)
         kind, text = answer.read(1), answer.read()
     if kind == _FAILED:
-        raise IsolationError(text.decode())
+        raise IsolationError(os.fsdecode(text))
     return Ended(text if kind == _RETURNED else None, number)
 
 
@@ -289,11 +289,16 @@ def _fork(function: Callable[[], None], answer: int) -> int:
         pass
     except OSError as error:
         name = f"{error.filename}: " if error.filename else ""
-        _write_answer(answer, _FAILED, f"this machine cannot be isolated: {name}{error.strerror or error}".encode())
+        _write_failure(answer, f"{name}{error.strerror or error}")
     except BaseException as error:  # noqa: BLE001 - the last frame of this process
-        _write_answer(answer, _FAILED, f"this machine cannot be isolated: {reason(error)}".encode())
+        _write_failure(answer, reason(error))
     finally:
         os._exit(code)
+
+
+def _write_failure(answer: int, text: str) -> None:
+    """Write the reason why the function was not called, which may name a path of any bytes."""
+    _write_answer(answer, _FAILED, os.fsencode(f"this machine cannot be isolated: {text}"))
 
 
 def _write_answer(descriptor: int, kind: bytes, text: bytes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 
@@ -45,6 +46,17 @@ def test_what_is_ignored_is_not_passed_on() -> None:
             assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == signal.SIGTERM
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="others may not make namespaces everywhere")
+def test_a_failure_may_name_any_path() -> None:
+    """Its bytes need not be UTF-8: a mount of any user can be in the way."""
+
+    def fail(_layers: int) -> bytes:
+        raise OSError(errno.ENOENT, "gone", os.fsdecode(b"/x\xff"))
+
+    with pytest.raises(isolated_run.IsolationError, match="cannot be isolated: /x\udcff: gone"):
+        isolated_run.run(fail, isolated_run.Isolation())
 
 
 @pytest.mark.parametrize("handler", [signal.SIG_IGN, signal.SIG_DFL])
