@@ -208,7 +208,7 @@ class ThisMachine:
                 setsigdef=[*self._ends, signal.SIGCHLD],
             )
         except OSError as error:  # the next time is waited for
-            sys.stderr.write(f"resource-api: a run cannot be started: {error.strerror}\n")
+            log_line(f"resource-api: a run cannot be started: {error.strerror}")
             return
         ended = 0
         while not (result := os.wait4(pid, os.WNOHANG))[0]:  # (0, ...) while it runs
@@ -222,6 +222,13 @@ class ThisMachine:
             self._on_killed(KilledRun(os.WTERMSIG(status), usage.ru_maxrss >> 10, began))
         if ended:
             raise Stopped(ended)
+
+
+def log_line(text: str) -> None:
+    """Write a line to stderr, past the buffer that a failed write would leave full; a full log never ends an agent."""
+    if sys.stderr is not None:  # otherwise descriptor 2 is closed, or another file
+        with suppress(OSError):
+            os.write(2, f"{text}\n".encode(errors="backslashreplace"))
 
 
 def now() -> Moment:

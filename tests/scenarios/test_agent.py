@@ -640,6 +640,19 @@ def test_an_agent_runs_every_period_until_a_signal_comes(site: Site) -> None:
     assert site.status()[1]["last"]["exit_code"] in {0, 143}
 
 
+def test_a_full_log_does_not_end_an_agent(site: Site) -> None:
+    """Its runs go on where stderr takes no line, and a signal ends it with its own exit code."""
+    reports = site.home / "agent" / "reports"
+    arguments = ["agent", *site.source, "--every", "1s", "--splay", "0", "site.yaml"]
+    with Path("/dev/full").open("w") as full, Path(os.devnull).open("r+") as nothing:
+        streams = [nothing.fileno(), nothing.fileno(), full.fileno()]
+        with command.start(arguments, cwd=site.home, env=site.bench.environment, streams=streams) as agent:
+            wait_until(lambda: reports.is_dir() and len(list(reports.iterdir())) >= 2)
+            os.kill(agent.pid, signal.SIGTERM)
+            assert agent.wait() == 143
+    assert site.size == 1
+
+
 @pytest.fixture
 def slow(site: Site) -> Site:
     """Return a site whose only change ends when the file ``end`` is there."""

@@ -122,13 +122,13 @@ def run(context: click.Context, /, **settings: Any) -> int:
 
     def on_killed(killed: run_schedule.KilledRun) -> None:
         """Record and report a run that a signal has ended, which could not do it; the agent goes on after an error."""
-        click.echo(f"resource-api: {killed}", err=True)
+        run_schedule.log_line(f"resource-api: {killed}")
         try:
             run_schedule.record_killed(agent, killed)
             _report_killed(agent, killed, settings)
         except (OSError, ResourceAPIError) as error:
             cause = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else error
-            click.echo(f"resource-api: it cannot be recorded: {cause}", err=True)
+            run_schedule.log_line(f"resource-api: it cannot be recorded: {cause}")
 
     subject = settings["project"] or os.path.basename(agent.manifest).partition(".")[0]
     schedule = run_schedule.schedule(machine_id(), str(subject), agent.period, settings["splay"])
@@ -138,7 +138,7 @@ def run(context: click.Context, /, **settings: Any) -> int:
         """Print the time of the next run, unless quiet."""
         if not settings["quiet"]:
             at = time.strftime("%H:%M:%S UTC", time.gmtime(time.time() + seconds))
-            click.echo(f"The next run is at {at}, in {rough_duration(seconds)}.", err=True)
+            run_schedule.log_line(f"The next run is at {at}, in {rough_duration(seconds)}.")
 
     stopped = run_schedule.run_until_stopped(schedule, machine, run_schedule.last_end(_directory(settings)), on_wait)
     return 128 + stopped
