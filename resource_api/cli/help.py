@@ -9,9 +9,11 @@ from __future__ import annotations
 import inspect
 import json
 import re
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from click.core import augment_usage_errors
 
 from resource_api.model.report import Summary
 from resource_api.model.values.errors import Problem, suggestion
@@ -35,7 +37,7 @@ NEVER_SUGGESTED: Final = frozenset(
     {"--yes", "--force", "--replace", "--prune", "--prune-always", "--reveal", "--decrypt", "--drop-generations"}
 )
 #: The commands that write one object a line with ``--json``, the last of them a summary.
-_STREAMING: Final = frozenset({"apply", "destroy"})
+_STREAMING: Final = frozenset({"apply", "destroy", "agent once", "agent run"})
 
 
 class GroupedOption(click.Option):
@@ -78,7 +80,8 @@ class GroupedCommand(_WithExamples):
         An empty value is refused: a variable of the shell that is not set must not select a default.
         """
         try:
-            rest = super().parse_args(ctx, args)
+            with augment_usage_errors(ctx):  # an option without its value is told without the command
+                rest = super().parse_args(ctx, args)
         except click.BadParameter as error:
             option, environment = error.param, click.core.ParameterSource.ENVIRONMENT
             if isinstance(option, click.Option) and ctx.get_parameter_source(str(option.name)) is environment:
@@ -88,7 +91,7 @@ class GroupedCommand(_WithExamples):
         if not ctx.resilient_parsing:
             for parameter in self.params:
                 if _is_empty(ctx.params.get(str(parameter.name)), parameter):
-                    raise click.UsageError(f"{_label(parameter)} is empty: is a variable of the shell not set?")
+                    raise click.UsageError(f"{_label(parameter)} is empty: is a variable of the shell not set?", ctx)
         return rest
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -223,13 +226,13 @@ def with_advice(error: click.ClickException, arguments: Sequence[str]) -> click.
 
 def write_json(error: click.ClickException, arguments: Sequence[str], exit_code: int) -> None:
     """Write the error as JSON to stdout if ``--json`` is among the ``arguments``. Raise ``OSError``."""
-    if "--json" not in arguments:
+    if "--json" not in takewhile("--".__ne__, arguments):
         return
     problem = documents.problem(Problem(None, error.format_message(), code="usage"))
-    context = error.ctx if isinstance(error, click.UsageError) else None
-    if context is not None and context.info_name in _STREAMING:
-        last = documents.line("summary", documents.summary(Summary(), exit_code))
-        click.echo("\n".join(json.dumps(line) for line in (documents.line("diagnostic", problem), last)))
+    if isinstance(error, click.UsageError) and _name(error.ctx) in _STREAMING:
+        summary = documents.summary(Summary(), exit_code)
+        lines = (documents.line("diagnostic", problem), documents.line("summary", summary))
+        click.echo("\n".join(map(json.dumps, lines)))
     else:
         click.echo(json.dumps({"diagnostics": [problem], "exit_code": exit_code}, indent=2))
 

@@ -128,10 +128,24 @@ class _Commands(click.Group):
                 formatter.write_dl([(f"{name:{width}}", text) for name, text in commands.items()])
 
 
+def echo(text: str) -> None:
+    """Write text outside of a session to stdout; a reader that has closed the pipe is no error. Raise ``OSError``."""
+    try:
+        click.echo(text)
+    except BrokenPipeError:
+        _discard(1)
+
+
+def _discard(descriptor: int) -> None:
+    """Put /dev/null in place of a stream that failed: the interpreter fails on the rest of its buffer at its end."""
+    with suppress(OSError):  # there may be no descriptor left
+        os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
+
+
 def _show_help(ctx: click.Context, _option: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's callback
     """Print the help and end the command, if ``--help`` was given; not while a shell completes a line."""
     if value and not ctx.resilient_parsing:
-        click.echo(ctx.get_help(), color=ctx.color)
+        echo(ctx.get_help())
         ctx.exit()
 
 
@@ -141,7 +155,7 @@ def _show_version(ctx: click.Context, _option: click.Parameter, value: bool) -> 
         # In a checkout, ``COMMIT`` is still the placeholder ``$Format...$`` that an archive of Git replaces.
         commit, _, date = (_commit_of_checkout() if COMMIT[0] == "$" else COMMIT).partition(" ")
         origin = f" (commit {commit[:10]}, {date})" if date else ""
-        click.echo(f"resource-api, version {__version__}{origin}")
+        echo(f"resource-api, version {__version__}{origin}")
         ctx.exit()
 
 
@@ -210,9 +224,14 @@ def run(arguments: Sequence[str] | None = None) -> int:
 def _report_usage(error: click.ClickException, arguments: Sequence[str]) -> int:
     """Report that a command line cannot be parsed, before there is a session; return the exit code."""
     from resource_api.cli.help import with_advice, write_json
+    from resource_api.cli.output import open_closed_streams
 
+    open_closed_streams()  # without stderr click would write to stdout
     error = with_advice(error, arguments)
-    error.show()
+    try:
+        error.show()
+    except OSError:
+        _discard(2)
     try:
         write_json(error, arguments, 64)
     except OSError as unwritten:
@@ -222,9 +241,9 @@ def _report_usage(error: click.ClickException, arguments: Sequence[str]) -> int:
 
 def _report_unwritten(error: OSError) -> int:
     """Report an error outside of a session, as of writing help or the version; return the exit code."""
-    # Otherwise the interpreter fails once more on the rest of the buffer at its end.
-    with suppress(OSError):  # there may be no descriptor left
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    with suppress(OSError):
+    _discard(1)
+    try:
         sys.stderr.write(f"resource-api: {error.filename or 'cannot write'}: {error.strerror}\n")
+    except OSError:
+        _discard(2)
     return 1

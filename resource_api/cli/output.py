@@ -91,7 +91,7 @@ class Output:
         self.json = bool(settings.get("json"))
         #: Whether the JSON is one object per line.
         self.streams = runs and self.json
-        _open_closed_streams()
+        open_closed_streams()
         #: Masks the output of child processes, once started; and the replaced lines on stderr, once there are any.
         self._filter: DescriptorFilter | None = None
         self._live: LiveLines | None = None
@@ -360,7 +360,7 @@ class Output:
                 os.dup2(os.open(os.devnull, os.O_WRONLY), ours.fileno())
 
 
-def _open_closed_streams() -> None:
+def open_closed_streams() -> None:
     """Put /dev/null where a standard stream is closed; the next opened file would get its number, and our output."""
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import sys
 from pathlib import Path
 from textwrap import dedent
 from typing import Any, Final, NamedTuple
@@ -97,6 +98,13 @@ class Bench:
         assert not any(line.startswith("Traceback") for line in process.stderr.splitlines()), process.stderr
         json_schemas.check(options, process.stdout, process.returncode)
         return Outcome(process.returncode, process.stdout, process.stderr)
+
+    def shell(self, line: str) -> subprocess.CompletedProcess[str]:
+        """Run a line of bash in the bench's directory, in which ``"$@"`` is ``resource-api``."""
+        arguments = ["/bin/bash", "-c", line, "bash", sys.executable, "-P", "-m", "resource_api"]
+        return subprocess.run(
+            arguments, cwd=self.home, env=self.environment, capture_output=True, text=True, timeout=30, check=False
+        )
 
     def write(self, name: str, text: str) -> Path:
         """Write a file of the bench, with its indentation removed."""

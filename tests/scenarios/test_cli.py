@@ -81,13 +81,31 @@ def test_a_command_line_that_cannot_be_parsed_has_a_json_document(
     assert message in result.err
 
 
-@pytest.mark.parametrize("command", ["apply", "destroy"])
-def test_the_stream_of_a_command_line_that_cannot_be_parsed_ends_with_the_summary(bench: Bench, command: str) -> None:
-    """A script that reads the last line finds the exit code there."""
-    result = bench.run(command, "site.yaml", "--parallel", "0", "--json")
+@pytest.mark.parametrize("command", ["apply", "destroy", "agent once"])
+@pytest.mark.parametrize("mistake", [("site.yaml", "--parallel", "0"), ("site.yaml", "--parallel"), ("",)])
+def test_the_stream_of_a_command_line_that_cannot_be_parsed_ends_with_the_summary(
+    bench: Bench, command: str, mistake: tuple[str, ...]
+) -> None:
+    """A script that reads the last line finds the exit code there, and times that never go back."""
+    result = bench.run(*command.split(), "--json", *mistake)
     diagnostic, summary = result.events()
     assert (diagnostic["type"], diagnostic["code"]) == ("diagnostic", "usage")
     assert (result.code, summary["type"], summary["exit_code"]) == (64, "summary", 64)
+    assert diagnostic["timestamp"] <= summary["timestamp"]
+
+
+@pytest.mark.parametrize("redirection", ["2>/dev/full", "2>&-"])
+def test_wrong_usage_has_its_code_and_document_whatever_becomes_of_the_log(bench: Bench, redirection: str) -> None:
+    """The exit code is 64, and stdout has the document alone."""
+    shell = f'"$@" plan --json --nosuch {redirection}'
+    process = bench.shell(shell)
+    assert (process.returncode, json.loads(process.stdout)["exit_code"]) == (64, 64)
+
+
+def test_an_argument_behind_two_hyphens_is_no_option(bench: Bench) -> None:
+    """``--json`` there belongs to the program that is run on hosts."""
+    result = bench.run("run", "--nosuch", "--", "program", "--json")
+    assert (result.code, result.out) == (64, "")
 
 
 def test_an_empty_path_element_or_variable_is_ignored(bench: Bench) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -255,14 +253,7 @@ def test_what_a_successful_command_writes_to_stderr_is_no_warning(bench: Bench) 
 def test_a_closed_stderr_stops_nothing(bench: Bench) -> None:
     """Neither live lines nor notices have a place then."""
     path = site(bench, "resources: {'Exec[sleep 0.4]': {}}")
-    process = subprocess.run(
-        ["sh", "-c", 'exec "$@" 2>&-', "sh", sys.executable, "-m", "resource_api", "apply", str(path)],
-        env=bench.environment | {"TERM": "xterm"},
-        cwd=bench.home,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    process = bench.shell(f'TERM=xterm "$@" apply "{path}" 2>&-')
     assert (process.returncode, process.stderr) == (0, "")
 
 

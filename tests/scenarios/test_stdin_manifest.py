@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -79,8 +77,7 @@ def test_an_empty_standard_input_is_no_empty_manifest(bench: Bench, words: str, 
 
 def test_a_closed_standard_input_is_empty(bench: Bench) -> None:
     """Nothing else takes its number and is read as a manifest."""
-    closed = ["sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-P", "-m", "resource_api", "validate", "-"]
-    process = subprocess.run(closed, cwd=bench.home, env=bench.environment, capture_output=True, text=True, check=False)
+    process = bench.shell('"$@" validate - <&-')
     assert (process.returncode, process.stderr) == (65, "<stdin>: standard input is empty: nothing has written to it\n")
 
 

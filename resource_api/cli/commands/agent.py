@@ -14,6 +14,7 @@ from resource_api.cli import options, reporting
 from resource_api.cli.commands import run_on_hosts
 from resource_api.cli.help import CommandGroup
 from resource_api.model.values.error_translation import errors_as
+from resource_api.cli.main import echo
 from resource_api.model.values.errors import Problem, ResourceAPIError, ResourceError, UsageError
 from resource_api.model.values.text import escape, rough_duration
 from resource_api.render import fleet
@@ -407,4 +408,4 @@ def unit(context: click.Context, /, **settings: object) -> None:
     except UsageError as error:
         raise click.UsageError(str(error)) from error
     for name, text in texts.items():
-        click.echo(f"# /etc/systemd/system/{name}\n{text}")
+        echo(f"# /etc/systemd/system/{name}\n{text}")

@@ -6,6 +6,7 @@ import click
 
 from resource_api.cli import options
 from resource_api.cli.help import ALL
+from resource_api.cli.main import echo
 
 
 @options.command(examples=("resource-api help apply --all", "resource-api help state mv"))
@@ -23,4 +24,4 @@ def help(context: click.Context, names: tuple[str, ...], *, everything: bool) ->
         _, command, _ = group.resolve_command(target, [name])
         if command is not None:
             target = click.Context(command, parent=target, info_name=name)
-    click.echo(target.get_help(), color=context.color)
+    echo(target.get_help())
