@@ -104,10 +104,10 @@ class Terminal:
         """Change the size of the window."""
         fcntl.ioctl(self.theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
-    def run(self, bench: Bench, *arguments: Any, **environment: str) -> None:
-        """Start ``resource-api ARGUMENTS``."""
+    def run(self, bench: Bench, *arguments: Any, stderr: int | None = None, **environment: str) -> None:
+        """Start ``resource-api ARGUMENTS``, with its log in the terminal unless ``stderr`` is another descriptor."""
         env = bench.environment | {"TERM": "xterm"} | environment
-        streams = [self.theirs] * 3
+        streams = [self.theirs, self.theirs, self.theirs if stderr is None else stderr]
         self._running = command.start(
             [str(argument) for argument in arguments], cwd=bench.home, env=env, streams=streams
         )

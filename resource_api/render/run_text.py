@@ -138,31 +138,34 @@ def duration(seconds: float) -> str:
 
 
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
-#: Columns of a bar; a terminal that is narrower than ``_WIDE`` gets none, and shorter ids.
+#: Columns of a bar, and of a line with bars before its command; characters of an id, whose beginning names a run.
 _BAR: Final = 6
-_WIDE: Final = 96
-_SHORT_ID: Final = 8
+_BEFORE_COMMAND: Final = 71
+_ID: Final = 8
 #: The parts of a step that two runs are compared by.
 _COMPARED: Final = ("action", "status", "error")
 
 
-def chart(runs: Sequence[Mapping[str, Any]], width: int) -> Iterator[str]:
-    """Yield a table of runs: time, id, seconds, changed and drifted resources as numbers and bars, command."""
+def chart(runs: Sequence[Mapping[str, Any]], width: int | None) -> Iterator[str]:
+    """Yield a table of runs: time, id, seconds, changed and drifted resources as numbers and bars, command.
+
+    Without bars if a line with them would be longer than ``width``; None: any line fits.
+    """
     counts = (run.get("summary") or {} for run in runs)
     changes = [sum(count.get(name, 0) for name in SUMMARY_FIELDS.values()) for count in counts]
     rows = [(_seconds(run), number, run.get("drifted") or 0) for run, number in zip(runs, changes, strict=True)]
     largest = [max((row[column] for row in rows), default=0) for column in range(3)]
-    wide = width >= _WIDE
-    space, name_width = (" " * (_BAR + 1), 16) if wide else ("", _SHORT_ID)
+    commands = list(map(_command, runs))
+    has_bars = width is None or _BEFORE_COMMAND + max(map(len, commands), default=0) <= width
+    space = " " * (_BAR + 1) if has_bars else ""
     titles = " ".join(f"{title:>7}{space}" for title in ("seconds", "changed", "drifted"))
-    yield f"{'started (UTC)':16} {'run':{name_width}} {titles} command"
-    for run, row in zip(runs, rows, strict=True):
-        seconds, changed, drifted = row
-        cells = [f"{seconds:7.1f}", f"{changed:7d}", f"{drifted:7d}"]
-        bars = [f" {_bar(value, most):{_BAR}}" if wide else "" for value, most in zip(row, largest, strict=True)]
+    yield f"{'started (UTC)':16} {'run':{_ID}} {titles} command"
+    for run, row, command in zip(runs, rows, commands, strict=True):
+        cells = [f"{row[0]:7.1f}", *(f"{number:7d}" for number in row[1:])]
+        bars = [f" {_bar(value, most):{_BAR}}" if has_bars else "" for value, most in zip(row, largest, strict=True)]
         columns = " ".join(cell + drawn for cell, drawn in zip(cells, bars, strict=True))
-        when, name = text.time_of(run.get("started"))[:16], escape(str(run.get("run", "")))[:name_width]
-        yield f"{when:16} {name:{name_width}} {columns} {_command(run)}"
+        when, name = text.time_of(run.get("started"))[:16], escape(str(run.get("run", "")))[:_ID]
+        yield f"{when:16} {name:{_ID}} {columns} {command}"
 
 
 def _command(run: Mapping[str, Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,8 +11,6 @@ import pytest
 from tests.terminal import Terminal
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.scenarios.conftest import Bench
 
 SITE = """
@@ -81,13 +80,21 @@ def test_the_history_is_that_of_all_projects(bench: Bench) -> None:
     assert bench.run("report", "zz").err.startswith(
         "Error: there is no run 'zz' in the history; 'resource-api history'"
     )
-    with Terminal(80) as terminal:
-        terminal.run(bench, "history")
+
+
+@pytest.mark.usefixtures("runs_directory")
+@pytest.mark.parametrize(("columns", "bar"), [(80, "█"), (79, "")])
+def test_a_history_on_a_terminal_has_bars_where_each_line_fits(bench: Bench, columns: int, bar: str) -> None:
+    """The width is that of the terminal of stdout, wherever the log goes."""
+    bench.apply(SITE)
+    bench.apply("{project: db, resources: {'Widget[b]': {size: 1}}}")
+    with Terminal(columns) as terminal, Path("/dev/null").open("w") as log:
+        terminal.run(bench, "history", stderr=log.fileno())
         assert terminal.end()[0] == 0
-        assert [line.split(" ", 2)[2].split()[4:] for line in terminal.raw.splitlines()[1:]] == [
-            ["apply", "web"],
-            ["apply", "db"],
-        ]
+        lines = terminal.raw.splitlines()
+    assert [line.rpartition("  ")[2].removeprefix("0 ") for line in lines[1:]] == ["apply web", "apply db"]
+    assert ("█" in terminal.raw) == bool(bar)
+    assert max(map(len, lines)) <= columns
 
 
 def test_without_state_nothing_is_kept(bench: Bench) -> None:

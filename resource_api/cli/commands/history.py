@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -56,7 +55,7 @@ def _history_lines(session: Session, runs: Sequence[Mapping[str, object]]) -> It
     runs = text.with_projects(runs)
     if not (runs and session.output.stdout.isatty()):
         return map(text.run, runs)
-    return run_text.chart(runs, shutil.get_terminal_size().columns)
+    return run_text.chart(runs, session.output.columns)
 
 
 @subcommand(history, "show", examples=("resource-api history show",))
