@@ -23,6 +23,7 @@ from resource_api.model.values.text import escape, escape_json, escape_lines
 from resource_api.provider.context import current
 from resource_api.render import changes
 from resource_api.render import json as documents
+from resource_api.render.columns import width
 from resource_api.system import process_guard
 from resource_api.system.log import (
     Log,
@@ -382,8 +383,8 @@ def _pager() -> str:
 
 def _fits(lines: Iterable[str], stream: TextIO) -> bool:
     """Return whether a terminal holds the lines and the next prompt; one of unknown size does."""
-    width, height = os.get_terminal_size(stream.fileno())
-    return not height or not width or sum(max(1, -(-len(line) // width)) for line in lines) < height
+    columns, rows = os.get_terminal_size(stream.fileno())
+    return not rows or not columns or sum(max(1, -(-width(line) // columns)) for line in lines) < rows
 
 
 def _colored(choice: str, stream: TextIO) -> bool:

@@ -16,6 +16,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.text import escape
+from resource_api.render.columns import cut, cut_inside, width
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -112,43 +113,6 @@ class LiveLines:
         with suppress(OSError):  # it is not the terminal that controls this process
             return os.tcgetpgrp(self._descriptor) == os.getpgrp()
         return True
-
-
-def width(text: str) -> int:
-    """Return the columns of a terminal that a text without control characters takes (Unicode Annex 11)."""
-    if text.isascii():
-        return len(text)
-    from unicodedata import category, east_asian_width  # few runs show such text
-
-    columns = 0
-    for character in text:
-        if category(character) not in {"Mn", "Me", "Cf"} and not "\u1160" <= character <= "\u11ff":  # no combining one
-            columns += 1 + (east_asian_width(character) in {"W", "F"})
-    return columns
-
-
-def cut(text: str, columns: int) -> str:
-    """Return a text that takes at most ``columns``; where something is missing it ends in ``…``."""
-    if width(text) <= columns:
-        return text
-    return f"{_beginning(text, columns - 1)}…" if columns > 0 else ""
-
-
-def cut_inside(text: str, columns: int) -> str:
-    """Return a text that takes at most ``columns``; a longer one has ``…`` in its middle."""
-    if width(text) <= columns:
-        return text
-    end = _beginning(text[::-1], (columns - 1) // 2)[::-1]
-    return cut(text, columns - width(end)) + end
-
-
-def _beginning(text: str, columns: int) -> str:
-    """Return the longest beginning of a text that takes at most ``columns`` of a terminal."""
-    for index, character in enumerate(text):
-        columns -= width(character)
-        if columns < 0:
-            return text[:index]
-    return text
 
 
 #: Seconds between two updates.

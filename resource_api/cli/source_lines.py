@@ -13,12 +13,12 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from resource_api.cli.command_inputs import INPUT_CODES
-from resource_api.cli.progress import width
 from resource_api.manifest.read import STDIN, read_file
 from resource_api.model.values.document import AGE
 from resource_api.model.values.start_up import regex
 from resource_api.model.values.suggestions import closest
 from resource_api.model.values.text import escape
+from resource_api.render.columns import width
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -8,36 +8,36 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values.text import escape, escape_lines
+from resource_api.render.columns import cut, padded, width
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     Row = Mapping[str, Any]
 
-#: Characters of a value that a table of a certain width shows.
+#: Columns of a value that a table of a certain width shows.
 _WIDEST: Final = 40
 _GAP: Final = "  "
 
 
-def table(rows: Sequence[Row], width: int | None) -> Iterator[str]:
+def table(rows: Sequence[Row], room: int | None) -> Iterator[str]:
     """Yield the lines of a table of ``rows`` of plain values, in their order.
 
     A column stands for each key that has a value in any row, the first key first. A long value is cut; columns beyond
-    ``width`` characters are left out, and the last line names them. If ``width`` is None, for a program, everything is
-    shown. No lines without rows.
+    the ``room`` of the terminal are left out, and the last line names them. If ``room`` is None, for a program,
+    everything is shown. No lines without rows.
     """
     if not rows:
         return
-    names, widest = _columns(rows), None if width is None else _WIDEST
+    names, widest = _columns(rows), None if room is None else _WIDEST
     header = [_cell(name, widest) for name in names]  # rows of other hosts may have any names
     cells = [header, *([_cell(row.get(name), widest) for name in names] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    widths = [max(map(width, column)) for column in zip(*cells, strict=True)]
     count = len(widths)
-    while width is not None and count > 1 and sum(widths[:count]) + len(_GAP) * (count - 1) > width:
+    while room is not None and count > 1 and sum(widths[:count]) + len(_GAP) * (count - 1) > room:
         count -= 1
     for line in cells:
-        padded = (cell.ljust(size) for cell, size in zip(line[:count], widths[:count], strict=True))
-        yield _GAP.join(padded).rstrip()
+        yield _GAP.join(map(padded, line[:count], widths)).rstrip()
     if count < len(names):
         yield f"# not shown: {', '.join(header[count:])}"
 
@@ -62,9 +62,9 @@ def _columns(rows: Sequence[Row]) -> list[str]:
 
 
 def _cell(value: object, widest: int | None) -> str:
-    """Return a value on one line, a text longer than ``widest`` with an ellipsis at its end."""
+    """Return a value on one line, a text wider than ``widest`` with an ellipsis at its end."""
     text = escape(_value(value))
-    return text if widest is None or len(text) <= widest else f"{text[: widest - 1]}…"
+    return text if widest is None else cut(text, widest)
 
 
 def _value(value: object) -> str:

@@ -17,6 +17,7 @@ from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import ManifestError, ResourceAPIError, ResourceError, UsageError
 from resource_api.model.values.text import counted, escape
 from resource_api.model.values.text import show as show_value
+from resource_api.render.columns import padded, width
 from resource_api.runtime.commands import list_inputs
 from resource_api.system import age
 from resource_api.system.filesystem import edit as edit_file
@@ -69,9 +70,9 @@ def show_inputs(session: Session, manifest: str, **_settings: object) -> None:
 def _input_lines(values: Sequence[InputValue]) -> Iterator[str]:
     """Yield ``NAME: VALUE`` and the source of each, sources in one column except beside long values."""
     cells = [f"{escape(value.name)}: {show_value(value.value) if value.place else '(not given)'}" for value in values]
-    width = max((len(cell) for cell in cells if len(cell) <= _WIDEST), default=0)
+    column = max(filter(_WIDEST.__ge__, map(width, cells)), default=0)
     for cell, value in zip(cells, values, strict=True):
-        yield f"{cell:{width}}  {escape(value.place)}".rstrip()
+        yield f"{padded(cell, column)}  {escape(value.place)}".rstrip()
 
 
 @subcommand(inputs, "edit", examples=("resource-api inputs edit stacks/production.yaml.age",))

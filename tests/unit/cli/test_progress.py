@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from resource_api.cli import progress
-from resource_api.cli.progress import LiveLines, ProgressDisplay, cut, cut_inside, width
+from resource_api.cli.progress import LiveLines, ProgressDisplay
+from resource_api.render.columns import cut, cut_inside, width
 from tests.terminal import Terminal
 
 if TYPE_CHECKING:

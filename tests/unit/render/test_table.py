@@ -6,6 +6,7 @@ import csv
 
 import pytest
 
+from resource_api.render.columns import width
 from resource_api.render.table import comma_separated, table
 
 
@@ -22,6 +23,14 @@ def test_a_table_for_a_program_is_whole() -> None:
     """Without the width of a terminal no value is cut and no column left out."""
     row = {"host": "h" * 100, **{f"column{number}": "x" * 50 for number in range(30)}}
     assert list(table([row], None))[1].split() == list(row.values())
+
+
+def test_cells_below_each_other_begin_in_one_column_of_the_terminal() -> None:
+    """A character may take two of them, or none; a value is cut, and a column left out, by them too."""
+    rows = [{"name": name, "shell": "sh"} for name in ("a", "\u65e5\u672c\u8a9e", "e\u0301", "\u65e5" * 30)]
+    lines = list(table(rows, 46))
+    assert {width(line.removesuffix("sh")) for line in lines[1:]} == {width(lines[0].removesuffix("shell"))} == {41}
+    assert list(table(rows, 45))[-1] == "# not shown: shell"
 
 
 @pytest.mark.parametrize("value", ["a\nb", "a\rb", "a\r\nb", 'a"b', "a,b", "\n", "plain"])
