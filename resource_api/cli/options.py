@@ -133,7 +133,7 @@ class Path(click.ParamType[str]):
 
 
 def output_file(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
-    """Return the file of ``-o``. Raise ``BadParameter`` for ``-``, which is standard output elsewhere."""
+    """Return the path of a file to write. Raise ``BadParameter`` for ``-``, which is standard output elsewhere."""
     if value == "-":
         raise click.BadParameter("'-' is no file; write the name of one (./- for this one)")
     return value
@@ -202,11 +202,12 @@ def _tags(_context: click.Context, _option: click.Parameter, value: str | None) 
     return tags
 
 
-def _targets(kind: str, _context: click.Context, _option: click.Parameter, value: Any) -> list[Target]:
+def _targets(kind: str, context: click.Context, option: click.Parameter, value: Any) -> list[Target]:
     """Return the targets of reports, made by the function ``kind`` of ``reporting``. Raise ``BadParameter``."""
     texts = [value] if isinstance(value, str) else value or []
-    if "" in texts:
-        raise click.BadParameter("it is empty")
+    for text in texts:
+        if not output_file(context, option, text):
+            raise click.BadParameter("it is empty")
     try:
         return [getattr(reporting, kind)(text) for text in texts]
     except UsageError as error:

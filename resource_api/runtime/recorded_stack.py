@@ -53,6 +53,8 @@ if TYPE_CHECKING:
 
     Line = Mapping[str, Any]
 
+#: The end of the message about a stack that is not recorded, where an option selects it.
+_STACK_OPTION: Final = "; --stack names one"
 #: The names of the newest runs.
 _LAST: Final = regex(r"last(?:-(\d{1,3}))?")
 #: The version of the format of an overview.
@@ -115,16 +117,22 @@ def none_recorded(store: StateStore, settings: Settings) -> bool:
     return not settings.get("project") and not store.stacks()
 
 
-def selected(store: StateStore, settings: Settings) -> StackName:
-    """Return the stack of ``--project``, or of the only recorded project. Raise ``UsageError``."""
-    names = all_selected(store, settings)
+def selected(store: StateStore, settings: Settings, advice: str = _STACK_OPTION) -> StackName:
+    """Return the stack of ``--project``, or of the only recorded project. Raise ``UsageError``.
+
+    ``advice``: the end of the message about a stack that is not recorded.
+    """
+    names = all_selected(store, settings, advice)
     if len(names) > 1:
         raise UsageError(f"several projects are recorded: {_listed(names)}; --project names one")
     return names[0]
 
 
-def all_selected(store: StateStore, settings: Settings) -> Sequence[StackName]:
-    """Return the stack of ``--project``, or the stacks of that name of all projects. Raise ``UsageError`` for none."""
+def all_selected(store: StateStore, settings: Settings, advice: str = _STACK_OPTION) -> Sequence[StackName]:
+    """Return the stack of ``--project``, or the stacks of that name of all projects. Raise ``UsageError`` for none.
+
+    ``advice`` as for ``selected``.
+    """
     stack, project = settings.get("stack") or "default", settings.get("project")
     recorded = store.stacks()
     if project is not None:
@@ -134,7 +142,7 @@ def all_selected(store: StateStore, settings: Settings) -> Sequence[StackName]:
         return [name]
     if names := [name for name in recorded if name.stack == stack]:
         return names
-    msg = f"nothing is recorded in the stack '{stack}'; recorded are: {_listed(recorded)}; --stack names one"
+    msg = f"nothing is recorded in the stack '{stack}'; recorded are: {_listed(recorded)}{advice}"
     raise UsageError(msg if recorded else "nothing is recorded yet")
 
 
@@ -267,8 +275,9 @@ class Runs:
         ``last``, or None, is the last one that did something, ``last-1`` the one before. Raise ``UsageError`` where
         there is none, or several.
         """
-        position = _LAST.fullmatch(prefix or "last")
-        return self.load(self._last(int(position[1] or 0)) if position else self._find(str(prefix)))
+        name = prefix or "last"
+        position = _LAST.fullmatch(name)
+        return self.load(self._last(name, int(position[1] or 0)) if position else self._find(name))
 
     def load(self, run: Mapping[str, Any]) -> RunJson:
         """Return the document of a run of ``all``; without steps where it is not kept."""
@@ -280,20 +289,23 @@ class Runs:
             return document
         return run_document.history_document({**run, "kept": False})
 
-    def _last(self, before: int) -> Mapping[str, Any]:
-        """Return the newest kept run, or the one ``before`` runs earlier. Raise ``UsageError``."""
+    def _last(self, name: str, before: int) -> Mapping[str, Any]:
+        """Return the newest kept run, or that ``before`` runs earlier, called ``name``. Raise ``UsageError``."""
         runs = [run for run in self.all if run["kept"]] or self.all
         if len(runs) <= before:
-            raise UsageError(f"{'1 run is' if len(runs) == 1 else f'{len(runs)} runs are'} recorded{self._whose}")
+            raise self._error(f"there is no run '{name}'", "; 'last' counts those that changed or failed something")
         return runs[-1 - before]
 
     def _find(self, prefix: str) -> Mapping[str, Any]:
         """Return the only run whose id begins with ``prefix``. Raise ``UsageError``."""
         runs = [run for run in self.all if str(run.get("run", "")).startswith(prefix)]
         if len(runs) != 1:
-            which = f"{len(runs)} runs begin with" if runs else "there is no run"
-            raise UsageError(f"{which} '{prefix}' in the history{self._whose}; 'resource-api history' lists the runs")
+            raise self._error(f"{f'{len(runs)} runs begin with' if runs else 'there is no run'} '{prefix}'")
         return runs[0]
+
+    def _error(self, problem: str, reason: str = "") -> UsageError:
+        """Return the error about a run that is not one of ``all``."""
+        return UsageError(f"{problem} in the history{self._whose}{reason}; 'resource-api history' lists the runs")
 
 
 def _is_whole(document: RunJson) -> bool:

@@ -6,12 +6,12 @@ A password in the URL of a PostgreSQL store is refused, and never shown.
 from __future__ import annotations
 
 import os
-from shlex import quote
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl, urlsplit
 
 from resource_api.model.values.errors import UsageError
 from resource_api.model.values.start_up import regex
+from resource_api.model.values.text import shell_word
 from resource_api.state.store import MEMORY, MemoryStore, Store
 from resource_api.system.filesystem.directories import state_directory
 
@@ -117,4 +117,4 @@ def command_options(values: Iterable[tuple[str, object]]) -> str:
 
     ``values``: each option, such as ``--state``, and its value.
     """
-    return "".join(f" {option} {quote(str(value))}" for option, value in values if value)
+    return "".join(f" {option} {shell_word(value)}" for option, value in values if value)

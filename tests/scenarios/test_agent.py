@@ -589,6 +589,8 @@ def test_a_variable_that_forbids_changes_holds_for_an_agent(site: Site) -> None:
     site.bench.environment["RESOURCE_API_NOOP"] = "1"
     assert (site.once().code, site.size, site.status()[0]) == (0, None, 2)
     assert (site.once("--mode", "apply").code, site.size) == (0, 1)
+    site.bench.environment["RESOURCE_API_NOOP"] = "maybe"
+    assert "Invalid value for '--mode' from RESOURCE_API_NOOP: 'maybe'" in site.once().err
 
 
 def test_what_is_damaged_names_its_file(site: Site) -> None:

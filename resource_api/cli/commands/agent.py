@@ -71,8 +71,12 @@ _directory_option = click.option(
 
 
 def _default_mode() -> str:
-    """Return the default mode: ``noop`` where the variable of ``--noop`` is set."""
-    return "noop" if click.BOOL.convert(os.environ.get("RESOURCE_API_NOOP") or "0", None, None) else "apply"
+    """Return the default mode: ``noop`` where the variable of ``--noop`` is set. Raise ``BadParameter``."""
+    try:
+        return "noop" if click.BOOL.convert(os.environ.get("RESOURCE_API_NOOP") or "0", None, None) else "apply"
+    except click.BadParameter as error:
+        error.param_hint = "'--mode' from RESOURCE_API_NOOP"
+        raise
 
 
 #: The options of an agent, and those of ``apply``.

@@ -62,7 +62,7 @@ def _show_written(session: Session, paths: Sequence[Path]) -> None:
 
 
 @subcommand(new, "key", examples=("resource-api new key state.key", "resource-api new key inputs.key --age"))
-@click.argument("path", type=options.Path(dir_okay=False))
+@click.argument("path", type=options.Path(dir_okay=False), callback=options.output_file)
 @click.option("--age", "is_age", is_flag=True, help="An age identity, for --inputs-key age:PATH and --key age:PATH.")
 def key(session: Session, path: str, *, is_age: bool, **_settings: object) -> None:
     """Write a new key file at PATH, that only you can read; --key file:PATH encrypts with it."""

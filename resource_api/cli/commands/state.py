@@ -151,10 +151,11 @@ def copy(session: Session, source: str, target: str, *, project: str | None, sta
 
     Without --project and --stack: all. Never over another stack of that name, or a newer state.
     """
-    if source == target or source in MEMORY or target in MEMORY:
-        msg = "FROM and TO are the same store" if source == target else "in memory: nothing is kept between runs"
-        raise UsageError(msg)
+    if source in MEMORY or target in MEMORY:
+        raise UsageError("in memory: nothing is kept between runs")
     origin, destination = open_store(source, settings["key"]), open_store(target, settings["key"])
+    if getattr(origin, "path", source) == getattr(destination, "path", target):  # a store on a server has no path
+        raise UsageError("FROM and TO are the same store")
     stack_name = stack if _is_stack_named() else None
     names = [n for n in origin.stacks() if project in {None, n.project} and stack_name in {None, n.stack}]
     if not names:
@@ -273,7 +274,7 @@ def _stack_summary(store: Store, name: StackName) -> dict[str, object]:
 def rename_stack(session: Session, name: str, new: str, project: str | None, **_settings: object) -> None:
     """Record the stack NAME under another name, with all its resources and runs."""
     store = session.runtime.store
-    old = selected(store, {"stack": name, "project": project})
+    old = selected(store, {"stack": name, "project": project}, advice="")
     to = StackName(old.project, new)
     with RecordedStack(session.runtime, session.settings, to).changing("stack rename"):
         session.runtime.claim(old)
@@ -297,7 +298,7 @@ def _dependent_stacks(store: Store, name: StackName) -> list[str]:
 def rm_stack(session: Session, name: str, project: str | None, *, force: bool, **_settings: object) -> None:
     """Forget the stack NAME with its runs; on the system nothing is changed."""
     store = session.runtime.store
-    stack_name = selected(store, {"stack": name, "project": project})
+    stack_name = selected(store, {"stack": name, "project": project}, advice="")
     with session.runtime.lock("stack rm"):
         session.runtime.claim(stack_name)
         count = len(store.load(stack_name).records)
