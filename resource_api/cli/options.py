@@ -249,7 +249,7 @@ def _run_option(name: str, option: RunOption) -> dict[str, object]:
     return _option(group, option.help, *_RUN_FLAGS.get(name, ()), **settings)
 
 
-def _flag(name: str) -> str:
+def flag(name: str) -> str:
     """Return ``--lock-timeout`` for the parameter ``lock_timeout``."""
     return f"--{name.replace('_', '-')}"
 
@@ -425,7 +425,7 @@ def shared(*names: str, **changes: object) -> Callable[[F], F]:
 
     def option(name: str) -> Callable[[F], F]:
         settings = {"rank": _RANKS[name], **_TABLE[name], **changes}
-        flags = settings.pop("flags", (_flag(name),))
+        flags = settings.pop("flags", (flag(name),))
         return click.option(*flags, name, cls=GroupedOption, **settings)
 
     return together(*map(option, names))
@@ -484,7 +484,7 @@ def is_hosted(settings: Settings) -> bool:
         return True
     for name in _ROLLOUT:
         if settings.get(name):
-            raise UsageError(f"{_flag(name)} needs --on")
+            raise UsageError(f"{flag(name)} needs --on")
     context = click.get_current_context(silent=True)
     source = context.get_parameter_source("hosts_file") if context is not None else None
     if (

@@ -54,7 +54,7 @@ _LONGEST_PROBLEM: Final = 4000
 #: The most lines of a program's output that an error quotes.
 _QUOTED: Final = 5
 #: The end of an error: where its resource is declared.
-_PLACE: Final = regex(r" \([^()]*:[0-9]+(?:, (?:[^()]*:[0-9]+|…))*\)\Z")
+_POSITION: Final = regex(r" \([^()]*:[0-9]+(?:, (?:[^()]*:[0-9]+|…))*\)\Z")
 #: The codes of problems whose message may have several lines.
 _SEVERAL_LINES: Final = frozenset({"definition", "provider", "resource", "type"})
 
@@ -164,7 +164,7 @@ class Output:
             if event["subject"] == subject:
                 # After the warnings "a" and "b" of "failed: a; b (site.yaml:4)" remains "failed (site.yaml:4)".
                 ends = (": " + "; ".join(warned[first:]) for first in range(len(warned)))
-                position = match[0] if (match := _PLACE.search(event["event"])) else ""
+                position = match[0] if (match := _POSITION.search(event["event"])) else ""
                 reason = event["event"].removesuffix(position)
                 end = next((end for end in ends if reason.endswith(end)), "")
                 event["event"] = reason.removesuffix(end) + position

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from resource_api.model.change import is_text_change
 from resource_api.model.values.line_diff import count_changes, is_compared, unified
 from resource_api.model.values.start_up import NamedTuple
-from resource_api.model.values.text import escape_lines, show_attribute
+from resource_api.model.values.text import counted, escape_lines, show_attribute
 from resource_api.system.log import line
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def text_diff(
         color = _COLORS.get(text[0], "") if number >= _HEADER else _BOLD
         yield style.paint(escape_lines(style.cut(text)), color)
     if more := sum(1 for _ in lines):
-        yield f"… {more} more lines{advice}"
+        yield f"… {counted(more, 'more line')}{advice}"
 
 
 def log_lines(event: LogEvent, style: Style, most: int = SCREEN) -> str:

@@ -6,7 +6,7 @@ Secrets are ``"<sensitive>"`` in every document; a value that is not yet known i
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from resource_api.model.attribute import MISSING
 from resource_api.model.change import difference_kind, nested_differences
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from resource_api.model.values.errors import Problem
     from resource_api.plan.planner import ExecutionPlan
 
-FORMAT_VERSION = 1
+FORMAT_VERSION: Final = 1
 
 
 def plan(plan: ExecutionPlan) -> PlanJson:

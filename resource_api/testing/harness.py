@@ -234,7 +234,7 @@ class Harness:
                 "every plan would fail: get returns None; return a list, or yield each resource"
             )
             rows = [dict(row) for row in returned]
-        failed = {name: outcome.reason for name, outcome in context.outcomes.items() if outcome.status == "failed"}
+        failed = _failed(context)
         assert not failed, f"get cannot read what exists: {failed}"
         return rows
 
@@ -461,6 +461,11 @@ def differences(row: Mapping[str, object], expected: Mapping[str, object]) -> li
     return sorted(name for name in {*row, *expected} if not same_value(row.get(name), expected.get(name)))
 
 
+def _failed(context: Context) -> dict[Name, str]:
+    """Return the reasons of the failed resources of a call by name."""
+    return {name: outcome.reason for name, outcome in context.outcomes.items() if outcome.status == "failed"}
+
+
 class RecordingContext(Context):
     """A context that records the exceptions that its sections, such as ``with context.updating(name)``, swallow.
 
@@ -472,6 +477,11 @@ class RecordingContext(Context):
         super().__init__(*arguments, **keywords)
         #: The exceptions, in their order.
         self.raised: list[BaseException] = []
+
+    @property
+    def failure(self) -> list[BaseException] | dict[Name, str]:
+        """The exceptions, otherwise the reasons of failed resources by name; empty where the call has succeeded."""
+        return self.raised or _failed(self)
 
     def _open(
         self, titles: object, message: str, status: str, change: tuple[object, object] | None = None

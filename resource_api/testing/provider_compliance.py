@@ -186,11 +186,11 @@ def _state(path: Path) -> tuple[object, ...]:
 
 
 #: Shorter secrets could be part of any text.
-SHORTEST_SECRET = 4
+SHORTEST_SECRET: Final = 4
 #: Leaks in a message.
-SHOWN_LEAKS = 3
+SHOWN_LEAKS: Final = 3
 #: Shorter pieces of base64 and hexadecimal as well.
-SHORTEST_ENCODED = 8
+SHORTEST_ENCODED: Final = 8
 
 
 # sh forks; CPython 3.12 and later warn about that as soon as any thread is alive.

@@ -276,7 +276,7 @@ class SetLaws(FoundationLaws):
         context = harness.call("set", {entry.name: Change(None, entry.should)})
         bugs = ", ".join(repr(error) for error in context.raised if isinstance(error, PROGRAMMING_ERRORS))
         assert not bugs, f"a user would read {bugs}: 'should' contains only what is declared, {least}"
-        if context.raised or context.outcomes.any_failed:
+        if context.failure:
             return
         if harness.definition.write_only & least.keys():
             harness.apply(least)  # only the record of a run has what get never returns
@@ -477,11 +477,8 @@ class SetLaws(FoundationLaws):
         present = harness.examples.present
         harness.converge(present)
         [step] = harness.plan(present).steps
-        context = harness.call("set", {step.entry.name: Change(step.is_, step.entry.should)})
-        failed = [outcome.reason for _, outcome in context.outcomes.items() if outcome.status == "failed"]
-        assert not context.raised and not failed, (  # noqa: PT018 - one consequence
-            f"no run could complete what an interrupted one left partial: {context.raised or failed}"
-        )
+        failure = harness.call("set", {step.entry.name: Change(step.is_, step.entry.should)}).failure
+        assert not failure, f"no run could complete what an interrupted one left partial: {failure}"
         harness.assert_converged(present)
 
     def test_one_call_handles_one_and_many(self, harness: Harness) -> None:
@@ -499,11 +496,10 @@ class SetLaws(FoundationLaws):
         resources = harness.examples.all
         harness.track(*resources)
         changes = {entry.name: Change(None, entry.should) for entry in harness.entries(*resources)}
-        context = harness.call("set", changes)
-        failed = {name: outcome.reason for name, outcome in context.outcomes.items() if outcome.status == "failed"}
-        assert not context.raised and not failed, (  # noqa: PT018 - one consequence
+        failure = harness.call("set", changes).failure
+        assert not failure, (
             f"every run would call set once for each of {len(resources)} resources instead of once for all:"
-            f" it fails when there are several: {context.raised or failed}"
+            f" it fails when there are several: {failure}"
         )
 
     def test_calls_side_by_side_lose_nothing(self, harness: Harness) -> None:
@@ -531,11 +527,8 @@ class SetLaws(FoundationLaws):
         harness.require("refreshable", "readable")
         present = harness.examples.present
         harness.converge(present)
-        context = harness.call("refresh", harness.names(present))
-        failed = [outcome.reason for outcome in context.outcomes.values() if outcome.status == "failed"]
-        assert not context.raised and not failed, (  # noqa: PT018 - one consequence
-            f"a resource that is notified would fail after its change was made: {context.raised or failed}"
-        )
+        failure = harness.call("refresh", harness.names(present)).failure
+        assert not failure, f"a resource that is notified would fail after its change was made: {failure}"
         harness.assert_converged(present)
 
     def test_a_worker_does_the_same(self, harness: Harness) -> None:

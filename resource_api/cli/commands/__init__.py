@@ -1,4 +1,4 @@
-"""The commands of ``resource-api``, each in the module of its name or with its kin.
+"""The commands of ``resource-api``, each in the module of its name or with related ones.
 
 Here they are sent to other hosts, or answered by this process.
 """
@@ -83,14 +83,14 @@ class DeclinedError(Exception):
     """The user has answered no to a plan: raised by ``on_plan``, so that the run ends before it changes anything."""
 
 
-def asker(session: Session, command: str, declined: str) -> Callable[[str], bool]:
+def asker(session: Session, command: str, declined: str, needed: str = "--yes") -> Callable[[str], bool]:
     """Return a function that asks whether to go on, and writes ``declined`` if not.
 
-    Raise ``UsageError`` where nobody could answer.
+    Raise ``UsageError`` where nobody could answer; ``needed``: the options instead of an answer.
     """
     if session.json or not sys.stdin.isatty():
         reason = "with --json" if sys.stdin.isatty() else "when standard input is no terminal"
-        raise UsageError(f"{command} needs --yes {reason}")
+        raise UsageError(f"{command} needs {needed} {reason}")
 
     def confirmed(question: str) -> bool:
         """Ask, and write that nothing is done for any answer but yes."""

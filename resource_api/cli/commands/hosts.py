@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from resource_api.cli import hosted_work, options
-from resource_api.cli.commands import run_on_hosts
+from resource_api.cli.commands import asker, run_on_hosts
 from resource_api.cli.session import command, subcommand
 from resource_api.fleet import asyncssh_transport, inventory, runtime_archives
 from resource_api.fleet.connections import LIBRARY
@@ -71,9 +70,7 @@ def trust(session: Session, patterns: Sequence[str], *, yes: bool, fingerprints:
     """Show the keys of the hosts that WHERE selects, ask, and record them in ~/.ssh/known_hosts."""
     if yes and not fingerprints:
         raise UsageError("--yes needs --fingerprint: a key that nobody has compared proves nothing")
-    if not yes and (session.json or not sys.stdin.isatty()):
-        reason = "with --json" if sys.stdin.isatty() else "when standard input is no terminal"
-        raise UsageError(f"trust needs --yes and --fingerprint {reason}")
+    confirm = None if yes else asker(session, "trust", "No key is recorded", "--yes and --fingerprint")
     selected = _select(session, patterns, settings["hosts_file"])
     if settings["connect_timeout"]:
         selected = [host._replace(connect_timeout=settings["connect_timeout"]) for host in selected]
@@ -82,7 +79,7 @@ def trust(session: Session, patterns: Sequence[str], *, yes: bool, fingerprints:
         session.output.print(map(_key_line, keys))
     unknown = [key for key in keys if key.status == "unknown"]
     subject = "this key" if len(unknown) == 1 else f"these {len(unknown)} keys"
-    recorded = bool(unknown) and (yes or session.output.confirmed(f"Trust {subject}?"))
+    recorded = bool(unknown) and (confirm is None or confirm(f"Trust {subject}?"))
     if recorded:
         _record([key.key for key in unknown if key.key is not None])
         keys = [key._replace(status="recorded") if key.status == "unknown" else key for key in keys]
