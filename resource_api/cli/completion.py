@@ -343,12 +343,15 @@ def facts(_context: click.Context, incomplete: str) -> Items:
 
 
 def commands(context: click.Context, incomplete: str) -> Items:
-    """Return the commands below the ones that ``help`` already names; none below a command without subcommands."""
+    """Return the commands below the ones that ``help`` already names; none below one without, and no hidden ones."""
     group: Any = context.find_root().command
     above = context.find_root()
     for name in context.params.get("names") or ():
         group = group.get_command(above, name)
-    return _items(group.list_commands(above), incomplete) if hasattr(group, "list_commands") else []
+    if not hasattr(group, "list_commands"):
+        return []
+    hidden = {name for name, command in group.commands.items() if command.hidden}  # none of those not imported yet
+    return _items(set(group.list_commands(above)) - hidden, incomplete)
 
 
 def hosts(context: click.Context, incomplete: str) -> Items:

@@ -22,6 +22,8 @@ from resource_api.render import json as documents
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from click.shell_completion import CompletionItem
+
 #: The titles of groups of options, in the order of the help; a command's own options belong to the first.
 OWN: Final = "Options"
 WHAT_TO_CHANGE: Final = "What to change"
@@ -115,6 +117,34 @@ class CommandGroup(_WithExamples, click.Group):
         if self.params:
             _write_groups(self, ctx, formatter)
         _write_line(f"Options of a command: resource-api help {_name(ctx)} COMMAND", formatter)
+
+
+class DefaultingGroup(CommandGroup):
+    """A group that calls its command ``default`` where none is named, and the words are ``least`` or more."""
+
+    def __init__(self, *arguments: Any, default: str, least: int = 1, **settings: Any) -> None:
+        """Create a command with subcommands."""
+        super().__init__(*arguments, **settings)
+        self._default, self._least = default, least
+
+    def with_command(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Return the arguments after the name of a command."""
+        count = len(args) + ctx.resilient_parsing  # the word that a shell completes is not among them
+        has_command = not args or count < self._least or args[0] in {*self.commands, *ctx.help_option_names}
+        return args if has_command else [self._default, *args]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Return the remaining arguments, after the name of a command."""
+        return super().parse_args(ctx, self.with_command(ctx, args))
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        """Return the commands that begin with ``incomplete``, otherwise the candidates of the default command."""
+        default = self.commands[self._default]
+        context = click.Context(default, parent=ctx, resilient_parsing=True)
+        if incomplete.startswith("-"):
+            return default.shell_complete(context, incomplete)
+        argument = next(parameter for parameter in default.params if isinstance(parameter, click.Argument))
+        return super().shell_complete(ctx, incomplete) or argument.shell_complete(context, incomplete)
 
 
 def _is_empty(value: object, parameter: click.Parameter) -> bool:

@@ -157,6 +157,7 @@ _CASES: Final[Sequence[tuple[str, list[str]]]] = [
     ("resource-api resource user root ensure=a", ["resource", "user", "root", "ensure=absent"]),
     ("resource-api apply site.yaml -i si", ["apply", "site.yaml", "-i", "size="]),
     ("resource-api apply si", ["apply", "site.yaml"]),
+    ("resource-api inputs si", ["inputs", "site.yaml"]),
     (
         "resource-api state show --project shells --stack default W",
         ["state", "show", "--project", "shells", "--stack", "default", "Widget["],
@@ -257,6 +258,18 @@ def test_inputs_and_resources_are_found_in_a_manifest_that_is_not_complete(bench
     assert requested("apply", "site.yaml", "--target", "") == ["Widget[a]", "Widget[b c]", "Widget[it's]"]
     assert requested("import", "site.yaml", "Widget[b") == ["Widget[b c]"]
     assert requested("apply", "missing.yaml", "-i", "") == []
+
+
+def test_a_command_that_may_be_left_out_is_completed_without_it(bench: Bench) -> None:
+    """``inputs MANIFEST`` is ``inputs show MANIFEST``; hidden commands are in no list."""
+    requested = Asked(bench)
+    assert requested("inputs", "--js") == ["--json"]
+    assert requested("inputs", "s") == ["show"]
+    assert requested("agent", "--fr") == ["--from"]
+    assert requested("agent", "--from", "site", "--mode", "n") == ["noop"]
+    assert requested("agent", "st") == ["status"]
+    assert requested("import", "--all", "user,gro") == ["user,group"]
+    assert requested("state", "h") == requested("help", "state", "h") == []
 
 
 def test_hosts_and_groups_of_the_inventory_are_completed(bench: Bench) -> None:

@@ -12,9 +12,9 @@ from resource_api.agent import run_schedule, systemd_units, verified_sources
 from resource_api.agent.trust import make_directory
 from resource_api.cli import options, reporting
 from resource_api.cli.commands import run_on_hosts
-from resource_api.cli.help import CommandGroup
-from resource_api.model.values.error_translation import errors_as
+from resource_api.cli.help import DefaultingGroup
 from resource_api.cli.main import echo
+from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import Problem, ResourceAPIError, ResourceError, UsageError
 from resource_api.model.values.text import escape, rough_duration
 from resource_api.render import fleet
@@ -38,19 +38,19 @@ _LOCK_TIMEOUT: Final = 300.0
 _RARE: Final = ("splay", "targets", "excludes", "tags", "replace", "prune", "fail_fast")
 
 
-class _Agent(CommandGroup):
-    """A group that runs where no subcommand is named: ``agent --from SOURCE MANIFEST`` is ``agent run ...``."""
+class _Agent(DefaultingGroup):
+    """The commands of an agent, of which some need their raw arguments."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Return the remaining arguments, after the name of a subcommand."""
-        if len(args) > 1 and args[0] not in self.commands and args[0] not in ctx.help_option_names:
-            args = ["run", *args]
-        ctx.meta[_ARGUMENTS] = args[1:]
+        """Return the remaining arguments; keep those after the name of the command."""
+        ctx.meta[_ARGUMENTS] = self.with_command(ctx, args)[1:]
         return super().parse_args(ctx, args)
 
 
 @click.group(
     cls=_Agent,
+    default="run",
+    least=2,  # one word is a command that is misspelt
     examples=(
         "resource-api agent --from git+https://git.example.org/web.git#main --signers signers site.yaml",
         "resource-api agent once --from site site.yaml",

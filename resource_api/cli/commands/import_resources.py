@@ -45,7 +45,13 @@ if TYPE_CHECKING:
     "references", metavar="[REFERENCE]... [NAME]", nargs=-1, shell_complete=options.complete("declared_references")
 )
 @click.option("--name", metavar="NAME", help="The name of the only REFERENCE, as it is declared.")
-@click.option("--all", "type_names", metavar="TYPE,...", help="Import all resources of a type, with a new manifest.")
+@click.option(
+    "--all",
+    "type_names",
+    metavar="TYPE,...",
+    shell_complete=options.complete("type_list"),
+    help="Import all resources of a type, with a new manifest.",
+)
 @click.option(
     "-o",
     "--out",

@@ -9,7 +9,7 @@ import click
 
 from resource_api.cli import options
 from resource_api.cli.editor import edit_until_valid
-from resource_api.cli.help import CommandGroup
+from resource_api.cli.help import DefaultingGroup
 from resource_api.cli.session import subcommand
 from resource_api.manifest.input_files import located_values, reader_of, without_text
 from resource_api.model.values.document import AGE
@@ -39,17 +39,10 @@ _MODE: Final = 0o600
 _NEW: Final = "# NAME: VALUE\n"
 
 
-class _Inputs(CommandGroup):
-    """The commands about inputs; ``inputs MANIFEST`` is ``inputs show MANIFEST``."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Return the remaining arguments; ``show`` is put before them where no command is named."""
-        has_command = not args or args[0] in {*self.commands, *ctx.help_option_names}
-        return super().parse_args(ctx, args if has_command else ["show", *args])
-
-
 @click.group(
-    cls=_Inputs, examples=("resource-api inputs site.yaml", "resource-api inputs site.yaml --stack production")
+    cls=DefaultingGroup,
+    default="show",
+    examples=("resource-api inputs site.yaml", "resource-api inputs site.yaml --stack production"),
 )
 def inputs() -> None:
     """Show the inputs of a manifest, and where each is from; edit encrypted files of inputs."""
