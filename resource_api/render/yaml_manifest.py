@@ -15,7 +15,7 @@ from resource_api.model.values.assets import Content
 from resource_api.model.values.document import character_problem
 from resource_api.model.values.reference import Reference, split_instance
 from resource_api.model.values.start_up import regex
-from resource_api.model.values.text import escape
+from resource_api.model.values.text import escape, escape_json
 from resource_api.model.values.values import is_secret, leaves, literal
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ _WORDS: Final = frozenset(("true", "false", "null", "yes", "no", "on", "off", "y
 _PLAIN_KEY: Final = regex(r"[A-Z][a-z0-9_]*\[[A-Za-z0-9_./+@%=:-]*[A-Za-z0-9_./+@%=-]\]\Z")
 _NONE: Final[Mapping[str, str]] = {}
 _NO_MEMBERS: Final[Mapping[str, Collection[str]]] = {}
-#: Characters that JSON writes as they are, and readers of YAML may refuse.
-_NON_PRINTABLE: Final = regex("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]|[\U00010000-\U0010ffff]")
+#: Characters that no terminal obeys, and readers of YAML may refuse.
+_REFUSED: Final = regex("[\ufffe\uffff\U00010000-\U0010ffff]")
 
 
 def manifest(
@@ -189,7 +189,7 @@ def _block(value: str, indent: str) -> list[str]:
     if value.startswith((" ", "\n")) or any(line != line.rstrip() or not line.isprintable() for line in lines):
         return []
     end = len(value) - len(value.rstrip("\n"))
-    if end > 1 or _NON_PRINTABLE.search(value):
+    if end > 1 or _REFUSED.search(value):
         return []
     body = lines[:-1] if end else lines
     return ["|" if end else "|-", *(indent + line if line else "" for line in body)]
@@ -233,9 +233,9 @@ def _flow(value: object) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return a text in double quotes, in which YAML has the escapes of JSON."""
-    quoted = json.dumps(text, ensure_ascii=False)
-    return quoted if quoted.isascii() and quoted.isprintable() else _NON_PRINTABLE.sub(_escaped, quoted)
+    """Return a text in double quotes, in which YAML has the escapes of JSON, without terminal controls."""
+    quoted = escape_json(json.dumps(text, ensure_ascii=False))
+    return quoted if quoted.isascii() else _REFUSED.sub(_escaped, quoted)
 
 
 def _escaped(match: re.Match[str]) -> str:

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from resource_api import Asset, Attribute, Sensitive, TypeDefinition
 from resource_api.manifest import yaml_reader
 from resource_api.model.values import expression
+from resource_api.model.values.text import escape_lines
 from resource_api.render import yaml_manifest
 
 TYPE = TypeDefinition(
@@ -53,6 +54,15 @@ def test_every_value_reads_back(title: str, value: Any) -> None:
     assert expression.evaluate(key, lambda path: path) == f"Thing[{title}]"
     assert expression.evaluate(body["value"], lambda path: path) == value
     assert type(body["value"]) is type(value)
+
+
+@given(TITLE, VALUES)
+@example("a", "\u202eb")
+@example("\u2066a", "\u200b")
+def test_nothing_in_it_controls_a_terminal(title: str, value: Any) -> None:
+    """Neither a title nor a value turns the direction of the text, or is invisible."""
+    text = written({"name": title, "ensure": "present", "value": value, "serial": str(value)})
+    assert escape_lines(text) == text
 
 
 @given(TITLE, TEXT)
