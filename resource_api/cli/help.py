@@ -38,8 +38,9 @@ ALL: Final = "resource_api.help_all"
 NEVER_SUGGESTED: Final = frozenset(
     {"--yes", "--force", "--replace", "--prune", "--prune-always", "--reveal", "--decrypt", "--drop-generations"}
 )
-#: The commands that write one object a line with ``--json``, the last of them a summary.
+#: The commands that write one object a line with ``--json``, the last of them a summary; with ``--on`` others do too.
 _STREAMING: Final = frozenset({"apply", "destroy", "agent once", "agent run"})
+_HOSTS: Final = frozenset({"--on", "--rerun"})
 
 
 class GroupedOption(click.Option):
@@ -256,10 +257,12 @@ def with_advice(error: click.ClickException, arguments: Sequence[str]) -> click.
 
 def write_json(error: click.ClickException, arguments: Sequence[str], exit_code: int) -> None:
     """Write the error as JSON to stdout if ``--json`` is among the ``arguments``. Raise ``OSError``."""
-    if "--json" not in takewhile("--".__ne__, arguments):
+    options = {word.partition("=")[0] for word in takewhile("--".__ne__, arguments)}
+    if "--json" not in options:
         return
     problem = documents.problem(Problem(None, error.format_message(), code="usage"))
-    if isinstance(error, click.UsageError) and _name(error.ctx) in _STREAMING:
+    name = _name(error.ctx) if isinstance(error, click.UsageError) else ""
+    if name in _STREAMING or (name != "resource" and not _HOSTS.isdisjoint(options)):
         summary = documents.summary(Summary(), exit_code)
         lines = (documents.line("diagnostic", problem), documents.line("summary", summary))
         click.echo("\n".join(map(json.dumps, lines)))

@@ -87,11 +87,11 @@ class _OwnStream(io.TextIOWrapper):
 class Output:
     """The streams of one command; from its creation on, stdout belongs to the command alone."""
 
-    def __init__(self, settings: Settings, *, runs: bool) -> None:
-        """Use the options about output; JSON of a command that ``runs`` is one object per line, with its log lines."""
+    def __init__(self, settings: Settings, *, streams: bool) -> None:
+        """Use the options about output; JSON that ``streams`` is one object per line, with the log lines."""
         self.json = bool(settings.get("json"))
         #: Whether the JSON is one object per line.
-        self.streams = runs and self.json
+        self.streams = streams and self.json
         open_closed_streams()
         #: Masks the output of child processes, once started; and the replaced lines on stderr, once there are any.
         self._filter: DescriptorFilter | None = None

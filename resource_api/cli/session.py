@@ -70,7 +70,9 @@ class Session:
         self._runs = runs
         #: The problems that have ended the command, for the document of reporters.
         self._problems: Sequence[Problem] = ()
-        self.output = Output(settings, runs=runs)
+        # Of hosts, too, JSON is their events, except the resources of ``resource``, which are one document.
+        hosted = bool(settings.get("on") or settings.get("rerun")) and "type_name" not in settings
+        self.output = Output(settings, streams=runs or hosted)
         self.log = self.output.log
         self.log.mask.on_secret = self._protect_secret
         has_secrets = any(settings.get(option) for option in ("given", "input_files", "key", "inputs_key", "config"))

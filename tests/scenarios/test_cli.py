@@ -94,6 +94,19 @@ def test_the_stream_of_a_command_line_that_cannot_be_parsed_ends_with_the_summar
     assert diagnostic["timestamp"] <= summary["timestamp"]
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    ["plan no.yaml --on x", "facts --on !x", "state list --on ", "run --on !x true", "plan --on x --no"],
+)
+def test_with_hosts_every_failure_is_a_stream_that_ends_with_the_summary(bench: Bench, arguments: str) -> None:
+    """Whatever the command would write about this machine; ``resource`` writes one document in any case."""
+    result = bench.run(*arguments.split(" "), "--json")
+    *_, diagnostic, summary = result.events()
+    assert (diagnostic["type"], summary["type"], summary["exit_code"]) == ("diagnostic", "summary", result.code)
+    assert result.code in {64, 65}
+    assert bench.run("resource", "widget", "--on", "!x", "--json").document["exit_code"] == 64
+
+
 @pytest.mark.parametrize("redirection", ["2>/dev/full", "2>&-"])
 def test_wrong_usage_has_its_code_and_document_whatever_becomes_of_the_log(bench: Bench, redirection: str) -> None:
     """The exit code is 64, and stdout has the document alone."""
