@@ -135,7 +135,7 @@ class ProgressDisplay:
     def __init__(
         self, lines: LiveLines | None, mask: Callable[[str], str] = str, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Show activities by ``lines``; None: by notices. ``mask`` masks the secrets in live lines."""
+        """Show activities by ``lines``, or by notices for None; ``mask`` masks the secrets in live lines."""
         self._lines = lines
         self._mask = mask
         self._clock = clock

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 OTHERS: Final = 2
 
 
-#: Objects in place of a file that keep everybody, root included, from reading it.
+#: Objects in place of a file, which no user can read then, not even root.
 OBSTACLES: Final = ("link", "directory link", "directory", "fifo", "oversized")
 
 

@@ -239,7 +239,7 @@ class Harness:
         return rows
 
     def listing(self, provider: object = None) -> list[Resource] | None:
-        """Return the rows of all resources; None if the provider cannot list them."""
+        """Return the rows of all resources, or None if the provider cannot list them."""
         try:
             return self.get(None, provider)
         except CannotList:
@@ -260,7 +260,7 @@ class Harness:
         return [None if names is None else list(names)] if filtered else []
 
     def rows_or_failure(self, names: Collection[Name], provider: Any) -> dict[Name, Resource] | None:
-        """Return the rows of those ``names`` that exist, by one call of ``get``; None if it raises or reports one."""
+        """Return the rows of those ``names`` that exist, or None if ``get`` raises or reports a failure."""
         context = self.context(reading=True)
         try:
             with process_guard.protected(), context.activate(provider):
@@ -546,7 +546,7 @@ def context(
 
 
 class _Recording(threading.local):
-    """The events of the block in this thread; None: no block. ``refuse``: whether reads fail."""
+    """The events of the block in this thread, or None outside of one; and whether reads in it fail."""
 
     events: list[tuple[str, str]] | None = None
     refuse = False

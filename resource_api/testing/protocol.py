@@ -149,7 +149,7 @@ class ProtocolConformance:
         assert answer.body.get("protocol") == VERSION, f"it speaks version {answer.body.get('protocol')}, not {VERSION}"
 
     def test_it_answers_an_unknown_version(self, conversation: Conversation) -> None:
-        """It names its own, or says why it cannot work: it neither hangs nor ends in silence."""
+        """The answer is ``ready`` with its own version, or ``raised`` with the reason, and comes in time."""
         answer = conversation.greet(_FIRST_UNKNOWN_VERSION)
         assert answer.kind == "raised" or answer.body.get("protocol") == VERSION
 
@@ -187,7 +187,7 @@ class ProtocolConformance:
         assert conversation.call("get", *self._names(None)).kind == "done"
 
     def test_a_late_cancel_is_ignored(self, conversation: Conversation) -> None:
-        """It may arrive after the call that it is about."""
+        """A ``cancel`` that arrives after the end of its call has no effect on the next one."""
         conversation.greet()
         conversation.send("cancel")
         assert conversation.call("get", *self._names(None)).kind == "done"
@@ -200,7 +200,7 @@ class ProtocolConformance:
         assert conversation.end() == 0
 
     def test_it_ends_with_its_input(self, conversation: Conversation) -> None:
-        """When the run is gone, nothing is left."""
+        """After the end of a run no program of it remains."""
         conversation.greet()
         conversation.end(hang_up=True)
 
