@@ -102,7 +102,7 @@ def run_option_names(*phases: str) -> tuple[str, ...]:
 #: The options that can be given when a saved plan is applied.
 EXECUTION: Final = run_option_names("execution")
 #: The options that the runtime decides.
-INTERNAL: Final = ("destroy", "saved", "shown", "recorded")
+INTERNAL: Final = ("destroy", "saved", "shown", "recorded", "state_options")
 #: The values of ``strict``.
 STRICT: Final = ("error", "warning", "off")
 
@@ -135,6 +135,8 @@ class Options(NamedTuple):
     shown: bool = False
     #: Whether there is a state, which records the run.
     recorded: bool = True
+    #: The options that select this state, for a command that an error advises, each with a space before it.
+    state_options: str = ""
 
     @property
     def bound(self) -> bool:

@@ -100,7 +100,7 @@ def _decide_orphan(entry: Entry, is_: Resource | None, inputs: DecisionInputs) -
     if reason := reason_to_forget(entry, inputs):
         return _forget(reason)
     if not exists(is_) and inputs.in_doubt:
-        return Decision(Action.DELETE, error=_in_doubt_error(entry))
+        return Decision(Action.DELETE, error=_in_doubt_error(entry, inputs))
     if not exists(is_):
         unconfirmed = inputs.record is not None and inputs.record.status == "unconfirmed"
         return _forget("its creation was not confirmed, and it does not exist" if unconfirmed else "it is gone already")
@@ -111,13 +111,13 @@ def _decide_orphan(entry: Entry, is_: Resource | None, inputs: DecisionInputs) -
     return Decision(Action.DELETE, differences, reasons=() if inputs.destroyed else ("no longer declared",))
 
 
-def _in_doubt_error(entry: Entry) -> str:
+def _in_doubt_error(entry: Entry, inputs: DecisionInputs) -> str:
     """Return the error for a resource that may exist under an id that no record has."""
-    reference = shell_word(entry.reference)
+    reference, options = shell_word(entry.reference), inputs.state_options
     return (
         "an interrupted run may have created it, and it cannot be found by its name:"
-        f" {quote_command(f'resource-api import MANIFEST {reference} ID')} takes it over;"
-        f" if it was not created, {quote_command(f'resource-api state rm {reference}')}"
+        f" {quote_command(f'resource-api import MANIFEST {reference} ID{options}')} takes it over;"
+        f" if it was not created, {quote_command(f'resource-api state rm {reference}{options}')}"
     )
 
 
@@ -138,7 +138,7 @@ def _decide_missing(entry: Entry, should: Resource, functions: ProviderFunctions
     if not entry.definition.ensurable:
         return Decision(Action.UPDATE, error="does not exist; resources of this type can be configured, not created")
     if inputs.in_doubt:
-        return Decision(Action.CREATE, error=_in_doubt_error(entry))
+        return Decision(Action.CREATE, error=_in_doubt_error(entry, inputs))
     if "ensure" not in should or not exists(should):
         return SAME
     if inputs.predecessor is None:
@@ -147,7 +147,7 @@ def _decide_missing(entry: Entry, should: Resource, functions: ProviderFunctions
         # The cache needs a hashable argument; an unknown or secret value is none.
         create = create_decision if type(ensure) is str else create_decision.__wrapped__
         return _with_prediction(entry, create(ensure, reasons or repair_reasons(inputs.record)), should, functions)
-    decision = replace_predecessor(entry, inputs.predecessor, inputs.replacement)
+    decision = replace_predecessor(entry, inputs.predecessor, inputs)
     if decision.error:
         return decision
     return _with_prediction(entry, decision, should, functions)

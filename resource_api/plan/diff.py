@@ -72,6 +72,8 @@ class DecisionInputs(NamedTuple):
     in_doubt: bool = False
     #: The attributes whose values are not known yet and cannot become those that the resource has.
     excluded: Collection[str] = ()
+    #: As in ``Options``.
+    state_options: str = ""
 
 
 def compare(

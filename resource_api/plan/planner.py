@@ -168,6 +168,7 @@ class ExecutionPlan(NamedTuple):
             self.prior.state.salt,
             step.decision.replacement,
             self.prior.orphans.get(index),
+            state_options=self.options.state_options,
         )
 
 
@@ -349,7 +350,7 @@ class _Planner:
         except DefinitionError as error:
             missing = error
         if missing:
-            remedy = f"bring its type back, or forget it: state rm {shell_word(entry.reference)}"
+            remedy = f"bring its type back, or forget it: state rm {shell_word(entry.reference)}{inputs.state_options}"
             reason = f"cannot be deleted: {missing}; {remedy}"
             return self._make(entry, None, entry.should, Decision(Action.DELETE, error=reason), noop)
         return None
@@ -552,7 +553,7 @@ class InputCollector:
         """Find the resources of ``--replace``. Raises ``UsageError`` if a pattern matches nothing."""
         self._catalog = catalog
         self._prior = prior
-        self._noop, self._destroy = options.noop, options.destroy
+        self._noop, self._destroy, self._state_options = options.noop, options.destroy, options.state_options
         #: The indices of the resources of ``--replace``.
         self._requested: set[int] = set()
         if options.replace:
@@ -581,7 +582,12 @@ class InputCollector:
         if (kind := prior.orphans.get(index)) is not None:
             record, salt = prior.state.records.get(entry.key), prior.state.salt
             return DecisionInputs(
-                record, salt=salt, orphan=kind, destroyed=self._destroy, in_doubt=self._is_in_doubt(entry)
+                record,
+                salt=salt,
+                orphan=kind,
+                destroyed=self._destroy,
+                in_doubt=self._is_in_doubt(entry),
+                state_options=self._state_options,
             )
         replacement = self._own_reason(entry)
         conditional = False
@@ -597,6 +603,7 @@ class InputCollector:
             conditional_sources=uncertain,
             conditional=conditional,
             in_doubt=self._is_in_doubt(entry),
+            state_options=self._state_options,
         )
 
     def _is_in_doubt(self, entry: Entry) -> bool:

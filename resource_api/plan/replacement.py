@@ -66,13 +66,13 @@ def decide_replacement(
     return decision
 
 
-def replace_predecessor(entry: Entry, predecessor: Record, replacement: Replacement | None) -> Decision:
+def replace_predecessor(entry: Entry, predecessor: Record, inputs: DecisionInputs) -> Decision:
     """Return the decision to replace the resource that had the same title, and other namevars."""
     old, new = (entry.definition.named_row(name) for name in (predecessor.name, entry.name))
     differences = tuple(Difference(name, old[name], new[name]) for name in new if old[name] != new[name])
     attributes = tuple(difference.attribute for difference in differences)
-    decision = _replacement_decision(differences, attributes, replacement)
-    if error := replacement_refusal(entry, predecessor):
+    decision = _replacement_decision(differences, attributes, inputs.replacement)
+    if error := replacement_refusal(entry, predecessor, inputs.state_options):
         return decision._replace(error=error)
     if entry.meta.lifecycle.replace == "never":
         return decision._replace(error="would be replaced, and lifecycle.replace is never")
@@ -212,14 +212,14 @@ def _checked_replacement(
         return Decision(action, differences, error=_refusal(entry, replacing.fixed.values()))
     replacement = inputs.replacement or _implied_replacement(replacing, inputs, lost)
     tainted = replacement is not None and replacement.reason is ReplacementReason.TAINTED
-    error, hint = "", untaint_hint(entry, inputs.record)
+    error, hint = "", untaint_hint(entry, inputs.record, inputs.state_options)
     if order == "never":
         error = f"would be replaced ({replacement or ''}), and lifecycle.replace is never{hint}"
     elif not entry.definition.ensurable:
         error = f"cannot be replaced: its type cannot delete and create it{hint}"
     elif order == "create_first" and inputs.predecessor is None and not tainted:
         error = "cannot be replaced create_first: the new one would have the same name as the old one"
-    elif not (error := replacement_refusal(entry, inputs.record)) and lifecycle.retain:
+    elif not (error := replacement_refusal(entry, inputs.record, inputs.state_options)) and lifecycle.retain:
         error = f"is retained, and replacing it under its own name would delete it{hint}"
     return _replacement_decision(differences, replacing.all, replacement)._replace(error=error)
 
@@ -428,17 +428,17 @@ def deletion_refusal(entry: Entry, record: Record | None, *, declared: bool = Tr
     return "is protected and would be deleted; declare it with lifecycle.protect: false first"
 
 
-def replacement_refusal(entry: Entry, record: Record | None) -> str:
+def replacement_refusal(entry: Entry, record: Record | None, state_options: str) -> str:
     """Return the error for replacing a protected resource, or "". ``record`` is that of the old one."""
     if not entry.is_protected(record):
         return ""
-    return f"is protected and would be replaced; {_HINT}{untaint_hint(entry, record)}"
+    return f"is protected and would be replaced; {_HINT}{untaint_hint(entry, record, state_options)}"
 
 
-def untaint_hint(entry: Entry, record: Record | None) -> str:
+def untaint_hint(entry: Entry, record: Record | None, state_options: str) -> str:
     """Return how to keep a tainted resource, to be added to a refusal; empty where it is not tainted."""
     tainted = record is not None and record.status == "tainted"
-    return f", or keep it as it is: state untaint {shell_word(entry.reference)}" if tainted else ""
+    return f", or keep it as it is: state untaint {shell_word(entry.reference)}{state_options}" if tainted else ""
 
 
 def fail_with_lost_providers(

@@ -20,8 +20,8 @@ from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.provider.context import RunContext
 from resource_api.runtime.manifest_compiler import ManifestCompiler, short_secret_warnings
 from resource_api.runtime.single_resource import ResourceReader
-from resource_api.state.open_store import open_store
-from resource_api.state.store import NoStore, StackName, Store
+from resource_api.state.open_store import command_options, open_store
+from resource_api.state.store import MEMORY, NoStore, StackName, Store
 from resource_api.system import process_guard
 from resource_api.system.facts import Facts
 from resource_api.system.gc_pause import gc_paused
@@ -133,6 +133,14 @@ class RunEnvironment(ResourceReader):
         if self._store is None:
             self._store = open_store(None if self._state is None else str(self._state), self.key)
         return self._store
+
+    @property
+    def state_options(self) -> str:
+        """The options of a command about the same state, each with a space before it, without defaults."""
+        url = self._state if isinstance(self._state, str) and self._state not in MEMORY else None
+        stack = None if self.stack == "default" else self.stack
+        key = None if self.key is None else self.key.url
+        return command_options((("--state", url), ("--key", key), ("--stack", stack)))
 
     def with_store(self, store: Store) -> Self:
         """Return a copy with another store."""

@@ -173,7 +173,8 @@ class Planning:
         queries, selected = self._observe(catalog, prior, self._select(catalog, prior))
         prior = self._policies.check_catalog(catalog, prior, selected) if self._policies else prior
         recorded = not isinstance(self._environment.store, NoStore)
-        plan = planner.plan(catalog, prior, selected, queries, options._replace(recorded=recorded))
+        options = options._replace(recorded=recorded, state_options=self._environment.state_options)
+        plan = planner.plan(catalog, prior, selected, queries, options)
         if purge is not None:
             purge.report_unlisted(plan)
         if not recorded:

@@ -114,6 +114,7 @@ def document(plan: Plan, key: Key | None = None, directory: str = "", host: str 
         "options": {
             name: sorted(value) if isinstance(value, (frozenset, tuple)) else value
             for name, value in plan.options._asdict().items()
+            if name == "destroy" or name not in INTERNAL
         },
     }
     saved["manifest"] = embedded if key is None else _encrypted(plan, saved, embedded, key)

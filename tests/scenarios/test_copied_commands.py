@@ -58,15 +58,15 @@ def test_a_proposed_command_works_with_any_path(bench: Bench, prepare: Callable[
     assert bench.run(*arguments).code == 0
 
 
-def test_a_proposed_command_has_a_reference_as_one_word(bench: Bench) -> None:
-    """A shell would expand its brackets, and split its title at spaces."""
-    bench.environment["RESOURCE_API_STATE"] = "sqlite:state.db"
+def test_a_proposed_command_has_a_reference_as_one_word_and_the_options_of_the_state(bench: Bench) -> None:
+    """A shell would expand its brackets, and split its title at spaces; another state is not meant."""
+    state = ("--state", "sqlite:a b.db", "--stack", "live")
     bench.type("item", bench.NAMED, provider=_ITEMS)
-    assert bench.apply("project: web\nresources:\n  Item[a b's]: {}\n").code == 0
+    assert bench.apply("project: web\nresources:\n  Item[a b's]: {}\n", *state).code == 0
     (bench.modules / "types" / "item.py").unlink()
     (bench.modules / "providers" / "item.py").unlink()
     bench.write("site.yaml", "project: web\nresources: {}\n")
-    refused = bench.run("destroy", "site.yaml", "--yes")
+    refused = bench.run("destroy", "site.yaml", "--yes", *state)
     match = re.search(r"or forget it: (state rm .*)$", refused.lines[0])
     assert match
     assert bench.run(*shlex.split(match[1])).code == 0

@@ -85,9 +85,11 @@ def test_a_renamed_resource_is_the_same_object(api: Bench, keyword: str) -> None
 def test_after_a_kill_in_a_creation_nothing_is_created_again(api: Bench) -> None:
     """Plan, apply and destroy fail and name both ways out, until one is taken."""
     kill_while_creating(api)
+    state = f"--state sqlite:{api.home}/state.db"
     message = (
         'Probe[a]: an interrupted run may have created it, and it cannot be found by its name: "resource-api import'
-        " MANIFEST 'Probe[a]' ID\" takes it over; if it was not created, \"resource-api state rm 'Probe[a]'\""
+        f" MANIFEST 'Probe[a]' ID {state}\" takes it over; if it was not created,"
+        f" \"resource-api state rm 'Probe[a]' {state}\""
     )
     for command in (("plan",), ("apply",), ("apply",), ("destroy", "--yes")):
         outcome = api.run(*command, "site.yaml")
