@@ -83,7 +83,7 @@ def write(page: Page) -> str:
 
 _TOOLS: Final = (
     '<input id="search" type="search" placeholder="Search references, values, errors ( / )"'
-    ' aria-label="Search"><span id="found" role="status"></span>'
+    ' aria-label="Search"><span id="matches" role="status"></span>'
     '<button id="open" type="button" aria-pressed="false">Open or close all</button>'
     '<span class="keys">j and k move, Enter opens</span>'
 )

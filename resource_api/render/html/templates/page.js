@@ -1,7 +1,7 @@
 "use strict";
 (() => {
   const field = document.getElementById("search");
-  const found = document.getElementById("found");
+  const matches = document.getElementById("matches");
   const chunks = [...document.querySelectorAll(".chunk")];
   const sections = [...document.querySelectorAll("main > section")];
   let rows = null;
@@ -21,7 +21,7 @@
     for (const part of [...chunks, ...sections]) {
       part.hidden = words.length > 0 && !part.querySelector(".row:not([hidden])");
     }
-    found.textContent = words.length ? `${count} of ${rows.length}` : "";
+    matches.textContent = words.length ? `${count} of ${rows.length}` : "";
   };
 
   let waiting = 0;
@@ -55,8 +55,8 @@
   });
 
   const step = (by) => {
-    const shown = all().map(([row]) => row).filter((row) => !row.hidden);
-    const next = shown[shown.indexOf(document.activeElement.closest(".row")) + by] ?? shown[0];
+    const visible = all().map(([row]) => row).filter((row) => !row.hidden);
+    const next = visible[visible.indexOf(document.activeElement.closest(".row")) + by] ?? visible[0];
     const head = next?.querySelector("summary, .head");
     head?.focus({ preventScroll: true });
     head?.scrollIntoView({ block: "nearest" });
@@ -78,10 +78,10 @@
   let closed = [];
   addEventListener("beforeprint", () => {
     closed = [...document.querySelectorAll("details:not([open])")];
-    for (const each of closed) each.open = true;
+    for (const element of closed) element.open = true;
   });
   addEventListener("afterprint", () => {
-    for (const each of closed) each.open = false;
+    for (const element of closed) element.open = false;
   });
 
   for (const item of document.querySelectorAll(".arcs li")) {
