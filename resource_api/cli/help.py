@@ -20,7 +20,7 @@ from resource_api.model.values.errors import Problem, suggestion
 from resource_api.render import json as documents
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from click.shell_completion import CompletionItem
 
@@ -41,6 +41,8 @@ NEVER_SUGGESTED: Final = frozenset(
 #: The commands that write one object a line with ``--json``, the last of them a summary; with ``--on`` others do too.
 _STREAMING: Final = frozenset({"apply", "destroy", "agent once", "agent run"})
 _HOSTS: Final = frozenset({"--on", "--rerun"})
+#: A plan that is only saved is one document.
+_OUT: Final = frozenset({"-o", "--out"})
 
 
 class GroupedOption(click.Option):
@@ -261,13 +263,18 @@ def write_json(error: click.ClickException, arguments: Sequence[str], exit_code:
     if "--json" not in options:
         return
     problem = documents.problem(Problem(None, error.format_message(), code="usage"))
-    name = _name(error.ctx) if isinstance(error, click.UsageError) else ""
-    if name in _STREAMING or (name != "resource" and not _HOSTS.isdisjoint(options)):
+    if _streams(_name(error.ctx) if isinstance(error, click.UsageError) else "", options):
         summary = documents.summary(Summary(), exit_code)
         lines = (documents.line("diagnostic", problem), documents.line("summary", summary))
         click.echo("\n".join(map(json.dumps, lines)))
     else:
         click.echo(json.dumps({"diagnostics": [problem], "exit_code": exit_code}, indent=2))
+
+
+def _streams(name: str, options: Collection[str]) -> bool:
+    """Return whether a command writes one object a line with ``--json``, as its session does, see ``with_session``."""
+    runs = name in _STREAMING and _OUT.isdisjoint(options)
+    return runs or (name != "resource" and not _HOSTS.isdisjoint(options))
 
 
 def _as_written(name: str, arguments: Sequence[str]) -> str:

@@ -67,6 +67,8 @@ def test_wrong_usage_is_64(bench: Bench, arguments: list[str]) -> None:
         (["graph", "site.yaml", "--format", "png"], "Invalid value for '--format': 'png' is not one of"),
         (["history", "diff"], "Missing argument 'A'."),
         (["nosuch"], "No such command 'nosuch'."),
+        (["destroy", "site.yaml", "-o", "later.json", "--nosuch"], "No such option '--nosuch'."),
+        (["resource", "widget", "--on", "web1", "--nosuch"], "No such option '--nosuch'."),
     ],
 )
 def test_a_command_line_that_cannot_be_parsed_has_a_json_document(
