@@ -225,11 +225,12 @@ def _report_usage(error: click.ClickException, arguments: Sequence[str]) -> int:
     """Report that a command line cannot be parsed, before there is a session; return the exit code."""
     from resource_api.cli.help import with_advice, write_json
     from resource_api.cli.output import open_closed_streams
+    from resource_api.model.values.text import escape_lines
 
     open_closed_streams()  # without stderr click would write to stdout
     error = with_advice(error, arguments)
     try:
-        error.show()
+        click.UsageError(escape_lines(error.format_message()), getattr(error, "ctx", None)).show()
     except OSError:
         _discard(2)
     try:
@@ -242,8 +243,10 @@ def _report_usage(error: click.ClickException, arguments: Sequence[str]) -> int:
 def _report_unwritten(error: OSError) -> int:
     """Report an error outside of a session, as of writing help or the version; return the exit code."""
     _discard(1)
+    # Without a file it is that of a write, or a working directory that was removed.
+    subject = error.filename or ("the working directory" if error.errno == errno.ENOENT else "cannot write")
     try:
-        sys.stderr.write(f"resource-api: {error.filename or 'cannot write'}: {error.strerror}\n")
+        sys.stderr.write(f"resource-api: {subject}: {error.strerror}\n")
     except OSError:
         _discard(2)
     return 1

@@ -124,6 +124,19 @@ def test_help_and_usage_errors_show_no_traceback(box: Box, line: str) -> None:
     assert b"Exception ignored" not in result.err
 
 
+def test_wrong_usage_controls_no_terminal(box: Box) -> None:
+    """An argument is quoted with its control characters escaped."""
+    result = box.run("plan", "site.json", "x\x1b[31m\u202e")
+    assert result.code == 64
+    assert b"unexpected extra argument (x\\x1b[31m\\u202e)" in result.err
+
+
+def test_a_working_directory_that_was_removed_is_named(box: Box) -> None:
+    """It is no file that cannot be written."""
+    result = box.run_shell('mkdir gone; cd gone; rmdir ../gone; "$@" plan site.json')
+    assert (result.code, result.err) == (1, b"resource-api: the working directory: No such file or directory\n")
+
+
 SLOW: Final = """
 import time
 
