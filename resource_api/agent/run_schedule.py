@@ -21,6 +21,7 @@ from resource_api.agent.trust import make_directory
 from resource_api.agent.verified_sources import SourceVersion, run_fields
 from resource_api.model.values.errors import ResourceAPIError, StateLocked
 from resource_api.model.values.start_up import NamedTuple
+from resource_api.model.values.text import escape
 from resource_api.runtime import agent_status
 from resource_api.state.lock import Lock, boot_id
 from resource_api.system.filesystem import files
@@ -228,7 +229,7 @@ def log_line(text: str) -> None:
     """Write a line to stderr, past the buffer that a failed write would leave full; a full log never ends an agent."""
     if sys.stderr is not None:  # otherwise descriptor 2 is closed, or another file
         with suppress(OSError):
-            os.write(2, f"{text}\n".encode(errors="backslashreplace"))
+            os.write(2, f"{escape(text)}\n".encode())
 
 
 def now() -> Moment:
