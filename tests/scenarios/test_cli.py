@@ -618,7 +618,7 @@ def test_namevars_can_be_given_in_place_of_a_name(bench: Bench) -> None:
 def test_a_change_without_a_name_is_wrong_usage(bench: Bench, arguments: list[str], message: str) -> None:
     """Nothing is created that is called like an argument, or like a variable that is not set."""
     result = bench.run("resource", *arguments)
-    assert (result.code, result.err) == (64, f"Error: {message}\n")
+    assert (result.code, result.err.splitlines()[-1]) == (64, f"Error: {message}")
     assert bench.calls("widget", "set") == []
 
 
