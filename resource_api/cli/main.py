@@ -229,8 +229,10 @@ def _report_usage(error: click.ClickException, arguments: Sequence[str]) -> int:
 
     open_closed_streams()  # without stderr click would write to stdout
     error = with_advice(error, arguments)
+    text = escape_lines(error.format_message())
+    printed = error if text == error.format_message() else click.UsageError(text, getattr(error, "ctx", None))
     try:
-        click.UsageError(escape_lines(error.format_message()), getattr(error, "ctx", None)).show()
+        printed.show()
     except OSError:
         _discard(2)
     try:
