@@ -175,16 +175,18 @@ def run_shell(terminal: int, greeting: str, stopped: Callable[[], bool]) -> None
 
     It has job control even if its session is not the terminal's. It is killed when ``stopped`` returns True.
     """
+    before = termios.tcgetattr(terminal)
     child, inner = pty.fork()
     if not child:
         _become_shell()
-    before = termios.tcgetattr(terminal)
     try:
         tty.setraw(terminal, termios.TCSADRAIN)
-        os.write(terminal, f"{greeting}\r\n".encode())
-        _pass_on(terminal, inner, stopped)
+        with suppress(OSError):  # of a terminal that was closed, the inner one by its last process
+            os.write(terminal, f"{greeting}\r\n".encode())
+            _pass_on(terminal, inner, stopped)
     finally:
-        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+        with suppress(termios.error):
+            termios.tcsetattr(terminal, termios.TCSADRAIN, before)
         os.close(inner)
         with suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL if stopped() else signal.SIGHUP)
@@ -200,7 +202,10 @@ def _become_shell() -> NoReturn:
 
 
 def _pass_on(terminal: int, inner: int, stopped: Callable[[], bool]) -> None:
-    """Copy in both directions, and pass the size of ``terminal`` on, until one of the terminals is closed."""
+    """Copy in both directions, and pass the size of ``terminal`` on, until the end of input.
+
+    Raise ``OSError`` where one of the terminals is closed.
+    """
     size = os.terminal_size((0, 0))
     while not stopped():
         if size != (new_size := os.get_terminal_size(terminal)):
@@ -213,11 +218,8 @@ def _pass_on(terminal: int, inner: int, stopped: Callable[[], bool]) -> None:
 
 
 def _copy(source: int, target: int) -> bool:
-    """Copy the available data; return False at the end."""
-    try:
-        data = os.read(source, _CHUNK)
-    except OSError:  # the last process on the inner terminal has ended
-        return False
+    """Copy the available data; return False at the end. Raise ``OSError``."""
+    data = os.read(source, _CHUNK)
     if data:
         write_all(target, data)
     return bool(data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import time
 from pathlib import Path
 
@@ -44,3 +45,23 @@ def test_a_program_that_prints_too_much_is_ended() -> None:
 def test_what_a_program_prints_is_returned_whole(tmp_path: Path) -> None:
     """It has no input and runs in the given directory."""
     assert interactive.output(["sh", "-c", "pwd; cat"], os.fspath(tmp_path), 1000) == f"{tmp_path}\n".encode()
+
+
+def test_a_shell_ends_with_the_terminal_of_its_user(tmp_path: Path) -> None:
+    """Where the user's terminal is closed, nothing is left to wait for."""
+    users, terminal = pty.openpty()
+    if not (shell_user := os.fork()):
+        os.close(users)
+        os.environ["SHELL"] = "/bin/sh"
+        try:
+            interactive.run_shell(terminal, "hello", lambda: False)
+            os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:  # it has no child any more
+            (tmp_path / "ended").touch()
+        finally:
+            os._exit(0)
+    os.close(terminal)
+    assert os.read(users, 100).startswith(b"hello")
+    os.close(users)
+    os.waitpid(shell_user, 0)
+    assert (tmp_path / "ended").exists()
