@@ -39,11 +39,13 @@ LEFT_OUT: Final = frozenset(
         "packaging/metadata.py",
         "packaging/pylock.py",
         "packaging/ranges.py",
+        "resource_api/__main__.py",
         "resource_api/agent",
         "resource_api/cli",
         "resource_api/convert",
         "resource_api/manifest/input_files.py",
         "resource_api/model/datatypes/json_schema.py",
+        "resource_api/model/json_documents.py",
         "resource_api/model/trace.py",
         "resource_api/rehearse",
         "resource_api/render/describe.py",
@@ -77,6 +79,8 @@ _SENT: Final[Mapping[str, Collection[str]]] = {
 LIBRARIES: Final = ("packaging", "sh", "structlog")
 #: The types in the reference of a resource, of which the last one may be that of a component's member.
 _TYPE_NAMES: Final = re.compile(r"(?:^|\]/)(\w+)\[")
+#: The settings of LZMA for text: half a character as context, and no alignment.
+_FILTERS: Final = ({"id": lzma.FILTER_LZMA2, "preset": 6 | lzma.PRESET_EXTREME, "lc": 4, "lp": 0, "pb": 0},)
 #: The directories and files of a module path that a host needs.
 _KINDS: Final = ("components", "lib", "policies", "providers", "types")
 _DATA: Final = ("providers.json", "providers.yaml", "providers.yml")
@@ -246,7 +250,7 @@ def make_archive(files: Mapping[str, SentFile]) -> SentArchive:
         end += len(content)
         index.append((name, end, 0o700 if executable else 0o600))
     contents = (content for _, (content, _) in listed)
-    packed = lzma.compress(b"".join((json.dumps(index).encode(), b"\n", *contents)))
+    packed = lzma.compress(b"".join((json.dumps(index).encode(), b"\n", *contents)), filters=_FILTERS)
     return SentArchive(sha256(packed).hexdigest(), packed)
 
 

@@ -45,7 +45,6 @@ ONE_OF: Final = frozenset({"_sha2", "_sha256"})
 #: What is imported from parts that are left out, and who does that: never on a host.
 NEVER: Final = frozenset(
     {
-        ("resource_api/__main__.py", "resource_api.cli.main"),
         ("resource_api/runtime/manifest_compiler.py", "resource_api.terraform.family"),
         ("resource_api/state/open_store.py", "resource_api.state.postgresql.store"),
     }
