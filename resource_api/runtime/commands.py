@@ -89,7 +89,7 @@ def _recorded_value(runtime: Runtime, catalog: Catalog, path: ExpressionPath) ->
     state = runtime.store.load(runtime.name(catalog))
     declared = catalog.find(path.root)
     record = state.records.get(declared.key) if declared is not None else None
-    record = record or next((record_ for record_ in state.records.values() if record_.reference == path.root), None)
+    record = record or next((row for row in state.records.values() if row.reference == path.root), None)
     if record is None:
         raise ValueError(f"{path}: {recorded_stack.no_record(state, path.root)}")
     values = {**record.should, **(record.is_ or {})}

@@ -246,9 +246,9 @@ def _log_new(plan: ExecutionPlan, own_stack: StackName, other_stacks: Sequence[S
     # A manifest that was sent has its path on the other machine, as its files of inputs have.
     if own_stack.stack in described or (path and not os.path.exists(path)):
         return
-    names_ = sorted(described | {name.stack for name in other_stacks if name.project == own_stack.project})
-    if names_:
-        advice = suggestion(own_stack.stack, names_) or f"known are {', '.join(names_[:_NAMED])}"
+    stacks = sorted(described | {name.stack for name in other_stacks if name.project == own_stack.project})
+    if stacks:
+        advice = suggestion(own_stack.stack, stacks) or f"known are {', '.join(stacks[:_NAMED])}"
         file = f"stacks/{own_stack.stack}.yaml"
         text = f"nothing is recorded of the stack '{own_stack.stack}', and no {file} describes it; {advice}"
         log.write("notice", "", text)

@@ -191,14 +191,14 @@ def find_output(outputs: Mapping[str, object], name: str, *, reveal: bool = Fals
 
 def revealed(outputs: Mapping[str, object]) -> dict[str, object]:
     """Return outputs without masking. Raise ``ResourceAPIError`` for those of which only a digest is recorded."""
-    values_ = {name: values.reveal(open_sealed(value)) for name, value in outputs.items()}
-    if hidden := [name for name, value in values_.items() if has_sealed(value)]:
+    values_in_clear = {name: values.reveal(open_sealed(value)) for name, value in outputs.items()}
+    if hidden := [name for name, value in values_in_clear.items() if has_sealed(value)]:
         msg = (
             f"of sensitive outputs only a digest is recorded without a key, so that they cannot be revealed:"
             f" {', '.join(hidden)}"
         )
         raise ResourceAPIError(msg)
-    return values_
+    return values_in_clear
 
 
 def resource_summary(state: StackState, record: Record) -> dict[str, object]:

@@ -122,7 +122,7 @@ class SideEffectCheck:
     def _refusal(self, run: OperationRun, effects: Sequence[SideEffect]) -> str:
         """Return why a side effect is refused, by a rule or because the saved plan lacks it; else an empty text."""
         planned = run.step.side_effects if run.step.asks_side_effects else None
-        keys = {(known.name, known.action, known.type) for known in planned or ()}
+        keys = {(effect.name, effect.action, effect.type) for effect in planned or ()}
         for effect in effects:
             if refusal := self._rule.refusal(run.step, effect):
                 return refusal
