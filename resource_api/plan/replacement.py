@@ -438,7 +438,7 @@ def replacement_refusal(entry: Entry, record: Record | None, state_options: str)
 def untaint_hint(entry: Entry, record: Record | None, state_options: str) -> str:
     """Return how to keep a tainted resource, to be added to a refusal; empty where it is not tainted."""
     tainted = record is not None and record.status == "tainted"
-    return f", or keep it as it is: state untaint {shell_word(entry.reference)}{state_options}" if tainted else ""
+    return f"; to keep it as it is: state untaint {shell_word(entry.reference)}{state_options}" if tainted else ""
 
 
 def fail_with_lost_providers(

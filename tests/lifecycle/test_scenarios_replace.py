@@ -396,7 +396,7 @@ def test_a_tainted_resource_that_cannot_be_replaced_says_how_it_is_kept(bench: B
     for kind, name in (("setting", "s"), ("thing", "a")):
         bench.mend((kind, name), "taint")
     for step in bench.plan(site).steps:
-        assert step.decision.error.endswith(f", or keep it as it is: state untaint '{step.reference}'")
+        assert step.decision.error.endswith(f"; to keep it as it is: state untaint '{step.reference}'")
 
 
 def test_a_forbidden_replacement_changes_nothing_of_its_chain(bench: Bench) -> None:

@@ -193,7 +193,7 @@ FAULTS: Final = [
     Fault(
         "`get` takes a daemon that does not answer for an empty one",
         QUEUE,
-        "            raise ResourceError(msg) from error\n",
+        '            raise ResourceError(f"queued does not answer at {self.socket}: {error}") from error\n',
         "            return {}\n",
     ),
     Fault(
