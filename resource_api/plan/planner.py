@@ -542,7 +542,10 @@ def summarize(steps: Sequence[Step], blocked: Collection[int], *, noop: bool) ->
     totals: Counter[str] = Counter()
     for step in steps:
         kind = "unchanged" if step.is_noop(noop_run=noop) else SUMMARY_FIELDS.get(step.action, "unchanged")
-        totals["failed" if step.decision.error else "skipped" if step.entry.index in blocked else kind] += 1
+        kind = "failed" if step.decision.error else "skipped" if step.entry.index in blocked else kind
+        totals[kind] += 1
+        # A notified resource is changed first, then refreshed.
+        totals["refreshed"] += bool(step.refreshed_by) and kind not in {"unchanged", "failed", "skipped", "refreshed"}
     return Summary(**totals)  # type: ignore[arg-type] # counts only
 
 

@@ -260,9 +260,10 @@ class Results:
             if report.status in {"failed", "skipped"}:
                 totals[report.status] += 1
             else:
-                # A noop step counts as changed only if the whole run is noop.
+                # A noop step counts as changed only if the whole run is noop, and as unchanged only once.
                 left_alone = report.status == "noop" and report.step.is_noop(noop_run=noop)
-                totals["unchanged" if left_alone else SUMMARY_FIELDS[report.action]] += 1
+                follows = report.action is Action.REFRESH is not report.step.action
+                totals["unchanged" if left_alone else SUMMARY_FIELDS[report.action]] += not (left_alone and follows)
         return Summary(**totals, noop=noop)
 
 

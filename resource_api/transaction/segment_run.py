@@ -327,13 +327,14 @@ class SegmentRun:
             for run in runs:
                 if run.finished:
                     continue
-                if run.decision.action not in _WITHOUT_CALL:
+                acts = run.decision.action not in _WITHOUT_CALL
+                if acts:
                     self._results.complete(run)
-                elif run.step.refreshed_by:
+                if run.step.refreshed_by and not run.removal:
                     text = f"would be refreshed by {', '.join(run.step.refreshed_by)} (noop)"
                     self._events.log("notice", run, text, action=Action.REFRESH, status="noop")
                     self._results.succeed(run, Action.REFRESH)
-                else:
+                elif not acts:
                     self._results.unchanged(run)
 
     def _end_stopped(self, runs: Sequence[OperationRun], stopped: CallStopped) -> None:

@@ -276,3 +276,26 @@ def test_a_refresh_is_reported_under_noop(bench: Bench) -> None:
     assert result.ends()["Daemon[web]"]["status"] == "noop"
     assert any("Daemon[web]" in line and "Widget[a]" in line and line.endswith("(noop)") for line in result.lines)
     assert bench.calls("daemon", "refresh") == []
+
+
+@pytest.mark.parametrize(
+    ("listeners", "refreshed"),
+    [
+        ("'Daemon[d]': {ensure: running}", 1),
+        ("'Daemon[d]': {ensure: running, noop: true}", 0),
+        ("'Daemon[d]': {}", 1),
+        ("'Errand[d]': {}", 1),
+        ("'Errand[d]': {}, 'Daemon[d]': {ensure: running, subscribe: 'Errand[d]'}", 2),
+    ],
+    ids=["updated", "noop", "only", "run", "chain"],
+)
+def test_the_counts_of_plan_noop_and_apply_are_equal(bench: Bench, listeners: str, refreshed: int) -> None:
+    """A resource that is changed and refreshed counts as both."""
+    bench.put("daemon", d={"ensure": "stopped"})
+    notified = listeners.split("'")[1]
+    manifest = bench.write("site.yaml", f"resources: {{'Widget[w]': {{notify: '{notified}'}}, {listeners}}}")
+    planned = bench.run("plan", manifest, "--json").document["summary"]
+    assert planned["refreshed"] == refreshed
+    for options in (["--noop"], []):
+        (summary,) = bench.run("apply", manifest, "--json", *options).events("summary")
+        assert {**planned, "noop": bool(options)}.items() <= summary.items()
