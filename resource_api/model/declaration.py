@@ -6,7 +6,7 @@ is for the catalog.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.attribute import METAPARAMETERS, MISSING
 from resource_api.model.values.reference import Reference, child_reference, instance_name
@@ -17,8 +17,12 @@ from resource_api.model.values.values import attribute_of, nearest_place
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from resource_api.model.record import StackState
     from resource_api.model.values.document import Document
     from resource_api.model.values.errors import Problem
+
+#: The name of the recorded manifest where two files, neither of which names its project, have recorded resources.
+SEVERAL_MANIFESTS: Final = "several manifests"
 
 
 class FilePosition(NamedTuple):
@@ -298,6 +302,14 @@ class Manifest(NamedTuple):
         It is the absolute path; one that is no file, such as a program's mapping, has the name of its source.
         """
         return self.path or self.file
+
+    def recorded_after(self, state: StackState) -> str:
+        """Return the name under which a run with this manifest is recorded in ``state``.
+
+        Of two files that are one project by their names only, neither may delete what the other has made.
+        """
+        is_alone = self.has_project or not state.records or state.manifest in {"", self.recorded_as}
+        return self.recorded_as if is_alone else SEVERAL_MANIFESTS
 
     @property
     def text(self) -> list[dict[str, Any]]:

@@ -123,7 +123,7 @@ def import_resources(
             if (row := rows[entry.index][0]) is not None
         ]
         resolved = [record.key for record in records if record.key in instances.state.intents]
-        imported = Commit(records, resolved=resolved, manifest=catalog.manifest.recorded_as)
+        imported = Commit(records, resolved=resolved, manifest=catalog.manifest.recorded_after(instances.state))
         for commit in (instances.commit, imported) if records else ():
             if commit.changes_state:
                 runtime.store.commit(stack, commit)

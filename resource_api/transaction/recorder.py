@@ -260,8 +260,9 @@ class Recorder:
             commit = commit._replace(drop=[*commit.drop, *self._moved(commit, results)])
         if plan.prior.undeclared or plan.prior.orphans or not plan.complete:
             commit = commit._replace(put=[*commit.put, *self._renamed(commit, self._store.load(self._name))])
-        if commit.changes_state or not state.serial:
-            manifest, machine = plan.catalog.manifest.recorded_as, machine_id()
+        has_changed = self._state is not None and self._state.serial != state.serial
+        if commit.changes_state or has_changed or not state.serial:
+            manifest, machine = plan.catalog.manifest.recorded_after(state), machine_id()
             commit = commit._replace(
                 manifest=manifest if manifest != state.manifest else None,
                 machine=machine if machine != state.machine else None,

@@ -82,6 +82,34 @@ def test_manifests_of_one_name_in_two_directories_do_not_delete_each_others_reso
     assert set(unnamed.things("widget")) == {"one"}
 
 
+@pytest.mark.parametrize("deleting", [("apply", "site.yaml", "--prune"), ("destroy", "site.yaml", "--yes")])
+@pytest.mark.parametrize("making", ["apply", "import"])
+def test_what_two_manifests_of_one_name_have_made_neither_of_them_deletes(
+    unnamed: Bench, deleting: tuple[str, ...], making: str
+) -> None:
+    """Nor does a third one; with its project written down, a manifest deletes what that no longer declares."""
+    assert in_directory(unnamed, "one", "apply", "site.yaml")[0] == 0
+    if making == "import":
+        unnamed.put("widget", one={"name": "one"}, two={"name": "two"})
+    more = ("Widget[two]",) if making == "import" else ()
+    assert in_directory(unnamed, "two", making, "site.yaml", *more)[0] == 0
+    for name in ("one", "two"):
+        code, message = in_directory(unnamed, name, *deleting)
+        assert (code, "recorded from several manifests; write 'project:' into site.yaml" in message) == (64, True)
+    assert set(unnamed.things("widget")) == {"one", "two"}
+    unnamed.write("one/site.yaml", "project: site\nresources: {'Widget[one]': {}}")
+    assert in_directory(unnamed, "one", "apply", "site.yaml", "--prune")[0] == 0
+    assert set(unnamed.things("widget")) == {"one"}
+
+
+def test_a_manifest_that_has_moved_may_begin_anew(unnamed: Bench) -> None:
+    """Where nothing is recorded any more, the project is the next manifest's."""
+    assert in_directory(unnamed, "one", "apply", "site.yaml")[0] == 0
+    assert in_directory(unnamed, "one", "destroy", "site.yaml", "--yes")[0] == 0
+    assert in_directory(unnamed, "two", "apply", "site.yaml")[0] == 0
+    assert in_directory(unnamed, "two", "destroy", "site.yaml", "--yes")[0] == 0
+
+
 def test_a_manifest_is_the_same_by_whatever_path_and_in_a_saved_plan(unnamed: Bench) -> None:
     """From its directory, from another one, by its absolute path, unchanged or not."""
     for directory, file in (
