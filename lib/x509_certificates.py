@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import ipaddress
 import re
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cryptography import x509
@@ -53,6 +54,22 @@ KEY_USAGES = (
 )
 
 
+#: The errors of the library for a part of a certificate; it reads most parts only when they are asked for.
+UNREADABLE = (
+    *(ValueError, TypeError, UnsupportedAlgorithm),
+    *(x509.DuplicateExtension, x509.InvalidVersion, x509.UnsupportedGeneralNameType),
+)
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """Raise ``ResourceError`` for a certificate or request with a part that the block cannot read."""
+    try:
+        yield
+    except UNREADABLE:
+        raise ResourceError("has a part that cannot be read") from None
+
+
 class Authority(NamedTuple):
     """Who signs: the name, the key, and the public key; of a self-signed certificate its own."""
 
@@ -65,7 +82,7 @@ def load(content: bytes) -> x509.Certificate:
     """Return the first certificate of a PEM text. Raise ``ResourceError`` for anything else."""
     try:
         return x509.load_pem_x509_certificate(content)
-    except ValueError:
+    except UNREADABLE:
         raise ResourceError("is not a certificate in PEM") from None
 
 
@@ -84,15 +101,22 @@ def request_of(path: str, content: bytes) -> x509.CertificateSigningRequest:
     """
     try:
         request = x509.load_pem_x509_csr(content)
-    except ValueError:
+        is_valid = request.is_signature_valid
+    except UNREADABLE:
         raise ResourceError(f"'{path}': is not a signing request in PEM") from None
-    if not request.is_signature_valid:
+    if not is_valid:
         raise ResourceError(f"'{path}': the signature of the request is wrong")
     return request
 
 
 def describe(certificate: x509.Certificate) -> dict[str, Any]:
-    """Return the attributes of a certificate."""
+    """Return the attributes of a certificate. Raise ``ResourceError`` for one with a part that cannot be read."""
+    with _readable():
+        return _attributes(certificate)
+
+
+def _attributes(certificate: x509.Certificate) -> dict[str, Any]:
+    """Return the attributes of a certificate. Raise one of ``UNREADABLE``."""
     constraints = _extension(certificate, x509.BasicConstraints)
     usages = _extension(certificate, x509.ExtendedKeyUsage) or ()
     # Before cryptography 42, as in Debian 12, times are in UTC without saying so.
@@ -131,14 +155,15 @@ def is_signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> 
     """Return whether an authority has signed a certificate."""
     try:
         certificate.verify_directly_issued_by(authority)
-    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
+    except (*UNREADABLE, InvalidSignature):
         return False
     return True
 
 
 def belongs_to(certificate: x509.Certificate, holder: Any) -> bool:
-    """Return whether a certificate is for a private key or a signing request."""
-    return x509_files.public_pem(holder.public_key()) == x509_files.public_pem(certificate.public_key())
+    """Return whether a certificate is for a private key or a signing request. Raise ``ResourceError``."""
+    with _readable():
+        return x509_files.public_pem(holder.public_key()) == x509_files.public_pem(certificate.public_key())
 
 
 def issue(should: Mapping[str, Any], is_: Mapping[str, Any]) -> bytes:
@@ -250,5 +275,5 @@ def _extension(holder: x509.Certificate | x509.CertificateSigningRequest, kind: 
     """Return the value of an extension, or None where it is missing or invalid."""
     try:
         return holder.extensions.get_extension_for_class(kind).value
-    except (x509.ExtensionNotFound, ValueError):
+    except (*UNREADABLE, x509.ExtensionNotFound):
         return None

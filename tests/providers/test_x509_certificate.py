@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import subprocess
 from typing import TYPE_CHECKING, Any
 
@@ -137,6 +138,23 @@ def test_a_certificate_follows_its_key_and_its_authority(tmp_path: Path, authori
     assert report.summary.updated == 2
     assert any(f"was not signed by '{tmp_path}/ca.pem'" in line for line in lines), lines
     openssl("verify", "-CAfile", tmp_path / "ca.pem", path)
+
+
+def test_a_damaged_certificate_fails_alone(tmp_path: Path) -> None:
+    """The library finds the damage only when it is asked for the part."""
+    declared: dict[str, Any] = {f"X509_key[{tmp_path}/key]": {}}
+    for name in ("a", "b"):
+        subject = {"CN": f"{name}.example"}
+        declared[f"X509_certificate[{tmp_path}/{name}.pem]"] = {"private_key": f"{tmp_path}/key", "subject": subject}
+    run(declared)
+    raw = base64.b64decode("".join((tmp_path / "b.pem").read_text().splitlines()[1:-1]))
+    damaged = base64.encodebytes(raw.replace(b"\x0c\x09b.example", b"\x01\x09b.example"))
+    (tmp_path / "b.pem").write_bytes(b"-----BEGIN CERTIFICATE-----\n%b-----END CERTIFICATE-----\n" % damaged)
+    report, _ = run(declared)
+    assert report.summary.unchanged == 2
+    assert [(str(step.reference), step.error) for step in report.steps] == [
+        (f"X509_certificate[{tmp_path}/b.pem]", "has a part that cannot be read")
+    ]
 
 
 def test_what_cannot_be_signed_is_said(tmp_path: Path, authority: dict[str, Any]) -> None:
