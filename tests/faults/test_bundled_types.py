@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from resource_api.system.filesystem.files import SUFFIX
+from resource_api.system.filesystem.files import TEMPORARY_SUFFIX
 from tests.faults import invariants, power, report, system
 from tests.faults.bench import WHOLE, Bench
 from tests.faults.bundled import CASES, ON_A_MACHINE
@@ -116,7 +116,7 @@ def _has_turn(bench: Bench, index: int) -> bool:
 
 def removes_temporary(point: Point) -> bool:
     """Return whether a call removes a temporary name of ours."""
-    return point.call in {"unlink", "unlinkat", "rmdir"} and SUFFIX in point.text
+    return point.call in {"unlink", "unlinkat", "rmdir"} and TEMPORARY_SUFFIX in point.text
 
 
 def test_every_bundled_type_is_swept() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 import sys
 from pathlib import Path
@@ -226,7 +227,8 @@ def test_a_program_that_does_not_read_is_killed_after_its_time(box: Box) -> None
     name = _between_calls(box, "time.sleep(600)")
     result = box.apply()
     assert result.returncode == 1
-    assert f"Error: Thing[{name}]: set timed out after 0.5 s" in result.stderr
+    # Of the half second a busy machine has spent a part before the call.
+    assert re.search(rf"Error: Thing\[{name}\]: set timed out after 0\.[1-5] s", result.stderr), result.stderr
     assert box.things() == []
 
 

@@ -31,6 +31,8 @@ from tests import command
 from tests.waiting import wait_until
 
 PROGRAM: Final = Path(__file__).parent / "provider_program.py"
+#: The advice for a creation in doubt.
+TAKES_OVER: Final = re.compile(r"\"resource-api import MANIFEST 'Odd_thing\[a\]' ID --state [^\"]+\" takes it over")
 pytestmark = pytest.mark.process
 
 
@@ -606,7 +608,7 @@ def test_after_a_kill_in_a_creation_there_is_never_a_second_one(account: Account
     for name in ("plan", "apply"):
         doubtful = account.run(name, "site.yaml")
         assert doubtful.code == 1
-        assert "\"resource-api import MANIFEST 'Odd_thing[a]' ID\" takes it over" in doubtful.text
+        assert TAKES_OVER.search(doubtful.text), doubtful.text
     assert account.created == ["a"]
     assert account.run("import", "site.yaml", "Odd_thing[a]", account.world["a"]["id"]).code == 0
     assert "1 unchanged" in account.run("apply", "site.yaml").out
@@ -774,7 +776,7 @@ def test_a_packed_provider_is_unpacked_into_the_cache(account: Account) -> None:
 def after_a_kill(account: Account, action: str) -> None:
     """Do what the message after a kill asks of a person, and converge."""
     applied = account.run(*action.split())
-    if applied.code and "\"resource-api import MANIFEST 'Odd_thing[a]' ID\" takes it over" in applied.text:
+    if applied.code and TAKES_OVER.search(applied.text):
         identifiers = [thing["id"] for thing in account.world.values()]
         way_out = ["import", "site.yaml"] if identifiers else ["state", "rm"]
         ended = account.run(*way_out, "Odd_thing[a]", *identifiers, *(() if identifiers else ("--project", "site")))
