@@ -87,7 +87,9 @@ def test_the_run_after_a_kill_converges(memory: Path, kind: str, least: int) -> 
     machine = Machine(memory, kind)
     whole = machine.run()
     assert (whole.returncode, machine.text, len(whole.points) >= least) == (0, "text 2", True), whole.stderr
-    points = whole.points if WHOLE else random.Random(SEED).sample(whole.points, 4)  # noqa: S311 - always the same
+    # The number of writes of git to its output, a file without a name, depends on the load of the machine.
+    points = [point for point in whole.points if not point.text.endswith(" (deleted)")]
+    points = points if WHOLE else random.Random(SEED).sample(points, 4)  # noqa: S311 - always the same
     for point in points:
         machine.reset()
         assert machine.run(point).returncode == -9, point
