@@ -140,7 +140,7 @@ PEERS := $(wildcard tests/peers)
 test-peers: tools .venv/.test
 	@$(if $(PEERS),$(BIN)/python -m tests.batches $(PEERS) -- $(PYTEST_ARGS),echo 'No test needs a large peer.')
 
-test-all: tools lint .venv/python-trixie/python
+test-all: tools lint .venv/.release .venv/python-trixie/python
 	@mkdir -p .venv/faults
 	@$(BIN)/python -m compileall -q -j 0 $(SOURCES)
 	@HYPOTHESIS_PROFILE=whole FAULTS_ALL_POINTS=.venv/faults $(BIN)/python -m tests.batches $(LINTED) -- $(PYTEST_ARGS)

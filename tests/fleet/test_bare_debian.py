@@ -123,9 +123,11 @@ REFUSED: Final = {
 #: What a plan says is missing for a change.
 MISSING: Final = {
     "git_checkout": f"command 'git' not found in {PATH}",
+    "known_host": "the directory '/etc/ssh' does not exist",
     "locale": "there is no source of it in /usr/share/i18n/locales",
     "logrotate_rule": f"command 'logrotate' not found in {PATH}",
     "nft_ruleset": f"command 'nft' not found in {PATH}",
+    "python_venv": "'/usr/bin/python3' has no module ensurepip, which gives the environment its pip",
     "sudo_rule": f"command 'visudo' not found in {PATH}",
     "sysctl": "the directory '/etc/sysctl.d' does not exist",
     "systemd_unit": f"command 'systemd-analyze' not found in {PATH}",
