@@ -79,7 +79,7 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, _name: Name, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Compare ``ensure`` with the installed version, any, the newest, or a given one; and what pip records."""
+        """Compare ``ensure`` with the installed version, any, the newest, or a stated one; and the record of pip."""
         if attribute == "source":
             return True if _recorded(should["source"]) == _recorded(is_.get("source")) else None
         if attribute != "ensure" or should["ensure"] == "absent":

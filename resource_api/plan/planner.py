@@ -121,12 +121,12 @@ class ExecutionPlan(NamedTuple):
 
         Entry's index → the index of the step's entry that it depends on, declared or automatic, at any distance.
         """
-        noop, present = self.options.noop, {step.entry.index for step in self.steps}
+        noop, planned = self.options.noop, {step.entry.index for step in self.steps}
         nodes = (
             (
                 step.entry.index,
                 would_change(step) and not step.is_noop(noop_run=noop),
-                () if step.error else ordering.requirements(step.entry.index, self.catalog.requires, present),
+                () if step.error else ordering.requirements(step.entry.index, self.catalog.requires, planned),
             )
             for step in self.steps
         )

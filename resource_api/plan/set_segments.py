@@ -160,23 +160,23 @@ def _after_hosts(nodes: Sequence[_Node], edges: list[Edge]) -> list[Edge]:
     if not hosts:
         return edges
     # Of two edges between the same nodes the explicit one counts.
-    present = {(edge.first, edge.then): edge for edge in sorted(edges, key=lambda edge: not edge.automatic)}
+    edge_of = {(edge.first, edge.then): edge for edge in sorted(edges, key=lambda edge: not edge.automatic)}
     before: dict[int, set[int]] = {number: set() for number in range(len(nodes))}
     after: dict[int, set[int]] = {number: set() for number in range(len(nodes))}
-    for first, then in present:
+    for first, then in edge_of:
         before[then].add(first)
         after[first].add(then)
     for number in hosts:
         earlier = before[number].copy()
         for then in [then for then in after[number] if nodes[then].removal]:
-            del present[number, then]
+            del edge_of[number, then]
             before[then].remove(number)
             after[number].remove(then)
             for first in earlier:
-                present.setdefault((first, then), Edge(first, then, automatic=True))
+                edge_of.setdefault((first, then), Edge(first, then, automatic=True))
                 before[then].add(first)
                 after[first].add(then)
-    return [*present.values(), *(Edge(host, number) for number, removers in hosts.items() for host in removers)]
+    return [*edge_of.values(), *(Edge(host, number) for number, removers in hosts.items() for host in removers)]
 
 
 def _removals_of_hosts(nodes: Sequence[_Node]) -> dict[str, set[int]]:

@@ -476,14 +476,14 @@ def _difference(change: ChangeJson, saved: PlanStepJson) -> Difference:
 
 
 def _prediction(change: PlannedChangeJson) -> Difference:
-    """Return a predicted change of a saved step: null is what is not known yet, unless the value goes."""
+    """Return a predicted change of a saved step: null is an unknown value, unless the value goes."""
     value = _value(change["should"])
     should = UNKNOWN if value is None and not change["kind"].startswith("delete") else value
     return Difference(change["attribute"], _value(change["is"]), should, "predicted")
 
 
 def _should(name: str, value: object, saved: PlanStepJson) -> Any:
-    """Return the requested value of an attribute of a saved step: what was not known yet is null in the document."""
+    """Return the requested value of an attribute of a saved step: an unknown one is null in the document."""
     if name not in saved["unknown"]:
         return _value(value)
     return UNKNOWN if value is None else _with_unknown(_value(value), saved["expressions"].get(name))
