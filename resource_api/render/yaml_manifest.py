@@ -16,7 +16,7 @@ from resource_api.model.values.document import character_problem
 from resource_api.model.values.reference import Reference, split_instance
 from resource_api.model.values.start_up import regex
 from resource_api.model.values.text import escape, escape_json
-from resource_api.model.values.values import is_secret, leaves, literal
+from resource_api.model.values.values import SCALAR_TYPES, is_secret, leaves, literal
 
 if TYPE_CHECKING:
     import re
@@ -109,7 +109,9 @@ def _attributes(
         if value is None or is_secret(value):
             continue
         # Of an asset or an archive only the digest is known.
-        if attribute.kind == "read_only" or any(isinstance(part, Content) for _, part in leaves(value)):
+        if attribute.kind == "read_only" or (
+            type(value) not in SCALAR_TYPES and any(isinstance(part, Content) for _, part in leaves(value))
+        ):
             comments.append(f"    # {spelling(name)}: {_comment(value)}")
         # A parameter only controls changes, and is no part of an existing resource.
         elif attribute.kind == "parameter" or (attribute.kind == "namevar" and value == title):

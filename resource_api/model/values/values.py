@@ -229,6 +229,8 @@ def literal(value: object) -> Any:
     def escaped(part: object) -> object:
         return escape_expressions(part) if isinstance(part, str) else part
 
+    if type(value) is str:
+        return escape_expressions(value)
     return map_leaves(value, escaped, escaped)
 
 
