@@ -362,12 +362,18 @@ class Output:
 
 
 def open_closed_streams() -> None:
-    """Put /dev/null where a standard stream is closed; the next opened file would get its number, and our output."""
+    """Put /dev/null where a standard stream is closed; the next opened file would get its number, and our output.
+
+    Another program may have made stdout and stderr non-blocking, a terminal for all: they wait again for their reader,
+    or text would be lost.
+    """
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         try:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDWR)
+        if number:
+            os.set_blocking(number, True)
         if getattr(sys, name) is None:
             stream = open(number, mode, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115 - open until the process ends
             setattr(sys, name, stream)

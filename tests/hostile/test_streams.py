@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -234,3 +235,13 @@ def test_the_shell_of_the_box_passes_arguments_unchanged(box: Box) -> None:
     """The redirections are tested in a shell."""
     assert box.run_shell('"$@" --version').out.startswith(b"resource-api")
     assert subprocess.run(["bash", "-c", "exit 3"], check=False).returncode == 3
+
+
+def test_a_non_blocking_pipe_is_written_whole(box: Box) -> None:
+    """Another program may have made the descriptor non-blocking; its reader may be slower than the command."""
+    expected = box.run_shell('"$@" resource user | cat')
+    code = "import os, subprocess, sys; os.set_blocking(1, False); subprocess.run(sys.argv[1:], check=False)"
+    # The pipe holds no more than a page.
+    reader = "import fcntl, sys, time; fcntl.fcntl(0, 1031, 4096); time.sleep(1); sys.stdout.write(sys.stdin.read())"
+    pipeline = f"{sys.executable} -c '{code}' \"$@\" resource user | {sys.executable} -c '{reader}'"
+    assert box.run_shell(pipeline).out == expected.out
