@@ -239,9 +239,9 @@ def test_the_shell_of_the_box_passes_arguments_unchanged(box: Box) -> None:
 
 def test_a_non_blocking_pipe_is_written_whole(box: Box) -> None:
     """Another program may have made the descriptor non-blocking; its reader may be slower than the command."""
-    expected = box.run_shell('"$@" resource user | cat')
+    expected = box.run_shell('"$@" describe file | cat')
     code = "import os, subprocess, sys; os.set_blocking(1, False); subprocess.run(sys.argv[1:], check=False)"
     # The pipe holds no more than a page.
     reader = "import fcntl, sys, time; fcntl.fcntl(0, 1031, 4096); time.sleep(1); sys.stdout.write(sys.stdin.read())"
-    pipeline = f"{sys.executable} -c '{code}' \"$@\" resource user | {sys.executable} -c '{reader}'"
+    pipeline = f"{sys.executable} -c '{code}' \"$@\" describe file | {sys.executable} -c '{reader}'"
     assert box.run_shell(pipeline).out == expected.out
