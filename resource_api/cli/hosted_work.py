@@ -109,7 +109,7 @@ def prepare(
         session.log.mask.add_inputs(values)
     return work._replace(
         documents=documents,
-        files=job_inputs.file_contents(documents, {**inputs.weaker, **inputs.stronger}),
+        files=job_inputs.file_contents(documents, {**inputs.weaker, **inputs.stronger}, session.registry.trust),
         inputs=host_inputs,
         project=session.settings.get("project") or (documents[-1].file if declared is None else project_name(declared)),
         is_program=is_program,

@@ -26,7 +26,7 @@ from resource_api.model.values.assets import ORIGINS
 from resource_api.model.values.document import AGE, Document
 from resource_api.model.values.errors import DataTypeError, ManifestError, Problem, UsageError
 from resource_api.model.values.start_up import NamedTuple
-from resource_api.system.filesystem.asset_contents import list_directory, open_regular
+from resource_api.system.filesystem.asset_contents import list_directory, open_trusted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from resource_api.fleet.inventory import HostSettings, Inventory
     from resource_api.manifest.input_values import LocatedValue
     from resource_api.model.declaration import Input, Manifest
+    from resource_api.system.filesystem.code_trust import CodeTrust
 
 #: Largest total size of a manifest's assets and archives in bytes.
 LARGEST: Final = 64 << 20
@@ -64,17 +65,18 @@ def declared_manifest(documents: Sequence[Document]) -> Manifest:
     return manifest._replace(inputs={**inputs, **manifest.inputs})
 
 
-def file_contents(documents: Sequence[Document], inputs: Mapping[str, object]) -> dict[str, bytes]:
+def file_contents(documents: Sequence[Document], inputs: Mapping[str, object], trust: CodeTrust) -> dict[str, bytes]:
     """Return the contents of the files for a manifest's assets and archives, by their paths in the manifest.
 
     A directory is under its path with a slash: the list of its members, whose files have entries of their own. A name
     with ``${...}`` stands for all files that match. Unreadable files are left out: the host reports them with their
-    declaration. Raise ``UsageError`` beyond the largest size, ``ResourceError`` for a link out of a directory.
+    declaration. Raise ``UsageError`` beyond the largest size, ``ResourceError`` for a link out of a directory, and for
+    a link on a path that other users can change.
     """
     contents, size = dict[str, bytes](), 0
     for path in _asset_paths(documents, inputs):
         with suppress(OSError):
-            for name, content in _contents_at(path):
+            for name, content in _contents_at(path, trust):
                 size += len(content) - len(contents.get(name, b""))
                 contents[name] = content
                 if size > LARGEST:
@@ -137,21 +139,21 @@ def _node_pattern(node: ast.expr) -> str:
     return "".join(_node_pattern(part) if isinstance(part, ast.Constant) else "*" for part in parts)
 
 
-def _contents_at(path: str) -> Iterator[tuple[str, bytes]]:
+def _contents_at(path: str, trust: CodeTrust) -> Iterator[tuple[str, bytes]]:
     """Yield a file with its content, or the list of a directory's members and then its files.
 
     Raise ``OSError``, and ``ResourceError`` as ``list_directory`` does.
     """
     if not os.path.isdir(path):
-        with open_regular(path) as file:
+        with open_trusted(path, trust) as file:
             yield path, file.read(LARGEST + 1)
         return
-    listing = list_directory(path)
+    listing = list_directory(path, trust)
     # The fields of each ``Member`` but its ``parts``, then its digest.
     yield f"{path}/", json.dumps([[*member[:-1], digest] for member, digest in listing]).encode()
     for member, _ in listing:
         if member.kind == "file":
-            yield from _contents_at(f"{path}/{member.name}")
+            yield from _contents_at(f"{path}/{member.name}", trust)
 
 
 class CommonInputs(NamedTuple):

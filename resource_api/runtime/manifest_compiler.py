@@ -210,7 +210,7 @@ class ManifestCompiler:
 
         @cache  # made with the first asset: few catalogs have any
         def reader() -> asset_contents.AssetReader:
-            return asset_contents.AssetReader()
+            return asset_contents.AssetReader(self._registry.trust)
 
         def read_and_record(spec: ContentSpec, file: str) -> Content:
             """Read a content; record its file for the warning about files that others can change."""

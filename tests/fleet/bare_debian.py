@@ -16,6 +16,7 @@ from resource_api.fleet import job_inputs
 from resource_api.fleet.archives import Archives, package_archive
 from resource_api.fleet.connections import Host
 from resource_api.fleet.job import HostJob, with_id
+from resource_api.system.filesystem.code_trust import CodeTrust
 from tests.fleet.pipe_connections import PipeConnections
 from tests.fleet.sent_documents import sent_documents
 
@@ -105,7 +106,7 @@ class Bare:
             str(self._runs),
             payload=archive.digest,
             documents=[jobs.document_fields(item) for item in read],
-            files=job_inputs.file_contents(read, {}),
+            files=job_inputs.file_contents(read, {}, CodeTrust()),
             host={"name": "bare", "groups": [], "address": "192.0.2.1"},
             options=options,
         )

@@ -21,6 +21,7 @@ from resource_api.fleet.job import HostJob, with_id
 from resource_api.manifest.input_values import FileInput, TextInput
 from resource_api.model.values.errors import ManifestError
 from resource_api.state.lock import Lock
+from resource_api.system.filesystem.code_trust import CodeTrust
 from tests.command import run
 from tests.fleet.pipe_connections import PipeConnections
 from tests.fleet.sent_documents import sent_documents
@@ -75,7 +76,7 @@ class Machine:
             run,
             payload=self.archive.digest,
             documents=[jobs.document_fields(item) for item in read],
-            files=job_inputs.file_contents(read, inputs),
+            files=job_inputs.file_contents(read, inputs, CodeTrust()),
             inputs=inputs,
             host=HOST,
             options=options,

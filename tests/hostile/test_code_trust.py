@@ -404,6 +404,31 @@ def test_whatever_a_manifest_is_made_from_is_judged_alike(site: Site) -> None:
             path.chmod(0o644)
 
 
+@pytest.mark.parametrize("link", ["asset", "tree/file", "tree"])
+def test_no_asset_is_read_behind_a_link_that_others_can_change(site: Site, link: str) -> None:
+    """Root would publish a file that only root can read; links of trusted users in their directories are followed."""
+    secret = site.write("private/file", "of root alone")
+    site.write("tree/file", "text")
+    site.write("asset", "text")
+    origin = {"archive": {"directory": "tree"}} if link == "tree" else {"asset": {"file": link}}
+    kind, attribute = ("Archive", "source") if link == "tree" else ("File", "content")
+    made = site.root / "made"
+    site.yaml.write_text(json.dumps({"resources": {f"{kind}[{made}]": {attribute: origin}}}))
+    path = site.root / link
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    path.symlink_to(secret.parent if link == "tree" else secret)
+    assert site.plan("site.yaml").returncode == 0
+    os.lchown(path, BOB, BOB)
+    refused_link = site.plan("site.yaml")
+    assert refused_link.returncode == 65
+    assert "is not read, because others can change a link on its path" in refused_link.stderr
+    assert f"'{path}' belongs to user {BOB}" in refused_link.stderr
+    assert site.plan("site.yaml", "--trust-path", str(site.root)).returncode == 0
+    os.lchown(path, 0, 0)
+    path.parent.chmod(0o777)
+    assert f"'{path.parent}' belongs to root and has mode 0777" in site.plan("site.yaml").stderr
+
+
 def test_a_program_trusts_directories_for_its_registry(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """The library refuses what the command refuses."""
     monkeypatch.setenv("MARKS", str(site.marks))

@@ -133,7 +133,7 @@ class HostRun:
             on_event=self._on_event,
             run=self.context,
             facts=Facts(self.job.host),
-            contents=asset_contents.SentReader(self.job.files, self._module_path),
+            contents=asset_contents.SentReader(self.registry.trust, self.job.files, self._module_path),
         )
 
     @property

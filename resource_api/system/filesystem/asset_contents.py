@@ -21,6 +21,8 @@ from resource_api.system.filesystem import archive_members, download, permission
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from resource_api.system.filesystem.code_trust import CodeTrust
+
     #: The members of a directory; each file with its SHA-256.
     Listing = tuple[tuple[Member, str], ...]
     #: A SHA-256, and the function that opens the content.
@@ -34,8 +36,9 @@ _READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 class AssetReader:
     """Build contents from their specifications. Each file and directory is hashed once, each URL downloaded once."""
 
-    def __init__(self) -> None:
-        """Start without any content read."""
+    def __init__(self, trust: CodeTrust) -> None:
+        """Start without any content read; ``trust`` refuses links that other users can change."""
+        self._trust = trust
         #: By path; downloads by SHA-256.
         self._digests: dict[str, str] = {}
         self._listings: dict[str, Listing] = {}
@@ -66,7 +69,7 @@ class AssetReader:
         """Return the source of a file: its bytes or, for an archive, its members, which are verified when opened."""
         digest = self._digests.get(path)
         if digest is None:
-            digest = self._digests[path] = _digest(path)
+            digest = self._digests[path] = _digest(path, self._trust)
         if spec.word == "asset":
             return digest, partial(VerifiedFile, path, digest)
         return digest, partial(_file_members, partial(_open_verified, path, digest))
@@ -88,7 +91,7 @@ class AssetReader:
         """Return the source of an archive that is a directory: the digest covers names, kinds, modes and contents."""
         listing = self._listings.get(path)
         if listing is None:
-            listing = self._listings[path] = list_directory(path)
+            listing = self._listings[path] = list_directory(path, self._trust)
         digest = _combined_digest([[item.name, item.kind, item.mode, sha or item.target] for item, sha in listing])
         return digest, lambda limits: checked_members(_opened_members(path, listing), limits)
 
@@ -104,9 +107,9 @@ class SentReader(AssetReader):
     The path of a sent directory ends in a slash; its content is the list of the members as JSON.
     """
 
-    def __init__(self, sent: Mapping[str, bytes], directories: Sequence[str]) -> None:
+    def __init__(self, trust: CodeTrust, sent: Mapping[str, bytes], directories: Sequence[str]) -> None:
         """Use the ``sent`` files by path, and read files beneath ``directories`` from this machine."""
-        super().__init__()
+        super().__init__(trust)
         self._sent = sent
         #: The paths of the unpacked module path, whose files are on this machine.
         self._beneath = tuple(f"{directory}/" for directory in directories)
@@ -173,6 +176,19 @@ def open_regular(path: str) -> io.FileIO:
     return reading.regular(os.open(path, _READ), path)
 
 
+def open_trusted(path: str, trust: CodeTrust) -> io.FileIO:
+    """Open a regular file to compute its digest, or to send it to hosts.
+
+    Raise ``OSError``, and ``ResourceError`` behind a link that other users can change: they could have root publish a
+    file that only root can read.
+    """
+    file = open_regular(path)
+    if reason := trust.check_links(path, file.fileno()):
+        file.close()
+        raise ResourceError(f"{path} is not read, because others can change a link on its path: {reason}")
+    return file
+
+
 def _open_verified(path: str, digest: str) -> BinaryIO:
     """Open a file for random access; its SHA-256 is compared first. Raise ``OSError``, ``ResourceError``."""
     file = open_regular(path)
@@ -183,9 +199,9 @@ def _open_verified(path: str, digest: str) -> BinaryIO:
     return file
 
 
-def _digest(path: str) -> str:
-    """Return the SHA-256 of a regular file. Raise ``OSError``, and ``ResourceError`` for one that is too large."""
-    with open_regular(path) as file:
+def _digest(path: str, trust: CodeTrust) -> str:
+    """Return the SHA-256 of a regular file. Raise as ``open_trusted``, and ``ResourceError`` if it is too large."""
+    with open_trusted(path, trust) as file:
         return _checked_digest(file, path)
 
 
@@ -231,7 +247,7 @@ def _opened_members(top: str, listing: Listing) -> Iterator[Member]:
         yield member._replace(parts=reading.parts(opener)) if member.kind == "file" else member
 
 
-def list_directory(top: str) -> Listing:
+def list_directory(top: str, trust: CodeTrust) -> Listing:
     """Return a directory tree's members, sorted, with the SHA-256 of files. Raise ``OSError``, ``ResourceError``."""
     listing = []
     todo = [""]
@@ -251,5 +267,5 @@ def list_directory(top: str) -> Listing:
                 todo.append(name)
                 listing.append((Member(name, "directory", permissions.packed_directory_mode(mode)), ""))
             else:
-                listing.append((Member(name, "file", permissions.packed_file_mode(mode)), _digest(entry.path)))
+                listing.append((Member(name, "file", permissions.packed_file_mode(mode)), _digest(entry.path, trust)))
     return tuple(listing)

@@ -95,6 +95,18 @@ class CodeTrust:
         target = self._follow(path, holds_code=holds_code)
         return target.reason or self._check(target.path, os.lstat(target.path))
 
+    def check_links(self, path: str, descriptor: int) -> str:
+        """Return why other users can change a link over which ``path`` was opened, or "", also without any link.
+
+        Raise ``OSError``.
+        """
+        opened = os.readlink(f"/proc/self/fd/{descriptor}")
+        if opened == os.path.abspath(path):
+            return ""
+        target = self._follow(path)
+        reason = target.reason or ("" if target.path == opened else f"'{path}' led to '{opened}' before")
+        return f"{reason}; {_ADVICE}" if reason else ""
+
     def check_directory(self, directory: str) -> str:
         """Return why other users can add a file to a directory, or create it, or "". Raise ``OSError``."""
         while not os.path.lexists(directory or "."):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ import pytest
 from resource_api import ManifestError, Registry, Runtime
 from resource_api.fleet import job as jobs
 from resource_api.fleet import job_inputs
-from resource_api.model.values.errors import UsageError
+from resource_api.model.values.errors import ResourceError, UsageError
+from resource_api.system.filesystem.code_trust import CodeTrust
 
 SITE = """\
 project: web
@@ -49,11 +51,22 @@ def test_positions_and_data_are_those_of_the_files(site: str) -> None:
 def test_files_are_those_that_the_manifest_names(site: str) -> None:
     """Of a name with ``${...}``, whatever it can mean; of a directory, all in it; no other file."""
     above = Path(site).parent
-    contents = job_inputs.file_contents(job_inputs.read_documents(site), {})
+    contents = job_inputs.file_contents(job_inputs.read_documents(site), {}, CodeTrust())
     assert sorted(contents) == sorted(
         str(above / name) + end
         for name, end in (("a.txt", ""), ("web1.conf", ""), ("web2.conf", ""), ("tree", "/"), ("tree/below/x", ""))
     )
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_no_file_behind_a_link_of_another_user_is_sent(site: str) -> None:
+    """Another user would choose which file of root hosts get."""
+    asset = Path(site).with_name("a.txt")
+    asset.rename(asset.with_name("b.txt"))
+    asset.symlink_to("b.txt")
+    os.lchown(asset, 54111, -1)
+    with pytest.raises(ResourceError, match="a.txt is not read, because others can change a link on its path"):
+        job_inputs.file_contents(job_inputs.read_documents(site), {}, CodeTrust())
 
 
 def test_an_annotated_constant_of_a_python_manifest_names_its_includes(site: str) -> None:
@@ -68,7 +81,7 @@ def test_files_have_a_largest_size(site: str, monkeypatch: pytest.MonkeyPatch) -
     """More is refused before any host is asked."""
     monkeypatch.setattr(job_inputs, "LARGEST", 3)
     with pytest.raises(UsageError, match=r"the files of a manifest for other hosts are at most 0 MiB together$"):
-        job_inputs.file_contents(job_inputs.read_documents(site), {})
+        job_inputs.file_contents(job_inputs.read_documents(site), {}, CodeTrust())
 
 
 def test_an_unknown_property_of_the_host_is_a_problem_with_its_line(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from resource_api.model.values.archive_rules import Limits, link_stays_inside, m
 from resource_api.model.values.assets import Archive, Asset, Content, ContentSpec, build_contents, spell_contents
 from resource_api.system.filesystem import download
 from resource_api.system.filesystem.asset_contents import AssetReader
+from resource_api.system.filesystem.code_trust import CodeTrust
 from tests.http_server import serving
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def sha(raw: bytes) -> str:
 
 def make(value: Any, path: Path | str = "/nowhere") -> Any:
     """Build the contents in ``value`` for a manifest in the directory ``path``."""
-    assets = AssetReader()
+    assets = AssetReader(CodeTrust())
     return build_contents(value, lambda wish: assets(wish, f"{path}/site.yaml"))
 
 
@@ -285,7 +286,7 @@ class TestUrls:
         """Its digest is declared, so a plan needs no network."""
         Server.asked.clear()
         with serving(Server) as base:
-            assets = AssetReader()
+            assets = AssetReader(CodeTrust())
             wish = {"asset": {"url": f"{base}/on", "sha256": sha(Server.body)}}
             first, second = (build_contents(wish, lambda item: assets(item, "site.yaml")) for _ in range(2))
             assert Server.asked == []
