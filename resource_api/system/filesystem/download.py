@@ -9,9 +9,9 @@ import tempfile
 import time
 from hashlib import sha256
 from http.client import HTTPException
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 from urllib import request
-from urllib.error import HTTPError
+from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 
 from resource_api.model.values.errors import ResourceError
@@ -81,7 +81,8 @@ def _transfer(url: str, file: BinaryIO, expected: str, largest: int, end: float)
     Raise as ``fetch`` does, with the libraries' errors as they are.
     """
     digest, size = sha256(), 0
-    with _opener(end).open(url, timeout=IDLE_TIMEOUT) as response:
+    redirects = request.HTTPRedirectHandler() if expected else _EncryptedRedirects()
+    with _opener(end, redirects).open(url, timeout=IDLE_TIMEOUT) as response:
         length = response.headers.get("Content-Length", "")
         too_large = f"{url} is larger than {show_size(largest)}"
         if length.isdecimal() and _exceeds(length.lstrip("0"), largest):
@@ -103,15 +104,28 @@ def _exceeds(digits: str, largest: int) -> bool:
     return len(digits) > len(str(largest)) or (digits != "" and int(digits) > largest)
 
 
-def _opener(end: float) -> request.OpenerDirector:
-    """Return an opener that redirects only to HTTP and HTTPS, never to a local file; ``end`` as for ``_transfer``."""
+class _EncryptedRedirects(request.HTTPRedirectHandler):
+    """Follows redirects, but none from HTTPS to HTTP: a content without a known digest is trusted by its connection."""
+
+    def redirect_request(self, req: request.Request, *answer: Any) -> request.Request | None:
+        """Return the request for the address of a redirect, the last of the ``answer``. Raise ``URLError``."""
+        if req.type == "https" and urlsplit(answer[-1]).scheme != "https":
+            raise URLError("it redirects to a URL without encryption")
+        return super().redirect_request(req, *answer)
+
+
+def _opener(end: float, redirects: request.HTTPRedirectHandler) -> request.OpenerDirector:
+    """Return an opener that redirects only to HTTP and HTTPS, never to a local file.
+
+    ``end`` as for ``_transfer``; ``redirects`` follows redirects.
+    """
     opener = request.OpenerDirector()
     for handler in (
         request.ProxyHandler(),
         request.UnknownHandler(),
         DeadlineHandler(end, IDLE_TIMEOUT),
         request.HTTPDefaultErrorHandler(),
-        request.HTTPRedirectHandler(),
+        redirects,
         request.HTTPErrorProcessor(),
     ):
         opener.add_handler(handler)

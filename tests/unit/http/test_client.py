@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import socket
-import ssl
-import subprocess
 import time
 from contextlib import suppress
 from email.utils import formatdate
@@ -16,6 +14,7 @@ import pytest
 from resource_api import Attribute, ResourceError, Sensitive, TypeDefinition, http
 from resource_api.testing.harness import context
 from tests.http_api import Reply, api
+from tests.http_server import self_signed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -144,11 +143,7 @@ def test_a_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.process
 def test_a_certificate_is_verified(tmp_path: Path) -> None:
     """By the authorities of the machine, or by those of a file."""
-    subject = ("-subj", "/CN=service", "-addext", "subjectAltName=IP:127.0.0.1")
-    new = ("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", *subject)
-    subprocess.run([*new, "-keyout", "key", "-out", "pem"], cwd=tmp_path, check=True, capture_output=True)
-    encryption = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    encryption.load_cert_chain(tmp_path / "pem", tmp_path / "key")
+    encryption = self_signed(tmp_path)
     with api(replies(Reply(200, {})), encryption) as server:
         with pytest.raises(http.RequestError, match=r"its certificate is not valid: self-signed certificate$"):
             http.Client(server.url, retries=0).get("/x")

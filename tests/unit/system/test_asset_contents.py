@@ -19,7 +19,7 @@ from resource_api.model.values.assets import Archive, Asset, Content, ContentSpe
 from resource_api.system.filesystem import download
 from resource_api.system.filesystem.asset_contents import AssetReader
 from resource_api.system.filesystem.code_trust import CodeTrust
-from tests.http_server import serving
+from tests.http_server import self_signed, serving
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -225,14 +225,15 @@ class Server(BaseHTTPRequestHandler):
     """Answers by path, and counts requests."""
 
     asked: ClassVar[list[str]] = []
+    elsewhere = ""
     body = b"content"
 
     def do_GET(self) -> None:
         """Answer one request."""
         self.asked.append(self.path)
-        if self.path == "/away":
+        if self.path in {"/away", "/elsewhere"}:
             self.send_response(302)
-            self.send_header("Location", "file:///etc/passwd")
+            self.send_header("Location", "file:///etc/passwd" if self.path == "/away" else self.elsewhere)
             self.end_headers()
         elif self.path == "/on":
             self.send_response(302)
@@ -310,6 +311,19 @@ class TestUrls:
         """A truncated, too large or redirected response is refused."""
         with serving(Server) as base, pytest.raises(ResourceError, match=message):
             download.fetch(base + path, sha(Server.body), largest=1000)
+
+    @pytest.mark.process
+    def test_an_encrypted_download_stays_encrypted(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Without a digest an attacker in the network could change what comes over HTTP."""
+        encryption = self_signed(tmp_path)
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "pem"))
+        with serving(Server) as plain:
+            monkeypatch.setattr(Server, "elsewhere", f"{plain}/it")
+            with serving(Server, encryption) as encrypted:
+                assert download.fetch(f"{encrypted}/on").read() == Server.body
+                assert download.fetch(f"{encrypted}/elsewhere", sha(Server.body)).read() == Server.body
+                with pytest.raises(ResourceError, match="fetched: it redirects to a URL without encryption"):
+                    download.fetch(f"{encrypted}/elsewhere")
 
     def test_other_bytes_are_refused(self) -> None:
         """An attacker in the network cannot change the content."""
