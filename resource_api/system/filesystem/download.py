@@ -107,11 +107,12 @@ def _exceeds(digits: str, largest: int) -> bool:
 class _EncryptedRedirects(request.HTTPRedirectHandler):
     """Follows redirects, but none from HTTPS to HTTP: a content without a known digest is trusted by its connection."""
 
-    def redirect_request(self, req: request.Request, *answer: Any) -> request.Request | None:
-        """Return the request for the address of a redirect, the last of the ``answer``. Raise ``URLError``."""
+    def redirect_request(self, req: request.Request, fp: Any, *answer: Any) -> request.Request | None:
+        """Return the request for the URL of a redirect, the last of the ``answer``. Raise ``URLError``."""
         if req.type == "https" and urlsplit(answer[-1]).scheme != "https":
+            fp.close()
             raise URLError("it redirects to a URL without encryption")
-        return super().redirect_request(req, *answer)
+        return super().redirect_request(req, fp, *answer)
 
 
 def _opener(end: float, redirects: request.HTTPRedirectHandler) -> request.OpenerDirector:
