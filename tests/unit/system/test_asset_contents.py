@@ -320,8 +320,9 @@ class TestUrls:
         with serving(Server) as plain:
             monkeypatch.setattr(Server, "elsewhere", f"{plain}/it")
             with serving(Server, encryption) as encrypted:
-                assert download.fetch(f"{encrypted}/on").read() == Server.body
-                assert download.fetch(f"{encrypted}/elsewhere", sha(Server.body)).read() == Server.body
+                for path, digest in (("on", ""), ("elsewhere", sha(Server.body))):
+                    with download.fetch(f"{encrypted}/{path}", digest) as file:
+                        assert file.read() == Server.body
                 with pytest.raises(ResourceError, match="fetched: it redirects to a URL without encryption"):
                     download.fetch(f"{encrypted}/elsewhere")
 
