@@ -232,7 +232,21 @@ def _reject_former_names(
             entry = catalog.entries[index]
             records[index] = records[index]._replace(name=entry.name, provider=entry.provider)
     prior = prior._replace(records=records, predecessors=predecessors, undeclared=undeclared)
-    return prior._replace(moved_keys=moved_keys, errors=errors), orphans
+    return _with_moved_refreshes(prior._replace(moved_keys=moved_keys, errors=errors), catalog), orphans
+
+
+def _with_moved_refreshes(prior: Prior, catalog: Catalog) -> Prior:
+    """Return the match with the refreshes owed to resources under former names owed under their present ones."""
+    keys = {former: catalog.entries[index].key for former, index in prior.moved_keys.items()}
+    owed = prior.state.owed
+    moved = {keys[former]: sources for former, sources in owed.items() if former in keys}
+    if not moved:
+        return prior
+    remaining = {key: sources for key, sources in owed.items() if key not in keys}
+    commit = prior.recovery._replace(
+        owed={**prior.recovery.owed, **moved}, paid=[*prior.recovery.paid, *(owed.keys() & keys)]
+    )
+    return prior._replace(state=prior.state._replace(owed={**remaining, **moved}), recovery=commit)
 
 
 def _may_replace(entry: Entry) -> bool:

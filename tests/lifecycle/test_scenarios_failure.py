@@ -242,6 +242,24 @@ def test_a_refresh_that_failed_is_owed_until_it_has_succeeded(bench: Bench) -> N
     assert planned(bench.plan(site)) == {}
 
 
+@pytest.mark.parametrize("trouble", ["none", "raise", "target"])
+def test_an_owed_refresh_goes_with_a_resource_that_was_renamed(bench: Bench, trouble: str) -> None:
+    """It is owed until it has succeeded under the new name, also if that takes several runs."""
+    bench.apply({"Thing[a]": {"size": 1}, "Engine[e]": {}})
+    bench.world.trouble = {("engine", "e"): "raise"}
+    bench.apply({"Thing[a]": {"size": 2, "notify": "Engine[e]"}, "Engine[e]": {}})
+    bench.world.things["engine"]["f"] = bench.world.things["engine"].pop("e")
+    site = {"Thing[a]": {"size": 2, "notify": "Engine[f]"}, "Engine[f]": {"lifecycle": {"aliases": ["e"]}}}
+    assert planned(bench.plan(site)) == {"Engine[f]": "refresh"}
+    if trouble != "none":
+        bench.world.trouble = {("engine", "f"): "raise"}
+        bench.apply(site, **({"targets": ["Thing[a]"]} if trouble == "target" else {}))
+        bench.world.trouble = {}
+    assert acted(bench.apply(site)) == {"Engine[f]": ("refresh", "success")}
+    assert planned(bench.plan(site)) == {}
+    assert not bench.state.owed
+
+
 def test_a_refresh_that_was_skipped_is_owed(bench: Bench) -> None:
     """E depends on a failed resource: a later run does its refresh."""
     site = {
