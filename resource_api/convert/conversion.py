@@ -10,7 +10,8 @@ import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from resource_api.convert import playbook
-from resource_api.convert.expressions import Unconvertible, exclude, refuse
+from resource_api.convert.condition_algebra import exclude
+from resource_api.convert.expressions import Unconvertible, refuse
 from resource_api.convert.play_conversion import Converted, Decisions, PlayConversion, Remark
 from resource_api.convert.variables import Names, numbered
 from resource_api.manifest import yaml_reader
@@ -25,7 +26,7 @@ from resource_api.render.yaml_manifest import entry, flow_text, key_text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from resource_api.convert.expressions import Condition
+    from resource_api.convert.condition_algebra import Condition
     from resource_api.convert.module_task import ConvertedResource
     from resource_api.convert.playbook import Play
     from resource_api.model.values.errors import Problem

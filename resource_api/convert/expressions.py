@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, Protocol
 from jinja2 import Environment, TemplateSyntaxError, meta, nodes
 
 from resource_api.convert.ansible_yaml import Raw, Vault
+from resource_api.convert.condition_algebra import all_of, any_of, negated
 from resource_api.model.values import values
 from resource_api.model.values.start_up import regex
-from resource_api.model.values.values import as_list, leaves
+from resource_api.model.values.values import leaves
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator, Mapping
 
-    #: A condition of a manifest: one that always or never holds, or tests by reference.
-    Condition = bool | dict[str, Any]
+    from resource_api.convert.condition_algebra import Condition
 
 _EXPRESSION: Final = regex(r"(\{\{.*?\}\})", re.DOTALL)
 _NAME: Final = regex(r"[A-Za-z0-9_-]+\Z")
@@ -458,7 +458,7 @@ class Expressions:
         if isinstance(node, nodes.And):
             return all_of([self.condition(node.left), self.condition(node.right)])
         if isinstance(node, nodes.Or):
-            return _any_of(self.condition(node.left), self.condition(node.right))
+            return any_of(self.condition(node.left), self.condition(node.right))
         if isinstance(node, nodes.Not):
             return negated(self.condition(node.node))
         if isinstance(node, nodes.Compare):
@@ -623,66 +623,6 @@ def _chains(template: nodes.Template) -> Iterator[tuple[str, tuple[Any, ...]]]:
             waiting += node.iter_child_nodes()
         elif not (isinstance(node, nodes.Name) and node.ctx != "load"):
             yield chain[0], tuple(map(str, chain[1]))
-
-
-def all_of(conditions: list[Condition]) -> Condition:
-    """Return the condition that holds if all of these do."""
-    conditions = [condition for condition in conditions if condition is not True]
-    if False in conditions:
-        return False
-    if len(conditions) < 2:  # noqa: PLR2004 - a pair
-        return conditions[0] if conditions else True
-    joined: dict[str, object] = {}
-    for condition in conditions:
-        if not isinstance(condition, dict) or joined.keys() & condition.keys():
-            # A mapping has one test for each key, and no key for "all": not any of the negated ones.
-            return {"not": {"any": list(map(negated, conditions))}}
-        joined |= condition
-    return joined
-
-
-def _any_of(one: Condition, other: Condition) -> Condition:
-    """Return the condition that holds if one of two does: for values of one path, with a list of them."""
-    if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys() and len(one) == 1:
-        ((path, test),), (alternative,) = one.items(), other.values()
-        values = [*as_list(test), *as_list(alternative)]
-        if path == "any" or not any(isinstance(value, dict) for value in values):
-            return {path: values}
-    return {"any": [one, other]}
-
-
-def negated(condition: Condition) -> Condition:
-    """Return the condition that holds if another does not."""
-    if isinstance(condition, bool):
-        return not condition
-    if len(condition) == 1:
-        ((key, test),) = condition.items()
-        if key == "not":
-            inner: Condition = test
-            return inner
-        if isinstance(test, bool):
-            return {key: not test}
-    return {"not": condition}
-
-
-def exclude(one: Condition, other: Condition) -> bool:
-    """Return whether two conditions never hold both, as far as their forms show: where a path has different values."""
-    if isinstance(one, bool) or isinstance(other, bool):
-        return False
-    for first, second in ((one, other), (other, one)):
-        if first.keys() == {"any"}:
-            return all(exclude(condition, second) for condition in first["any"])
-    if one == negated(other):
-        return True
-    return any(_differ(one[path], other[path]) for path in one.keys() & other.keys() - {"any", "not"})
-
-
-def _differ(one: object, other: object) -> bool:
-    """Return whether no value passes two tests: both are values, or one is the other's opposite."""
-    values, others = as_list(one), as_list(other)
-    if any(isinstance(value, dict) for value in (*values, *others)):
-        return one == {"not": other} or other == {"not": one}
-    return not any(value in others for value in values)
 
 
 def terms(text: object) -> Iterator[nodes.Expr]:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from resource_api.convert import modules
 from resource_api.convert.ansible_yaml import Vault
+from resource_api.convert.condition_algebra import all_of
 from resource_api.convert.expressions import (
     Expressions,
     Unconvertible,
     ValueReference,
-    all_of,
     changed_results,
     is_template,
     no_counterpart,
@@ -29,7 +29,7 @@ from resource_api.model.values.values import as_list, leaves
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from resource_api.convert.expressions import Condition
+    from resource_api.convert.condition_algebra import Condition
     from resource_api.convert.module_task import ConvertedResource
     from resource_api.convert.playbook import Location, Loop, Play, Task
     from resource_api.convert.variables import Names

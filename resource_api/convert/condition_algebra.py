@@ -1,0 +1,71 @@
+"""Combine conditions of a manifest: conjunction, alternative, negation, and whether two exclude each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from resource_api.model.values.values import as_list
+
+if TYPE_CHECKING:
+    #: A condition of a manifest: one that always or never holds, or tests by reference.
+    Condition = bool | dict[str, Any]
+
+
+def all_of(conditions: list[Condition]) -> Condition:
+    """Return the condition that holds if all of these do."""
+    conditions = [condition for condition in conditions if condition is not True]
+    if False in conditions:
+        return False
+    if len(conditions) < 2:  # noqa: PLR2004 - a pair
+        return conditions[0] if conditions else True
+    joined: dict[str, object] = {}
+    for condition in conditions:
+        if not isinstance(condition, dict) or joined.keys() & condition.keys():
+            # A mapping has one test for each key, and no key for "all": not any of the negated ones.
+            return {"not": {"any": list(map(negated, conditions))}}
+        joined |= condition
+    return joined
+
+
+def any_of(first: Condition, second: Condition) -> Condition:
+    """Return the condition that holds if one of two does: for values of one path, with a list of them."""
+    if isinstance(first, dict) and isinstance(second, dict) and first.keys() == second.keys() and len(first) == 1:
+        ((path, test),), (alternative,) = first.items(), second.values()
+        values = [*as_list(test), *as_list(alternative)]
+        if path == "any" or not any(isinstance(value, dict) for value in values):
+            return {path: values}
+    return {"any": [first, second]}
+
+
+def negated(condition: Condition) -> Condition:
+    """Return the condition that holds if another does not."""
+    if isinstance(condition, bool):
+        return not condition
+    if len(condition) == 1:
+        ((key, test),) = condition.items()
+        if key == "not":
+            inner: Condition = test
+            return inner
+        if isinstance(test, bool):
+            return {key: not test}
+    return {"not": condition}
+
+
+def exclude(first: Condition, second: Condition) -> bool:
+    """Return whether two conditions never hold both, as far as their forms show: where a path has different values."""
+    if isinstance(first, bool) or isinstance(second, bool):
+        return False
+    for condition, alternatives in ((first, second), (second, first)):
+        if alternatives.keys() == {"any"}:
+            return all(exclude(condition, alternative) for alternative in alternatives["any"])
+    if first == negated(second):
+        return True
+    return any(_differ(first[path], second[path]) for path in first.keys() & second.keys() - {"any", "not"})
+
+
+def _differ(first: object, second: object) -> bool:
+    """Return whether no value passes two tests: both are values, or one is the other's opposite."""
+    values, excluded = as_list(first), as_list(second)
+    if any(isinstance(value, dict) for value in (*values, *excluded)):
+        return first == {"not": second} or second == {"not": first}
+    return not any(value in excluded for value in values)
