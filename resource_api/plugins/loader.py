@@ -411,7 +411,8 @@ def _describe(error: BaseException) -> str:
         return str(error)
     if isinstance(error, SystemExit):
         return f"exits while it is loaded (code {error.code})"
-    text = reason(error, with_origin=False)
+    # The text of a syntax error ends in the file and the line.
+    text = (isinstance(error, SyntaxError) and error.msg) or reason(error, with_origin=False)
     if isinstance(error, SyntaxError) and ".is" in (error.text or "") and _IS.search(error.text or ""):
         text += "; 'is' is a word of Python: write .is_"
     return text if text.startswith(type(error).__name__) else f"{type(error).__name__}: {text}"

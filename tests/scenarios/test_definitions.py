@@ -227,7 +227,7 @@ def test_a_missing_set_of_a_simple_provider_is_explained(bench: Bench) -> None:
         ("class Odd:\n    def get(self): pass\nclass Other(Odd): pass\n", "defines no Provider\n"),
         (
             "def present(change):\n    return change.is is not None\n",
-            "odd.py:2: SyntaxError: invalid syntax (odd.py, line 2); 'is' is a word of Python: write .is_\n",
+            "odd.py:2: SyntaxError: invalid syntax; 'is' is a word of Python: write .is_\n",
         ),
     ],
 )
