@@ -60,7 +60,10 @@ class Bundle(NamedTuple):
 
     @property
     def raw(self) -> bytes:
-        """The bytes of the bundle, equal for equal contents: the index, then the files by name."""
+        """The bytes of the bundle: the index, then the files by name.
+
+        Equal contents have equal bytes, so that ``read`` can refuse all others.
+        """
         index = {
             "format": _FORMAT,
             "name": self.name,
@@ -131,7 +134,10 @@ def extract(bundle: Bundle, directory: str) -> None:
 
 
 def _members(raw: bytes) -> Iterator[tuple[str, BundleFile]]:
-    """Yield the files of an archive. Raise ``ResourceError`` for unsafe members and for links."""
+    """Yield the files of a received archive.
+
+    Raise ``ResourceError`` for unsafe members, and for links, which could lead outside of the bundle.
+    """
     for member in archive_members.members(io.BytesIO(raw), _LIMITS):
         if member.kind == "link":
             raise ResourceError(f"'{member.name}' is a link")
@@ -160,7 +166,7 @@ def _described(index: Any, content: Mapping[str, BundleFile]) -> Bundle:
 
 
 def _archive(members: Iterable[tuple[str, BundleFile]]) -> bytes:
-    """Return a tar archive that is equal for equal members: it has neither owners nor times."""
+    """Return a tar archive without owners and times, so that equal members have equal bytes, and one signature."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT, encoding="utf-8") as archive:
         for name, (content, executable) in members:
@@ -188,7 +194,11 @@ def _files(top: str) -> Iterator[tuple[str, str]]:
 
 
 def _checked(name: str, path: str) -> str:
-    """Return a name for a member of a bundle. Raise ``UsageError`` for one that could leave its directory."""
+    """Return ``name`` if it can name a member of a bundle, otherwise raise ``UsageError``.
+
+    ``path``, the packed file, is for the message. A name that ``read`` would refuse, as it could leave the directory,
+    is refused here.
+    """
     try:
         name.encode()
         if member_name(name) == name and name.count("/") < MAX_DEPTH:

@@ -83,17 +83,18 @@ def schedule(machine: str, subject: str, period: float, splay: float | None = No
 
 
 def slot_after(times: AgentSchedule, wall: float) -> float:
-    """Return the first time of a run after ``wall``, never equal to it by rounding."""
+    """Return the first time of a run after ``wall``; by rounding it could be equal, and a run would be made twice."""
     number = math.floor((wall - times.offset) / times.period) + 1
     slot = times.offset + number * times.period
     return slot if slot > wall else slot + times.period
 
 
 def next_run(times: AgentSchedule, moment: Moment, ended: float | None, catch_up: float | None = None) -> Wait:
-    """Return the wait for the next run, which is due at 0.
+    """Return the seconds until the next run, 0 if it is due, with the time of a catch-up run if one was missed.
 
-    ``ended``: the end of the last run by the boot clock, None if unknown. ``catch_up``: that of the previous answer,
-    None after a run. Times that pass during a run are not missed: the run delays the next one.
+    ``ended``: the end of the last run by the boot clock, None if unknown. ``catch_up``: that of the previous answer, so
+    that a catch-up run is not put off by each question; None after a run. Times that pass during a run are not missed:
+    the run delays the next one.
     """
     if catch_up is None:
         if ended is not None:
@@ -148,8 +149,8 @@ def run_until_stopped(
 ) -> int:
     """Run at the times of a schedule until ``machine`` raises ``Stopped``; return the number of the signal.
 
-    ``ended``: the end of the last run by the boot clock, None if unknown. ``on_wait`` is called once before each run,
-    with the seconds until it.
+    ``ended``: the end of the last run by the boot clock, None if unknown. ``on_wait`` is called once before each run
+    that is not due yet, with the seconds until it, to announce it.
     """
     catch_up: float | None = None
     announced = False
@@ -160,6 +161,8 @@ def run_until_stopped(
                 if not announced:
                     on_wait(seconds)
                     announced = True
+                # In short sleeps: the next run is computed again in case that the clock was set, or the machine
+                # suspended.
                 machine.sleep(min(max(seconds, SHORTEST), POLL))
                 continue
             machine.run()
@@ -195,7 +198,10 @@ class ThisMachine:
             raise Stopped(info.si_signo)
 
     def run(self) -> None:
-        """Run the command and pass signals on to it. Raise ``Stopped`` after its end if one arrived."""
+        """Run the command in a child process. Raise ``Stopped`` after its end if a signal that ends the agent has come.
+
+        Such signals are passed on to the child, so that the run ends in order.
+        """
         began = time.time()
         try:
             # In a process group of its own: Ctrl-C reaches it from here alone.
@@ -271,7 +277,7 @@ def record(agent: Agent, version: SourceVersion, document: Mapping[str, object],
 
 
 def record_killed(agent: Agent, killed: KilledRun) -> None:
-    """Record a run that a signal has ended as failed. Raise ``OSError``.
+    """Record a run that a signal has ended as failed, because it could record nothing itself. Raise ``OSError``.
 
     Its version is not known: the record names that of the run before, or is ``unreachable`` where there was none.
     """
@@ -283,7 +289,7 @@ def record_killed(agent: Agent, killed: KilledRun) -> None:
 
 
 def _outcome_fields(document: Mapping[str, Any], directory: str | None) -> dict[str, object]:
-    """Return the status fields of a run's document: its id, counts, drift and first failure.
+    """Return the fields of ``agent status`` from a run's JSON document: its id, counts, drift and first failure.
 
     ``directory``: the source's, which is removed from the paths of problems.
     """
@@ -312,7 +318,8 @@ def _location(problem: Mapping[str, object], directory: str | None) -> str:
 def last_end(directory: str) -> float | None:
     """Return the end of the last run by the current boot clock, or None if unknown. Create the agent's directory.
 
-    It is unknown too where the directory cannot be used, which each run reports.
+    The boot clock starts anew with the machine: after a restart the end follows from the recorded wall clock. It is
+    unknown too where the directory cannot be used, which each run reports.
     """
     try:
         make_directory(directory)

@@ -83,7 +83,10 @@ def sign(raw: bytes, key: str) -> bytes:
 
 
 def verify(raw: bytes, signature: bytes, signers: str) -> str:
-    """Return the name of the allowed signer of the bytes. Raise ``Untrusted``."""
+    """Return the name of the allowed signer of the bytes. Raise ``Untrusted``.
+
+    A key may have several names, each with its own period and purposes: the first for which the signature holds counts.
+    """
     with in_memory(signature) as path:
         principals, untimely = _principals(path, signers)
         error = "" if principals else f"no key in {signers} has signed it{untimely}"
@@ -129,7 +132,11 @@ def _fail(error: OSError) -> None:
 
 
 def _principals(signature: str, signers: str) -> tuple[list[str], str]:
-    """Return the principals of a signature's key; without any, also the message about an invalid time."""
+    """Return the names (principals) that the list of allowed signers gives to a signature's key.
+
+    Without any, the second item is what ssh-keygen says about a key that is not valid now, to be appended to a message;
+    otherwise "".
+    """
     result = _keygen.attempt("-Y", "find-principals", "-s", signature, "-f", signers, log="debug")
     if result.exit_code == 0:
         return result.stdout.splitlines()[:_MAX_PRINCIPALS], ""

@@ -141,7 +141,11 @@ def verified_version(agent: Agent) -> SourceVersion:
 
 
 def _accept_current(agent: Agent, versions: Versions) -> ResourceAPIError | None:
-    """Accept the current version into ``versions``; return None, or the error: ``Untrusted`` or ``ResourceError``."""
+    """Accept the source's current version into ``versions``; return None, or the error as a value.
+
+    After an error the caller applies the version before. It is ``Untrusted``, if the version must not be applied,
+    otherwise ``ResourceError``, with the source in its text.
+    """
     source = agent.source
     kind: type[ResourceAPIError] = ResourceError
     try:
@@ -185,7 +189,8 @@ def _trust(error: Exception | None) -> str:
 def _update(source: Source, versions: Versions, directory: str, signers: str) -> None:
     """Verify the current version of a git source or bundle and accept it as the newest.
 
-    Raise ``Untrusted``, ``ResourceError``, ``OSError``.
+    The local copy of a repository is made anew if it is damaged, because every later fetch would fail too. Raise
+    ``Untrusted``, ``ResourceError``, ``OSError``.
     """
     if source.kind == "git":
         path = f"{directory}/git/{sha256(source.key.encode()).hexdigest()[:16]}"
@@ -206,7 +211,10 @@ def _update(source: Source, versions: Versions, directory: str, signers: str) ->
 
 
 def _update_from_git(source: Source, versions: Versions, path: str, signers: str) -> None:
-    """Fetch the current commit of a source into the copy at ``path``; verify and accept it. Raise as ``_update``."""
+    """Fetch the current commit of a source into its local copy at ``path``; verify and accept it.
+
+    Raise like ``_update``.
+    """
     repository = Repository(path)
     version = repository.verify(repository.fetch(source.location, source.branch), signers, versions.newest)
     versions.accept(version, lambda tree: repository.write(version.id, tree))
@@ -244,7 +252,10 @@ class Versions:
     """The versions of one source in an agent's directory, which only its owner can open."""
 
     def __init__(self, directory: str, source: str) -> None:
-        """Use a directory, created if missing. Raise ``Untrusted``, ``StateError``, ``OSError``."""
+        """Read the accepted versions of a source from the agent's directory, created if missing.
+
+        Raise ``Untrusted``, ``StateError``, ``OSError``.
+        """
         make_directory(f"{directory}/newest")
         self._source = source
         #: The file with each source's newest version, the directory of all files, the link to those of this source's.
@@ -316,7 +327,10 @@ def _read(path: str) -> dict[str, Version]:
 
 
 def _version(fields: Mapping[str, Any]) -> Version:
-    """Return the version of recorded fields. Raise ``ValueError`` for a damaged id: it is the name of a directory."""
+    """Return the version of its recorded fields.
+
+    Raise ``ValueError`` for a damaged id: as the name of a directory it could lead anywhere.
+    """
     version = Version(**{**fields, "modules": tuple(fields["modules"])})
     if not version.id.isalnum() or type(version.generation) is not int:
         raise ValueError(version)
@@ -324,7 +338,12 @@ def _version(fields: Mapping[str, Any]) -> Version:
 
 
 def _check_newer(version: Version, newest: Version | None) -> None:
-    """Raise ``Untrusted`` for an older bundle, one with another name, and another one of the same generation."""
+    """Raise ``Untrusted`` for a signed bundle that is no successor of the newest.
+
+    An older one could bring back a fault.
+
+    Such are an older generation, another bundle of the same generation, and a bundle with another name.
+    """
     if newest is None or version.id == newest.id:
         return
     if version.name != newest.name:
@@ -421,7 +440,10 @@ class Repository:
             unpack_new(archive_members.members(file, limits), directory)
 
     def _signature(self, commit: str) -> bytes:
-        """Return the signature of a commit; empty unless it has exactly one, then the one that git verifies."""
+        """Return the signature in a commit's header, to look up its key; empty unless there is exactly one.
+
+        With one, it is certainly the signature that git has verified.
+        """
         header = self._run("cat-file", "commit", commit).partition("\n\n")[0]
         signatures = _SIGNATURE.findall(f"{header}\n")
         return signatures[0].replace("\n ", "\n").encode() if len(signatures) == 1 else b""

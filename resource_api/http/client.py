@@ -58,7 +58,10 @@ class ConnectionPool:
     """Connections to the origin of one URL, safe in threads; ``timeout`` is in seconds for one exchange."""
 
     def __init__(self, url: str, timeout: float, ca_file: str | None = None) -> None:
-        """Connect to nothing yet; ``ca_file`` has the authorities that may sign, instead of the machine's."""
+        """Connect to nothing yet, and read the proxy from the environment.
+
+        ``ca_file`` has the authorities that may sign, instead of the machine's.
+        """
         self._origin = urlsplit(url)
         self._timeout = timeout  # seconds
         self._ca_file = ca_file
@@ -74,9 +77,9 @@ class ConnectionPool:
     def exchange(self, method: str, target: str, headers: Mapping[str, str], data: bytes | None) -> Response:
         """Send one request for a path with its query, and return the answer; keep the connection for the next request.
 
-        The names of headers are in lower case; the answer's ``request`` is empty.
-
-        Raise ``ServiceUnreachable``, and ``ResourceError`` for an answer that is too large.
+        The names of headers are in lower case; the answer's ``request`` is left to the caller. Raise
+        ``ServiceUnreachable``, which tells whether a repetition could carry out the request twice, and
+        ``ResourceError`` for an answer that is too large.
         """
         end = time.monotonic() + self._timeout
         try:
@@ -247,7 +250,11 @@ class Job(NamedTuple):
         return response.job
 
     def outcome(self, response: Response) -> bool | None:
-        """Return whether a job has succeeded, None while it is not over; without a status it is the finished object."""
+        """Return whether a job has succeeded, None while it is not over.
+
+        An answer without a status is the finished object, which some services send instead. A Boolean status says
+        whether the job is over; then ``error`` says whether it failed.
+        """
         if response.status == HTTPStatus.ACCEPTED:
             return None
         body = response.body
@@ -295,7 +302,10 @@ def _entries(response: Response, paging: Paging) -> list[dict[str, object]]:
 
 
 def _following(response: Response, entries: list[dict[str, object]], paging: Paging, path: str, position: int) -> str:
-    """Return the URL of the page after an answer, or ""; ``position`` is its number, or the objects before it."""
+    """Return the URL of the page after an answer, "" after the last one.
+
+    ``position`` is the number of that page, or the number of objects before it, for services that count one of them.
+    """
     value = field_at(response.body, paging.next) if paging.next else None
     if paging.cursor:
         if not paging.next and entries:
@@ -519,7 +529,8 @@ class Client:
     def _send(self, method: str, url: str, headers: Mapping[str, str], data: bytes | None) -> tuple[Response, int]:
         """Return one answer and its status: 0 without an answer, -1 if the service cannot have got the request.
 
-        The answer's text is then the reason. Raise ``RequestError`` for an answer that is too large.
+        Without an answer its text is the reason. The caller needs the difference: only what was not sent may always be
+        sent again. Raise ``RequestError`` for an answer that is too large.
         """
         if self._connections is None:
             self._connections = ConnectionPool(self.url, self._timeout, self._ca_file)

@@ -88,7 +88,10 @@ class Response(NamedTuple):
 
     @property
     def job(self) -> str:
-        """The URL of the job that a service names in a header; empty where it names none."""
+        """The URL of the job that an answer names in a header; empty where it names none.
+
+        ``Location`` counts after 202 only: otherwise it is that of an object.
+        """
         names = (*_JOB_HEADERS, *(("Location",) if self.status == _ACCEPTED else ()))
         return next(filter(None, map(self.header, names)), "")
 
@@ -98,7 +101,7 @@ class _NotFiniteError(ValueError):
 
 
 def _fault(error: Exception) -> str:
-    """Return the fault of a text that is no JSON, without the parser's message."""
+    """Return in our words why a text is no JSON; the parser's message would show parts of it, maybe a secret."""
     if isinstance(error, json.JSONDecodeError):
         return f"a fault in line {error.lineno}, column {error.colno}"
     if isinstance(error, RecursionError):
@@ -158,7 +161,10 @@ def without_field(value: dict[str, object], path: str) -> dict[str, object]:
 
 
 def merged(is_: object, should: object) -> Any:
-    """Return the present value with the declared fields, at any depth: a PUT replaces the whole object."""
+    """Return the present value with the declared fields in it, at any depth: a PUT replaces the whole object.
+
+    Without them, fields that the manifest does not declare would be reset by the service.
+    """
     if same_value(declared_part(is_, should), should):
         return is_
     if isinstance(is_, dict) and isinstance(should, dict):
@@ -167,9 +173,10 @@ def merged(is_: object, should: object) -> Any:
 
 
 def changed_fields(is_: Mapping[str, object], should: Mapping[str, object]) -> dict[str, object]:
-    """Return the outer fields that differ, each as a whole: for a PATCH with fields.
+    """Return the outermost fields that differ, each with its whole new value: the body of a PATCH.
 
-    Such a service replaces a field that is an object by the one that it gets, or merges the two: both is right.
+    Some services replace a field that is an object by the one that they get, others merge the two: a whole value is
+    right for both.
     """
     return {
         name: merged(is_.get(name), value)

@@ -67,7 +67,8 @@ _MACHINES: Final = {"x86_64": (0, 0xC000003E, 317), "aarch64": (1, 0xC00000B7, 2
 _PASS, _HOLD = (bpf.RETURN, 0, 0, bpf.ALLOW), (bpf.RETURN, 0, 0, bpf.ASK)
 # struct seccomp_data: the number of the call, the machine, the address of the instruction, six arguments.
 _DATA: Final = "iIQ6Q"
-_QUESTION: Final = struct.Struct(f"QII{_DATA}")
+#: struct seccomp_notif.
+_NOTIFICATION: Final = struct.Struct(f"QII{_DATA}")
 _ANSWER: Final = struct.Struct("QqiI")
 # SECCOMP_IOCTL_NOTIF_RECV, SECCOMP_IOCTL_NOTIF_SEND and SECCOMP_USER_NOTIF_FLAG_CONTINUE.
 _RECEIVE, _SEND = 0xC0502100, 0xC0182101
@@ -90,11 +91,12 @@ class Held(NamedTuple):
 def _run_held(
     function: Callable[[], int], kill_at: int, state_write: Callable[[], int], stopped: Callable[[], bool]
 ) -> Held:
-    """Call ``function`` in a forked process, which exits with the returned code.
+    """Call ``function`` in a forked process whose changes of files are counted and can be cut; it exits with the code.
 
-    All processes of this process table except this one and the first are killed right before changing call number
-    ``kill_at`` (0: never), and when ``stopped`` returns True: call this on an overlay only. ``state_write`` returns the
-    number of the write of state, whose calls count as one, or 0. Raise ``IsolationError`` if the kernel refuses.
+    The kernel holds each changing system call until this process answers. Right before number ``kill_at`` (0: never),
+    or when ``stopped`` returns True, all processes but this one and the first are killed: call this on an overlay only.
+    ``state_write`` returns the number of the present write of state, 0 for none: all calls of one write count as one.
+    Raise ``IsolationError`` if the kernel refuses.
     """
     ours, theirs = socket.socketpair()
     with ours:
@@ -121,7 +123,10 @@ def _run_held(
 
 
 def _call_held(function: Callable[[], int], channel: socket.socket) -> NoReturn:
-    """Hold the calls of the forked process, send the listener, call ``function``, and exit with its code or 1."""
+    """In the forked process, let the kernel hold its changing system calls, call ``function``, and exit with its code.
+
+    First the descriptor by which the parent answers the held calls is sent to it. The code is 1 after an exception.
+    """
     code = 1
     try:
         _, machine, call = _MACHINES[platform.machine()]
@@ -137,7 +142,11 @@ def _call_held(function: Callable[[], int], channel: socket.socket) -> NoReturn:
 def _watch(
     listener: int, child: int, kill_at: int, state_write: Callable[[], int], stopped: Callable[[], bool]
 ) -> tuple[int, str]:
-    """Answer the kernel until the child ends or must be killed; return the count, and the call to kill it at or ""."""
+    """Let the held system calls of the child pass one by one, until it ends or the call number ``kill_at`` comes.
+
+    Return the number of changing calls, and the call to kill the child at, ``mv: rename``, or "". That call gets no
+    answer, so it is never made.
+    """
     poller = select.poll()
     poller.register(listener, select.POLLIN)
     poller.register(child, select.POLLIN)
@@ -147,9 +156,9 @@ def _watch(
         ready = [descriptor for descriptor, _ in poller.poll(_PATIENCE)]
         if child in ready:
             break
-        if listener not in ready or (question := _receive(listener)) is None:
+        if listener not in ready or (notification := _receive(listener)) is None:
             continue
-        identifier, process, call, arguments = question
+        identifier, process, call, arguments = notification
         name = names[call]
         write = state_write()
         if not (write and write == counted) and (name not in _WRITES or _is_file(process, arguments[_WRITES[name]])):
@@ -162,15 +171,18 @@ def _watch(
 
 
 def _receive(listener: int) -> tuple[int, int, int, tuple[int, ...]] | None:
-    """Return a question (identifier, process, number of the call, arguments), or None if the process has ended."""
-    buffer = bytearray(_QUESTION.size)
+    """Return the kernel's notification of a held system call, or None if the process has ended meanwhile.
+
+    It has the identifier for the answer, the process, the number of the call and its arguments.
+    """
+    buffer = bytearray(_NOTIFICATION.size)
     try:
         fcntl.ioctl(listener, _RECEIVE, buffer)
     except OSError as error:
         if error.errno in {errno.ENOENT, errno.EINTR}:
             return None
         raise
-    identifier, process, _flags, call, _machine, _address, *arguments = _QUESTION.unpack(buffer)  # struct seccomp_notif
+    identifier, process, _flags, call, _machine, _address, *arguments = _NOTIFICATION.unpack(buffer)
     return identifier, process, call, tuple(arguments)
 
 
@@ -201,7 +213,10 @@ def _kill_others() -> None:
 
 
 def _names() -> Mapping[int, str]:
-    """Return number → name of the calls of the table on this machine. Raise ``IsolationError`` for an unknown one."""
+    """Return number → name of the changing system calls on this machine.
+
+    Raise ``IsolationError`` for another machine, as the numbers differ.
+    """
     if platform.machine() not in _MACHINES:
         msg = f"cuts need the numbers of system calls, which are known for x86-64 and arm64, not {platform.machine()}"
         raise IsolationError(msg)
@@ -210,7 +225,10 @@ def _names() -> Mapping[int, str]:
 
 
 def _filter(machine: int) -> list[bpf.Instruction]:
-    """Return the instructions that hold the calls of the table, of ``_OPENS`` only those that change a file."""
+    """Return the program for seccomp that holds the changing system calls and lets all others pass.
+
+    Of the calls that open files, only those that create or truncate one change anything.
+    """
     code = [(bpf.LOAD, 0, 0, bpf.MACHINE), (bpf.EQUAL, 1, 0, machine), _PASS, (bpf.LOAD, 0, 0, bpf.NUMBER)]
     for number, name in _names().items():
         if name in _OPENS:
@@ -235,8 +253,9 @@ _NOT_REPEATED: Final = "the run has succeeded, and fails when it is made once mo
 def run(runtime: Runtime, apply: Callable[[Runtime], RunReport], layers: int, point: int) -> dict[str, Any]:
     """Apply, cut before change ``point`` (0: never), and apply again; return a document. Raise ``RehearsalError``.
 
-    ``layers``: the descriptor of the overlay's layers. The document: ``changes``, their number; ``at``, the cut call,
-    or ""; ``subject``, of the provider's call that was cut; ``failed``, the next run's findings; ``contents``.
+    ``layers``: the descriptor of the overlay's layers. The document: ``changes``, the number of changes of files;
+    ``at``, the cut system call, or ""; ``subject``, the resource whose provider's call was cut; ``failed``, the
+    findings of the next run; ``contents``, all written files after it.
     """
     runtime.with_copied_state(SqliteStore(_STATE))  # fills the file, which each process then opens for itself
     monitor = _Monitor()
@@ -277,7 +296,7 @@ class _Monitor:
 
     @contextmanager
     def running(self, activity: Activity) -> Iterator[None]:
-        """Record a call's subject for the ``with`` block, cut to the size of the memory."""
+        """Record the resources of a provider's call for the ``with`` block, cut to the size of the shared memory."""
         text = activity.subject.encode()[: _LONGEST - _NUMBER.size - 1] + b"\0"
         self._memory[_NUMBER.size : _NUMBER.size + len(text)] = text
         try:
@@ -294,7 +313,10 @@ class _Monitor:
         return int(_NUMBER.unpack_from(self._memory)[0])
 
     def write(self, method: Callable[..., Any], *arguments: object, **options: object) -> Any:
-        """Return the result of a method that writes state: all its calls to the system count as one change."""
+        """Call a method that writes state and return its result: all system calls in it count as one change.
+
+        SQLite makes many calls for one commit, which would take most of the cuts.
+        """
         self._count += 1
         _NUMBER.pack_into(self._memory, 0, self._count)
         try:
@@ -327,7 +349,10 @@ class _MonitoredStore:
 
 
 def points(changes: int, count: int) -> list[int]:
-    """Return up to ``count`` of the ``changes`` of a run, by number from 1 on: one of each of ``count`` equal parts."""
+    """Return up to ``count`` of the ``changes`` of a run at which it is cut, by number from 1 on.
+
+    One is drawn from each of ``count`` equal parts, so that the cuts are spread over the run.
+    """
     chance = random.Random(_SEED)  # noqa: S311 - no secret
     parts = min(count, changes)
     borders = [changes * part // parts for part in range(parts + 1)] if parts else []
@@ -341,10 +366,11 @@ def survives_cuts(
     writers: Mapping[str, Sequence[str]],
     position_of: Callable[[str], str],
 ) -> Verdict:
-    """Return whether the next run reaches the same state after each of ``count`` runs that are cut once.
+    """Return the verdict whether the next run reaches the same state after each of ``count`` runs that are cut once.
 
     ``first`` are the contents after the first run: paths that differ in a second uncut run too are not compared.
-    ``attempt`` returns the document of ``run`` at a point. ``writers``: path → the references of its writers.
+    ``attempt`` returns the document of ``run`` for a cut before a change. ``writers``: path → the references of its
+    writers.
     """
     whole = attempt(0)
     compared = whole["contents"].keys() | first.keys()

@@ -82,7 +82,10 @@ class Damaged(NamedTuple):
 
 
 def damages(steps: Sequence[Step], first: RunReport) -> Iterator[Damage]:
-    """Yield the damages after the run ``first``, impossible ones with an obstacle; ``steps``: the plan after it."""
+    """Yield the damages to try on the resources after the run ``first``; ``steps``: the plan after it.
+
+    One that is known to be impossible, because its effect cannot be read back, has an obstacle: it is reported.
+    """
     successes = {report.reference: report for report in first.steps if report.status == "success"}
     for step in steps:
         if step.noop or is_unknown(list(step.should.values())):  # unknown ones cannot be declared
@@ -91,13 +94,16 @@ def damages(steps: Sequence[Step], first: RunReport) -> Iterator[Damage]:
             yield Damage(step, "", (), _UNREADABLE)
             continue
         before = successes.get(str(step.reference))
-        yield from _whole(step, before)
+        yield from _existence(step, before)
         if exists(step.should):
             yield from _attributes(step, before, [peer for peer in steps if peer.definition.name == step.entry.type])
 
 
-def _whole(step: Step, before: StepReport | None) -> Iterator[Damage]:
-    """Yield the removal of a resource that the run created, or the return of one that it removed."""
+def _existence(step: Step, before: StepReport | None) -> Iterator[Damage]:
+    """Yield the removal of a resource that the run created, or the creation of one that it removed.
+
+    ``before``: its step in the run; None if the run did not change it, which leaves it as it was on this machine.
+    """
     if before is None:
         return
     if exists(step.should) and before.action in CREATING and step.definition.ensurable:
@@ -108,7 +114,11 @@ def _whole(step: Step, before: StepReport | None) -> Iterator[Damage]:
 
 
 def _attributes(step: Step, before: StepReport | None, alike: Sequence[Step]) -> Iterator[Damage]:
-    """Yield another value for each declared attribute: the former one, those of ``alike`` resources, or near ones."""
+    """Yield for each declared attribute the damage that gives it another value.
+
+    Tried are the value before the run, those of ``alike`` resources of the type, and similar ones: a data type does not
+    say which values the machine accepts.
+    """
     definition, should = step.definition, step.should
     for name in definition.managed:
         if name == "ensure" or should.get(name) is None or name in step.entry.meta.lifecycle.ignore_changes:
@@ -137,9 +147,9 @@ class Compared:
     """Compares the contents of an overlay before a damage and after its repair."""
 
     def __init__(self, first: Contents, second: Contents, shared: Collection[str]) -> None:
-        """Take the contents after two creations; paths that differ between these are not compared.
+        """Take the contents after two creations; paths that differ between these, as by a time, are not compared.
 
-        Of the parts of a file in ``shared`` the order is not compared.
+        Files in ``shared`` hold parts of several resources, whose order is not compared.
         """
         self._shared = shared
         #: Paths with other contents after each creation, and those that only one of the two has left.
@@ -152,7 +162,11 @@ class Compared:
         return {path for path in paths if self._part(path, before.get(path)) != self._part(path, after.get(path))}
 
     def _part(self, path: str, entry: object) -> Any:
-        """Return the part of a path's contents that is compared: no digest that two creations differ in; or None."""
+        """Return the fields of a path's contents that are compared, or None for no path.
+
+        A digest that two creations differ in is left out; that of a shared file is computed over its parts in any
+        order.
+        """
         fields = comparable(entry)
         if fields is None:
             return None
@@ -168,7 +182,10 @@ class Damager:
     """Damages a resource on an overlay, and repairs it by a run, one after another."""
 
     def __init__(self, runtime: Runtime, layers: int, apply: Callable[[], RunReport], compared: Compared) -> None:
-        """Use the types of ``runtime`` and the ``layers`` of the overlay; ``apply`` makes a run of the manifest."""
+        """Use the types of ``runtime`` and the ``layers`` of the overlay.
+
+        ``apply`` makes a run of the manifest, which should repair each damage.
+        """
         self._runtime = runtime
         self._layers = layers
         self._apply = apply
@@ -178,7 +195,10 @@ class Damager:
         self._contents: Contents = {}
 
     def try_from(self, candidates: Sequence[Damage], start: int) -> Damaged:
-        """Try one damage after another from number ``start`` on, until one is not repaired and spoils the overlay."""
+        """Try one damage after another from number ``start`` on, until a run does not repair one.
+
+        Then the overlay is spoilt: the caller goes on with ``next_damage`` on another one.
+        """
         self._contents = read_contents(self._layers)
         tried, not_damaged = 0, []
         for following, damage in enumerate(candidates[start:], start + 1):
@@ -196,10 +216,10 @@ class Damager:
         return Damaged(tried, (), not_damaged, None)
 
     def _damage(self, damage: Damage) -> tuple[set[str], str]:
-        """Do a damage; return the changed paths and "", or no path and the reason why nothing changed.
+        """Damage a resource; return the changed paths and "", or no path and the reason why nothing changed.
 
-        The declarations are tried one by one until a file changes. The reason that an update does not converge is a
-        fault of the provider, and has precedence over refused values.
+        The declarations of the damage are applied one by one until a file changes. An update that does not converge is
+        a fault of the provider, and has precedence over values that the machine refuses.
         """
         obstacle, without_error = damage.obstacle, []
         for body in damage.bodies:
@@ -226,7 +246,10 @@ class Damager:
         return {path for path in self._read() if not side_effects.is_cache(path)}
 
     def _set(self, step: Step, body: Mapping[str, object], *, replaced: bool = False) -> str:
-        """Apply ``body`` to a resource, ``replaced``: by a new creation; return why that failed, or ""."""
+        """Apply the attributes ``body`` to one resource, and return the error, or "".
+
+        ``replaced``: delete and create it, so that the provider acts although its ``get`` reports no difference.
+        """
         reference = str(Reference(step.definition.name, step.entry.title))
         # With an empty state of its own: the next run of the manifest must not know of the damage.
         runtime = Runtime(self._runtime.registry, run=self._runtime.run, facts=self._runtime.facts)
@@ -241,7 +264,10 @@ class Damager:
         return _INTERNAL.sub("", next((outcome.error for outcome in report.steps if outcome.error), ""))
 
     def _repair(self, damage: Damage, changed: set[str]) -> str:
-        """Let the next run repair a damage; return the remaining problem, or ""."""
+        """Make the next run of the manifest, which should repair a damage; return the remaining problem, or "".
+
+        Only the paths in ``changed``, which the damage changed, are judged.
+        """
         before, damaged = self._before, self._contents
         report = self._apply()
         self._read()
@@ -266,7 +292,10 @@ class Damager:
 
 
 def other_values(datatype: DataType, value: object, candidates: Iterable[object] = ()) -> list[Any]:
-    """Return values other than ``value`` that the data type accepts, ``candidates`` first, then the likeliest."""
+    """Return values other than ``value`` that the data type accepts, ``candidates`` first, then the likeliest.
+
+    The machine may refuse any of them, for example a user that does not exist, so the caller tries several.
+    """
     values: list[object] = []
     words = [word for leaf in datatype.leaves for word in leaf.words]
     for candidate in (*candidates, *words, *_near(value), *_COMMON):
@@ -277,7 +306,7 @@ def other_values(datatype: DataType, value: object, candidates: Iterable[object]
 
 
 def _near(value: object) -> Iterator[Any]:
-    """Yield values that differ from one in a small part."""
+    """Yield values that differ from ``value`` in a small part: another number, letter, member or key."""
     if isinstance(value, bool):
         yield not value
     elif isinstance(value, (int, float)):

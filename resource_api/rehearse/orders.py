@@ -60,7 +60,10 @@ class Relationships:
     """The order between resources, and the untried pairs: unrelated ones that no order has reversed yet."""
 
     def __init__(self, count: int, pairs: Collection[tuple[int, int]], aside: Collection[int] = ()) -> None:
-        """Take ``count`` resources and ``pairs`` of first and then; those in ``aside`` are not run."""
+        """Take ``count`` resources and the relationships as ``pairs`` of indexes, first and then.
+
+        Those in ``aside`` are not rehearsed, so no pair with them is to be tried.
+        """
         self.count = count
         self._edges = [Edge(*pair) for pair in pairs]
         run = sum(1 << index for index in range(count) if index not in aside)
@@ -79,7 +82,7 @@ class Relationships:
         return sum(bits.bit_count() for bits in self._untried)
 
     def record(self, order: Order) -> None:
-        """Record an order as tried: the pairs that it reverses are not untried any more."""
+        """Record an order that was tried: the unrelated pairs that it reverses need no other try."""
         before = 0  # the preceding indexes, as bits
         for index in order:
             self._untried[index] &= ~before
@@ -111,9 +114,10 @@ class Relationships:
         self._untried = [bits & ~related for bits, related in zip(self._untried, self._after(), strict=True)]
 
     def _after(self) -> list[int]:
-        """Return index → the later indexes that depend on it, directly or not, as bits.
+        """Return index → the later indexes that depend on it, directly or not, as the bits of a number.
 
-        Edges lead from lower to higher indexes, so those of ``then`` are complete before they are added to ``first``.
+        Edges lead from lower to higher indexes, so from the last edge on, those of ``then`` are complete when they are
+        added to ``first``.
         """
         after = [0] * self.count
         for first, then, *_ in sorted(self._edges, reverse=True):
@@ -122,7 +126,10 @@ class Relationships:
 
 
 def _arranged(preferred: Order, edges: Sequence[Edge]) -> list[int]:
-    """Return the order nearest to ``preferred`` in which the edges hold: ``graph.order`` keeps the given numbers."""
+    """Return the order nearest to ``preferred`` in which the edges hold.
+
+    ``graph.order`` stays as near as it can to 0, 1, 2, …, so the indexes are numbered by their rank in ``preferred``.
+    """
     rank = {index: number for number, index in enumerate(preferred)}
     arranged = graph.order(len(preferred), [Edge(rank[first], rank[then]) for first, then, *_ in edges])
     return [preferred[number] for number in arranged.sequence]
@@ -156,10 +163,10 @@ class Search:
         attempt: Callable[[Order], Tried],
         missing: Callable[[int, int, Tried, Sequence[str]], Finding],
     ) -> None:
-        """Compare with ``first``, the result of the order of the file.
+        """Compare with ``first``, the result of the order of the file; ``attempt`` applies another order.
 
-        ``missing`` returns the finding for a first resource and another that must not come before it, from the result
-        of the wrong order and the paths that differ in it.
+        ``missing`` makes the finding for two resources, of which the other must not come before the first, from the
+        result of the wrong order and the paths that differ in it.
         """
         self._relationships = relationships
         self._first = first
@@ -171,7 +178,7 @@ class Search:
         self.tried = 0
 
     def run(self, count: int) -> list[Finding]:
-        """Try up to ``count`` orders; return the findings.
+        """Try up to ``count`` orders; return a finding for each relationship that is missing in the manifest.
 
         An order is tried again with each relationship that was found missing, until its result equals the first.
         """
@@ -198,7 +205,10 @@ class Search:
         return Tried(failed, dict.fromkeys(_differing(self._first, again)))
 
     def _is_bad(self, order: Order) -> bool:
-        """Try an order; return whether its result differs from the first one, and keep that result as ``_bad``."""
+        """Try an order; return whether its result differs from that of the file's order.
+
+        A result that differs is kept as ``_bad``, for the finding about it.
+        """
         tried = self._attempt(order)
         if not (tried.failed or self._changed(tried)):
             return False
@@ -214,7 +224,7 @@ class Search:
         """Return two neighbours whose swap makes an order wrong, first the one that must come later, and the finding.
 
         The way from the order of the file to ``order`` is a sequence of swaps of neighbours; the first wrong swap is
-        found by bisection. Later orders keep the pair: it becomes a relationship.
+        found by bisection, with few applied orders. Later orders keep the pair: it becomes a relationship.
         """
         good, bad = 0, _distance(order)
         while bad - good > 1:
@@ -236,7 +246,10 @@ def _differing(first: Tried, second: Tried) -> list[str]:
 
 
 def _distance(order: Order) -> int:
-    """Return the number of swaps of neighbours from the file's order to ``order``, among which a cause is sought."""
+    """Return the number of swaps of neighbours that lead from the file's order to ``order``.
+
+    The bisection for a wrong swap begins with it.
+    """
     remaining, distance = list(range(len(order))), 0
     for index in order:
         position = remaining.index(index)
@@ -246,7 +259,10 @@ def _distance(order: Order) -> int:
 
 
 def _on_the_way(order: Order, exchanges: int) -> list[int]:
-    """Return the order after ``exchanges`` swaps of neighbours towards ``order``: indexes move forward in turn."""
+    """Return the file's order after the first ``exchanges`` of the swaps of neighbours that lead to ``order``.
+
+    The indexes move forward to their positions in turn, so that orders with more swaps continue those with fewer.
+    """
     current = list(range(len(order)))
     for target, index in enumerate(order):
         position = current.index(index, target)
@@ -284,7 +300,11 @@ def free_in_order(run: FirstRun, count: int, attempt: Callable[[tuple[str, ...]]
 
 
 def _comparable_result(document: Mapping[str, Any], shared: Collection[str]) -> Tried:
-    """Return the result in an order's document without owners, whose numbers depend on it, ``shared`` in any order."""
+    """Return the failures and contents in an order's document, as far as an order must not change them.
+
+    Owners are left out, as numbers of users depend on the order of their creation; files in ``shared`` may have their
+    lines in any order.
+    """
     compared = {
         path: (kind, mode, in_any_order(digest) if path in shared else digest)
         for path, ((kind, mode, *_), digest) in document["contents"].items()
@@ -294,7 +314,7 @@ def _comparable_result(document: Mapping[str, Any], shared: Collection[str]) -> 
 
 
 def shared_paths(catalog_entries: Sequence[Entry], writers: Mapping[str, Collection[str]]) -> set[str]:
-    """Return the paths of files that hold parts of resources, so that the order of the parts is irrelevant.
+    """Return the paths of files that hold parts of several resources: the order of the parts is irrelevant.
 
     No writer of such a file has its path as name, and none is imperative: a program may write anything. ``writers``:
     path → the references of its writers.
@@ -311,7 +331,11 @@ def shared_paths(catalog_entries: Sequence[Entry], writers: Mapping[str, Collect
 def _missing_relationship(
     run: FirstRun, pair: tuple[int, int], worse: Tried, changed: Sequence[str], relationships: Relationships
 ) -> Finding:
-    """Return the finding that the second of a pair, or its component, must require the first, with its symptom."""
+    """Return the finding that the second resource of ``pair``, or its component, must require the first.
+
+    It says the symptom too: the path in ``changed`` that differs, or the resource that fails in ``worse``, the result
+    of the wrong order.
+    """
     first, then = (run.catalog.entries[index] for index in pair)
     outer_first, outer = _siblings(run.catalog, first, then)
     if _may_require(outer, outer_first, relationships):

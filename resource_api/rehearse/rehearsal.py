@@ -157,7 +157,11 @@ class _Outside:
         return [Finding(name, texts.get(name, _OFFLINE), "", self.position_of(name)) for name in self._left_out]
 
     def first_run(self, show: Callable[[RunReport], None]) -> Any:
-        """Return the document of all work on the first overlay; the terminal and the file of ``keep`` stay open."""
+        """Do all the work of the first overlay and return its document.
+
+        The process inside needs the descriptors of the shell's terminal and of the archive for ``keep``, so these stay
+        open.
+        """
         with overlay.stored(self._request.keep) as file:
             descriptors = {descriptor for descriptor in (file, self._request.terminal) if descriptor is not None}
             inherited = self._request.isolation.open_descriptors
@@ -165,7 +169,7 @@ class _Outside:
             return self._isolated(lambda inside: inside.run(show, file), self._request._replace(isolation=isolation))
 
     def free_in_order(self, document: Mapping[str, Any]) -> Verdict:
-        """Return whether other orders have the same result as the first run, ``document``."""
+        """Return the verdict whether other orders have the same result as the first run, whose ``document`` this is."""
 
         def attempt(order: tuple[str, ...]) -> Any:
             source, options = self._catalog.manifest._replace(order=order), {**self._request.options, "parallel": 1}
@@ -185,9 +189,10 @@ class _Outside:
         return cuts.survives_cuts(self._request.kills, document["contents"], attempt, writers, self.position_of)
 
     def damaged(self, rehearsal: Rehearsal, document: Mapping[str, Any]) -> Rehearsal:
-        """Return the rehearsal with the verdict on damages to the result of the first run, ``document``.
+        """Return the rehearsal with the verdict whether runs repair damages to the result of the first run.
 
-        Each damage that is not repaired begins a new overlay.
+        ``document`` is that of the first run. A damage that is not repaired spoils its overlay: the next are tried on
+        another.
         """
         shared = orders.shared_paths(self._catalog.entries, _writers(document))
         problems: list[Finding] = []
@@ -202,7 +207,12 @@ class _Outside:
         return rehearsal.with_verdict(verdict)._replace(not_damaged=untouched)
 
     def _isolated(self, work: Callable[[_Inside], dict[str, Any]], request: Request | None = None) -> Any:
-        """Return the document of ``work`` on an overlay, masked. Raise ``RehearsalError`` or ``_Interrupted``."""
+        """Run ``work`` on a new overlay and return its document, with secrets masked.
+
+        Raise ``RehearsalError`` or ``_Interrupted``.
+
+        It runs in another process, so its result comes back as JSON, and so does its error.
+        """
         request = request or self._request
 
         def encoded(layers: int) -> bytes:
@@ -224,7 +234,10 @@ class _Outside:
 
 
 def _writers(document: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return path → the references of its writers in the first run, in their order, from its document."""
+    """Return path → the references of the resources whose calls wrote it in the first run, in order, from its document.
+
+    The document has the calls of all later work too; a call is a triple of references, declared paths and changes.
+    """
     writers: dict[str, list[str]] = {}
     for references, _, changes in document["calls"][: document["first_calls"]]:
         for path, *_ in changes:
@@ -236,7 +249,7 @@ class _Inside:
     """The work on the overlay."""
 
     def __init__(self, runtime: Runtime, request: Request, left_out: Sequence[str], layers: int) -> None:
-        """Let ``runtime`` assume that the resources left out exist as declared."""
+        """Let ``runtime`` assume that the resources left out exist as declared: others that need them would fail."""
         excludes = [*request.options.get("excludes", ()), *left_out]
         runtime.assumed = frozenset(left_out)
         self._runtime = runtime
@@ -260,7 +273,11 @@ class _Inside:
             return cuts.run(self._runtime, self._apply, self._layers, point)
 
     def damage(self, start: int, first: Contents, shared: Collection[str]) -> dict[str, Any]:
-        """Apply, do the damages from number ``start`` on, and let runs repair them; return the outcome."""
+        """Apply the manifest, damage its resources one by one, and let runs repair them; return the outcome.
+
+        ``start`` is the number of the first damage. ``first`` are the contents after another creation: what differs
+        between the two is not compared.
+        """
         with _silent(self._runtime):
             report = self._apply()
             planned = self._runtime.plan(self._request.source, self._request.inputs, **self._options)
@@ -270,7 +287,10 @@ class _Inside:
             return damager.try_from(candidates, start)._asdict()
 
     def run(self, show: Callable[[RunReport], None], archive: int | None) -> dict[str, Any]:
-        """Do all requested work, and pack the written files into ``archive``; return the document."""
+        """Do all the work of the first overlay: apply, apply again, tests, shell, destroy.
+
+        Pack the written files into ``archive``; return the document with the results.
+        """
         runtime, request = self._runtime, self._request
         recorder = EffectRecorder(self._layers, runtime.run.progress)
         runtime.run.progress = lambda: recorder
@@ -340,7 +360,7 @@ def _failures(report: RunReport) -> list[Finding]:
 
 
 def _result(document: Mapping[str, Any], position_of: Callable[[str], str]) -> Rehearsal:
-    """Return the rehearsal that follows from the document of ``_Inside.run``, with a verdict for each part of it."""
+    """Return the rehearsal that follows from the document of ``_Inside.run``: a verdict for each part of its work."""
     calls = [_recorded_call(*call) for call in document["calls"]]
     verdicts = [Verdict("run", not document["failed"], document["summary"], _findings(document["run"]))]
     if "again" in document:
@@ -366,9 +386,9 @@ def _remnants(
     packages: Mapping[str, str],
     position_of: Callable[[str], str],
 ) -> Iterator[Finding]:
-    """Yield the differences from the machine after ``destroy`` but for caches and logs, files of packages last.
+    """Yield findings about the differences from the machine that ``destroy`` leaves behind, but for caches and logs.
 
-    ``remaining``: path → the file's fields and digest; ``packages``: path → package.
+    ``remaining``: path → the file's fields and digest; ``packages``: path → package, whose files come last, counted.
     """
     is_declared = side_effects.declared_paths(calls)
     changed_by = {change.path: tuple(call.references) for call in calls for change in call.changes}
@@ -385,9 +405,10 @@ def _remnants(
 
 
 def _packages_last(all_effects: Sequence[Effect]) -> list[Effect]:
-    """Return effects in another order, last those of the resources that installed packages.
+    """Return effects ordered for output, last those of the resources that installed packages.
 
-    Files of a package keep its name, by which ``folded`` counts them, unless it makes one line of them without it too.
+    ``folded`` counts files by their package. Where they fold into one line by directory, that line says more: they lose
+    the package.
     """
     installing = {reference for effect in all_effects if effect.package for reference in effect.references}
     by_package: dict[str, list[Effect]] = {}
@@ -423,9 +444,9 @@ def _prediction(step: Step) -> str:
 
 
 def _repeated(report: StepReport, calls: Sequence[RecordedCall], acted: set[str]) -> Iterator[Finding]:
-    """Yield the findings about a step that acted again in the second run, each with its cause.
+    """Yield the findings about a step that acted again in the second run, which should change nothing.
 
-    ``calls`` are those of the first run, ``acted`` the references of all steps of the second one.
+    ``calls`` are those of the first run, ``acted`` the references of all steps of the second one: they tell the cause.
     """
     step = report.step
     if report.status != "success":
@@ -453,7 +474,10 @@ def _remedy(definition: TypeDefinition) -> str:
 
 
 def _overwritten(report: StepReport, calls: Sequence[RecordedCall], acted: set[str]) -> str:
-    """Return the resource that overwrote this one's file during the first run, as a hint, or ""."""
+    """Return the resource that overwrote this one's file during the first run, as the end of a message, or "".
+
+    That is a frequent cause of a change that is made again.
+    """
     path = report.step.entry.name
     wrote = [call.references for call in calls if any(path == change.path for change in call.changes)]
     writers = [writer for references in wrote for writer in references]

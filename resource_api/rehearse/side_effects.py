@@ -93,7 +93,10 @@ class EffectRecorder:
 
 
 def packages(calls: Sequence[RecordedCall]) -> Mapping[str, str]:
-    """Return path → package of the files of the packages that calls installed or upgraded, to be counted together."""
+    """Return path → package for the files of packages that calls installed or upgraded: output counts them by package.
+
+    dpkg's new lists of files tell which these are.
+    """
     owners: dict[str, str] = {}
     lists = {change.path for call in calls for change in call.changes if change.path.startswith(_PACKAGE_LISTS)}
     for path in sorted(path for path in lists if path.endswith(".list")):
@@ -115,7 +118,7 @@ def _changes(before: Mapping[str, Written], after: Mapping[str, Written]) -> Ite
 
 
 def _recorded_call(activity: Any, changes: Sequence[PathChange]) -> RecordedCall:
-    """Return the record of a call; an activity other than a call has a subject only."""
+    """Return the record of an activity; one that is no call of a provider has a subject, but no declared paths."""
     runs = getattr(activity, "runs", ())
     declared = {
         str(run.step.reference): DeclaredPaths(_path(run.name), list(filter(None, map(_path, run.should.values()))))
@@ -145,7 +148,9 @@ class Effect(NamedTuple):
 def effects(
     calls: Sequence[RecordedCall], packages: Mapping[str, str], position_of: Callable[[str], str]
 ) -> list[Effect]:
-    """Return the effects of calls beyond the declared ones, in their order. The files of this machine are read.
+    """Return the changes of paths that no resource of their call declares, in their order.
+
+    The machine's files are read.
 
     ``packages``: path → package, of new files. ``position_of`` returns the position of a reference's declaration.
     """
@@ -154,6 +159,7 @@ def effects(
     for call in calls:
         is_declared = declared_paths([call])
         for change in call.changes:
+            # A declared change counts too: the next change of this path has another verb.
             verb = _verb(change, verbs)
             if verb is None:
                 continue
@@ -217,7 +223,10 @@ def lines(all_effects: Sequence[Effect]) -> Iterator[str]:
 
 
 def folded(all_effects: Sequence[Effect]) -> Iterator[tuple[Effect, str, str]]:
-    """Yield the groups of effects of each call: its first effect, a verb, "" for a package's files, and a text."""
+    """Yield the effects of each call as groups for output: its first effect, a verb and a text with path or count.
+
+    The verb is "" for the files of a package.
+    """
     by_call: dict[tuple[str, ...], list[Effect]] = {}
     for effect in all_effects:
         by_call.setdefault(effect.references, []).append(effect)
@@ -227,7 +236,7 @@ def folded(all_effects: Sequence[Effect]) -> Iterator[tuple[Effect, str, str]]:
 
 
 def subject(references: Sequence[str]) -> str:
-    """Return references joined into one, as log lines do: ``File[/a, /b]``."""
+    """Return the references of one call, which are of one type, joined as in log lines: ``File[/a, /b]``."""
     if len(references) == 1:
         return references[0]
     kind = references[0].partition("[")[0]
@@ -237,7 +246,10 @@ def subject(references: Sequence[str]) -> str:
 
 
 def _verb(change: PathChange, verbs: Mapping[str, Verb]) -> Verb | None:
-    """Return the verb for a change of a path, or None for no change. ``verbs``: path → verb of its last change."""
+    """Return the verb for a change of a path, compared with the machine, or None for no change.
+
+    ``verbs``: path → verb of its last change in this run: what the run made itself can be changed or deleted, too.
+    """
     status = _status(change.path)
     if change.written is None or change.written.kind == "deleted":
         return "deleted" if status is not None or verbs.get(change.path) in {"made", "changed"} else None
@@ -279,7 +291,7 @@ def _folded_call(group: Sequence[Effect]) -> Iterator[tuple[str, str]]:
 
 
 def _by_directory(group: Sequence[Effect]) -> Iterator[tuple[str, str]]:
-    """Yield verb and text of effects: many in one directory are counted, a new directory stands for its contents."""
+    """Yield verb and text for effects: many in one directory are counted, a new directory stands for all within it."""
     created = {effect.path for effect in group if effect.verb == "made"}
     inner_of = Counter(parent for path in created for parent in _parents(path))
     # The contents of a new directory are counted with it.
