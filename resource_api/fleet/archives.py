@@ -294,7 +294,10 @@ def _library(name: str) -> dict[str, str]:
 
 
 def _tree(directory: str, prefix: str) -> Iterator[tuple[str, str]]:
-    """Yield name in the archive and path of each file of code beneath a directory, except parts that no host needs."""
+    """Yield name in the archive and path of each file of code beneath a directory, except parts that no host needs.
+
+    ``prefix`` is the directory's name in the archive. Each part less makes the archive smaller that every host is sent.
+    """
     for name in _names(directory):
         parts = f"{prefix}/{name}".split("/")
         sent = not any("/".join(parts[:end]) in LEFT_OUT for end in range(2, len(parts) + 1))

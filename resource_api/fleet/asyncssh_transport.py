@@ -255,12 +255,12 @@ class AsyncsshTransport:
                 revokes = any(b"@revoked" in Path(file).read_bytes() for file in readable)
             except (ValueError, OSError) as error:
                 raise unreachable(f"the known hosts cannot be read: {error}") from error
-            # Names may be hashed: a search hashes each line.
+            # Without revoked keys the library's own search is enough; each search hashes all lines with hashed names.
             self._key_finders[files] = partial(_keys_of, known_hosts) if revokes else known_hosts.match
         return self._key_finders[files]
 
     async def _route(self, host: Host, endpoint: Endpoint) -> dict[str, object]:
-        """Return asyncssh's argument for the endpoint's jump hosts, or for a direct connection, as ``tunnel`` → it."""
+        """Return asyncssh's argument ``tunnel``: the connection to the last jump host, None for a direct one."""
         if not endpoint.via:
             return {"tunnel": None}
         await self._pace.wait(endpoint.via)
@@ -281,7 +281,10 @@ class AsyncsshTransport:
             raise unreachable(f"{text} ({endpoint.text})", transient=transient) from error
 
     def _untrusted(self, text: str, host: Host, endpoint: Endpoint, refused_keys: Sequence[str]) -> str:
-        """Return the error message for a refused host key, with the remedy."""
+        """Return the error message for a host key that was refused because it is not the known one, with the remedy.
+
+        ``text``: the library's message, which counts if no key was recorded, as for a damaged certificate.
+        """
         if not refused_keys:
             return f"its host key is refused: {_uncapitalized(text)}"
         if self.trusted(endpoint):
@@ -298,10 +301,16 @@ class AsyncsshTransport:
             return await asyncio.shield(task)  # the end of one host is not that of the others
 
     async def _open_jump(self, via: str, host: Host) -> object:
-        """Return a connection to the last jump host, reached through those before it. Raise ``HostUnreachable``."""
+        """Return a connection to the last jump host in ``via``, reached through those before it.
+
+        Raise ``HostUnreachable``.
+
+        ``host``: the host behind it, whose inventory has the settings of the jump hosts.
+        """
         first_hops, _, last = via.rpartition(",")
         target = jump_chain(host._replace(via=last))[-1]
-        target = target._replace(via=first_hops or target.via or "none")  # not the configured one
+        # Without another hop "none", so that the configuration of ssh adds none.
+        target = target._replace(via=first_hops or target.via or "none")
         with errors_as(HostUnreachable, HostUnreachable, f"{target.name}: "):
             return await self.connect(target)
 
@@ -426,6 +435,7 @@ def host_keys(hosts: Sequence[Host], environment: Mapping[str, str]) -> list[Hos
     slots = asyncio.Semaphore(transport.descriptor_limit(_KEYS_AT_ONCE))
 
     async def host_key(host: Host) -> HostKey | HostUnreachable:
+        """Return the key of a host, or the error as a value: one host must not end the others."""
         async with slots:
             try:
                 return await connections.host_key(host)
@@ -433,6 +443,7 @@ def host_keys(hosts: Sequence[Host], environment: Mapping[str, str]) -> list[Hos
                 return error
 
     async def all_keys() -> list[HostKey | HostUnreachable]:
+        """Return the answers of all hosts, and close the connections in the loop that has opened them."""
         try:
             return await asyncio.gather(*map(host_key, hosts))
         finally:

@@ -101,13 +101,19 @@ class HostChannel:
         return outgoing
 
     def interrupt(self) -> None:
-        """Ask the run to end after its segment; the second time, to end its programs. An unsent job is not sent."""
+        """Ask the host's run to end after its segment; the second time, to end its programs.
+
+        A job that was not sent yet is never sent: the next frame of the host is answered by its end.
+        """
         self._interrupted = True
         if self.sent:
             self._outgoing.append(protocol.encode_plain("interrupt", {}))
 
     def close(self, error: str) -> list[HostEvent]:
-        """Return the end of a host whose stream ended with ``error``; nothing after its end."""
+        """Return the end of a host whose stream ended with ``error``: lost, or unreachable if no job was sent.
+
+        Nothing is returned after the host's end, so that it has exactly one.
+        """
         if self.ended:
             return []
         if not self.sent and (missing := _NO_MODULE.fullmatch(error)):

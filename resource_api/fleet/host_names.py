@@ -79,7 +79,12 @@ def _too_many(pattern: str) -> str:
 
 
 def _values(text: str, pattern: str) -> Iterator[str]:
-    """Yield the values of ``text``, which ``pattern`` has in brackets. Raise ``ValueError``."""
+    """Yield the names' parts for one pair of brackets: its content ``text`` is ``1:50`` or ``1,3,7:9``.
+
+    Raise ``ValueError``.
+
+    ``pattern``, the whole name with brackets, is for messages.
+    """
     for item in text.split(","):
         match = _ENDS.fullmatch(item)
         if match is None:
@@ -123,7 +128,7 @@ def fold(names: Iterable[str]) -> list[str]:
 
 
 def _parts(name: str) -> tuple[str, ...]:
-    """Split a name around its last numbers and letters: text, number, text, and so on."""
+    """Split a name around its last numbers and single letters, the parts that ``fold`` may fold."""
     parts, start = list[str](), 0
     for match in list(_FOLDED.finditer(name))[-_MOST_FOLDED:]:
         parts += name[start : match.start()], match[0]
@@ -167,7 +172,7 @@ def _following(value: str, width: int) -> str:
 
 
 def split(selection: str) -> list[str]:
-    """Return the items of a comma-separated list; a comma between brackets is part of a range."""
+    """Return the items of a comma-separated list of names; a comma in brackets is part of a range, ``web[1,3]``."""
     ends, depth = list[int](), 0
     for index, character in enumerate(selection):
         depth += (character == "[") - (character == "]")

@@ -69,9 +69,9 @@ class Inventory(NamedTuple):
         return self._without_circle(self._host(name), {name}, jump_hosts)._replace(jump_hosts=tuple(jump_hosts))
 
     def _without_circle(self, host: Host, visited: set[str], jump_hosts: list[Host]) -> Host:
-        """Return a host without the jump hosts in ``visited``, which are themselves reached through it.
+        """Return a host without the jump hosts in ``visited``: these are reached through it, so it cannot use them.
 
-        Append the others that this inventory has to ``jump_hosts``, each once, after those before it.
+        The other jump hosts that this inventory has are appended to ``jump_hosts``, each once, after those before it.
         """
         hops = [hop for hop in (host.via or "").split(",") if hop and jump_host(hop).host not in visited]
         for name in (jump_host(hop).host for hop in hops):
@@ -94,7 +94,7 @@ class Inventory(NamedTuple):
 
     @property
     def values(self) -> list[LocatedValue]:
-        """All settings and inputs."""
+        """All settings and inputs of the file, to check the programs that they name as sources."""
         return [
             value
             for settings in (self.defaults, *self.settings.values())
@@ -164,9 +164,11 @@ class _Builder:
     def _memberships(
         self, bodies: Mapping[str, Any], groups: Mapping[str, Any]
     ) -> tuple[dict[str, Membership], list[HostSettings]]:
-        """Return each host's keys and groups, and the settings of every key, in the order of the file.
+        """Return the membership of each host, and the settings of every key of ``hosts``, in the order of the file.
 
-        ``bodies`` and ``groups``: the sections ``hosts`` and ``groups``, key or group → its body, perhaps None.
+        A membership has the numbers of the keys that name the host, and its groups: hosts with the same one share
+        settings. ``bodies`` and ``groups``: the sections ``hosts`` and ``groups``, key or group → its body, perhaps
+        None.
         """
         # A host is in both mappings; without a key in the first one if only a group names it.
         keys, settings = dict[str, list[int]](), list[HostSettings]()
@@ -197,7 +199,7 @@ class _Builder:
         by_group: Mapping[str, HostSettings],
         keys: Sequence[HostSettings],
     ) -> HostSettings:
-        """Merge the settings of keys, groups and defaults; groups that disagree are a problem unless a key decides.
+        """Return the settings of the hosts with one membership, from their keys, groups and the defaults.
 
         ``by_group``: group → its settings; ``keys``: the settings of each key, by its number.
         """

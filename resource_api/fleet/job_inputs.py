@@ -101,7 +101,7 @@ def _asset_paths(documents: Sequence[Document], inputs: Mapping[str, object]) ->
 
 
 def _patterns_in_data(value: object) -> Iterator[str]:
-    """Yield the patterns of local files and directories in a value: of ``{asset: {file: PATH}}`` at any depth."""
+    """Yield the glob patterns of the local files that data names as ``{asset: {file: PATH}}``, at any depth."""
     items = value if isinstance(value, list) else []
     if isinstance(value, dict):
         items = list(value.values())
@@ -114,7 +114,7 @@ def _patterns_in_data(value: object) -> Iterator[str]:
 
 
 def _pattern(text: str) -> str:
-    """Return the pattern for a file name with ``${...}``."""
+    """Return the glob pattern of a file name: each ``${...}``, whose value only the host knows, becomes ``*``."""
     try:
         parsed = expression.parse(text)
     except ValueError:
@@ -124,7 +124,10 @@ def _pattern(text: str) -> str:
 
 
 def _patterns_in_calls(raw: bytes) -> Iterator[str]:
-    """Yield the patterns of the files in calls of ``m.asset`` and ``m.archive`` of a Python manifest."""
+    """Yield the glob patterns of files in calls of ``m.asset`` and ``m.archive`` of a Python manifest.
+
+    It is not executed: that happens on the hosts, by their facts.
+    """
     with suppress(SyntaxError, ValueError):
         for node in ast.walk(ast.parse(raw)):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ORIGINS:
@@ -132,7 +135,7 @@ def _patterns_in_calls(raw: bytes) -> Iterator[str]:
 
 
 def _node_pattern(node: ast.expr) -> str:
-    """Return the pattern for a file name in Python code: text as it is, ``*`` for each expression in an f-string."""
+    """Return the glob pattern for a file name in Python code: ``*`` for each expression in an f-string."""
     if isinstance(node, ast.Constant):
         return glob.escape(str(node.value))
     parts = node.values if isinstance(node, ast.JoinedStr) else ()
@@ -140,7 +143,7 @@ def _node_pattern(node: ast.expr) -> str:
 
 
 def _contents_at(path: str, trust: CodeTrust) -> Iterator[tuple[str, bytes]]:
-    """Yield a file with its content, or the list of a directory's members and then its files.
+    """Yield a file's path and content; for a directory the list of its members first, under its path with a slash.
 
     Raise ``OSError``, and ``ResourceError`` as ``list_directory`` does.
     """
@@ -197,7 +200,11 @@ class HostInputs:
         return inputs
 
     def _of(self, host: str, settings: HostSettings) -> Mapping[str, object]:
-        """Return the inputs of a host, shared by hosts with equal settings unless a source names the host."""
+        """Return the inputs of a host, and collect its problems.
+
+        They are resolved once for all hosts with the same settings, unless a source of a value contains the host's
+        name.
+        """
         # A source may contain the name of the host.
         by_name = any(HOST in str(item.value) for item in settings.inputs.values() if kind_of(item.value))
         if not by_name and (shared := self._shared.get(id(settings))) is not None:
@@ -249,7 +256,7 @@ class HostInputs:
 
 
 def _is_sensitive(declared: Input) -> bool:
-    """Whether the value of an input is secret, and so for one whose data type is wrong."""
+    """Return whether the value of an input is secret; also for a wrong data type, so that a mistake shows no secret."""
     try:
         return declared.sensitive or declared.ephemeral or datatypes.parse(declared.type).sensitive
     except (DataTypeError, ValueError):

@@ -119,7 +119,10 @@ class Ledger:
         return run
 
     def note(self, run: str, started: Iterable[str], reports: Iterable[HostReport]) -> None:
-        """Record the started hosts, and the reports of finished hosts."""
+        """Record the started hosts, and the reports of finished ones.
+
+        ``--rerun`` goes on with all hosts that have not succeeded.
+        """
         moment = time.time()
         with self._transaction():
             query = "UPDATE host SET asked = ? WHERE run = ? AND name = ?"

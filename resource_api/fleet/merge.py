@@ -108,7 +108,11 @@ class HostGroup:
     __slots__ = ("_addresses", "_representative", "error", "hosts", "more", "status", "texts")
 
     def __init__(self, representative: Host, result: _StoredResult) -> None:
-        """Start without hosts; the representative is ``_PLACEHOLDER_HOST`` if results differ by names or addresses."""
+        """Start without hosts, for a result whose texts have placeholders for the name and address of a host.
+
+        ``representative`` is the host that they stand for: the first one, or ``_PLACEHOLDER_HOST`` where results differ
+        by names or addresses alone.
+        """
         self._representative = representative
         # ``texts``: documents as JSON with placeholders; ``more``: the number of those that are not stored.
         self.status, self.error, self.texts, self.more = result
@@ -150,7 +154,10 @@ class _Groups:
         self._results: dict[bytes, _StoredResult] = {}
 
     def add(self, host: Host, exact: bytes, nameless: bytes, result: Callable[[], _StoredResult]) -> None:
-        """Add a host with the digests of its result; ``result`` is called for the first host of ``nameless``."""
+        """Add a host to the group of its result, which two digests identify: ``nameless`` ignores the host's name.
+
+        ``result`` makes the result to store, once for all hosts with the digest ``nameless``.
+        """
         if exact not in self._exact:
             if nameless not in self._results:
                 self._results[nameless] = result()
@@ -187,7 +194,10 @@ class _PrintedTexts:
         self._texts: dict[bytes, str] = {}
 
     def find(self, answer: str) -> str:
-        """Return the printed text of an answer, which is JSON with placeholders."""
+        """Return the text that a command prints for a host's answer, which is JSON with placeholders.
+
+        It is rendered once for equal answers, and not stored for more than ``_MAX_TEXTS``.
+        """
         digest = blake2b(answer.encode(errors="surrogatepass"), digest_size=16).digest()
         if digest not in self._texts:
             if len(self._texts) >= _MAX_TEXTS:
@@ -200,7 +210,10 @@ class _HostResult:
     """The documents of one host so far."""
 
     def __init__(self, host: Host, lowest: str, printed: _PrintedTexts | None, *, counted: bool) -> None:
-        """Print log lines of the level ``lowest`` and above; ``printed`` and ``counted`` as for ``Merge``."""
+        """Collect the documents of ``host``, of its log only lines of the level ``lowest`` and above.
+
+        ``printed`` renders the answers of a command that reads, or is None; ``counted`` as for ``Merge``.
+        """
         self._host = host
         #: The host's name and address with their placeholders, the longer one first: a name may contain the address.
         marks = [(host.name, _OWN_NAME), (host.address, _OWN_ADDRESS)]
@@ -251,7 +264,7 @@ class _HostResult:
         return kind != "log" or (level in _LEVELS and _LEVELS.index(str(level)) >= self._lowest)
 
     def _add_result(self, result: object) -> None:
-        """Add the counts in the only document of a command, unless they are those of an earlier run."""
+        """Take counts, exit code and changes from the only document of a command, unless it is about an earlier run."""
         if not isinstance(result, dict) or not self._counted:
             return
         if result.keys() == PROGRAM_FIELDS:
@@ -266,7 +279,10 @@ class _HostResult:
         )
 
     def _store(self, document: Mapping[str, object]) -> None:
-        """Add a document to both digests, the answer of a command that reads as printed; store it if there is room."""
+        """Add a document to both digests of the result, and store it as JSON if there is room.
+
+        The answer of a command that reads counts as it is printed: hosts whose answers look the same are one group.
+        """
         exact, text = self._texts(document)
         literal, nameless = exact, text
         if self._printed is not None and document["type"] == "result":
@@ -296,7 +312,10 @@ class _HostResult:
         return text
 
     def report(self, end: Mapping[str, object], seconds: float, batch: int) -> HostReport:
-        """Return the report of the host; ``end``: its last document, see ``end_event``."""
+        """Return the host's report after its last event, ``end`` (see ``end_event``).
+
+        The exit code of the program of ``run`` takes precedence over that of the job.
+        """
         code = end.get("code")
         code = code if type(code) is int else None
         status, error = self._outcome(str(end.get("status")), code, str(end.get("error") or ""))
@@ -320,9 +339,10 @@ class _HostResult:
         return "failed", error or ("" if failed or self.texts else f"failed with exit code {code}")
 
     def digests(self, status: str, error: str) -> tuple[bytes, bytes, str]:
-        """Add the outcome; return the digest of the result, the digest without names, and the error with placeholders.
+        """Complete both digests of the result by status and error; return them, and the error with placeholders.
 
-        Literally equal results have equal first digests; results that differ by names have equal second digests.
+        Hosts with literally equal results have equal first digests; those that differ by their names have equal second
+        ones.
         """
         template = self._hidden(error)
         for digest, form in ((self._exact, error), (self._nameless, template)):
@@ -424,7 +444,10 @@ class Merge:
         return dict(self._counts)
 
     def _add_outputs(self, host: Host, exact: str, text: str) -> None:
-        """Group a host by its outputs; outputs beyond the limit are one group without texts."""
+        """Group a host by its outputs: ``exact`` as JSON, ``text`` with placeholders for its name and address.
+
+        Outputs beyond the limit of memory are one group without texts.
+        """
         exact_key, key = (blake2b(form.encode(errors="surrogatepass")).digest() for form in (exact, text))
         if not self._outputs.has(key):
             if len(text) > self._room:
@@ -493,7 +516,7 @@ def _is_part(character: str) -> bool:
 
 
 def _comparable(result: object) -> object:
-    """Return the only document of a command; of a plan without fields that differ, and steps that do nothing."""
+    """Return a command's only document; of a plan without the parts that are not printed and differ by host."""
     if not isinstance(result, dict) or not isinstance(result.get("steps"), list):
         return result
     steps = [step for step in result["steps"] if not isinstance(step, dict) or acts(step)]
@@ -511,7 +534,7 @@ def count(value: object) -> int:
 
 
 def _messages(problems: object) -> list[str]:
-    """Return the messages of problems with their locations."""
+    """Return the messages of a refusal's problems with their locations; malformed ones of the host are ignored."""
     messages = list[str]()
     for problem in problems if isinstance(problems, list) else ():
         if isinstance(problem, dict) and isinstance(problem.get("message"), str):

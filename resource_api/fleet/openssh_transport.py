@@ -179,9 +179,13 @@ class OpensshTransport:
         return OpensshProcess(child, process, self._wait_for, terminal=terminal)
 
     def _wait_for(self, child: asyncio.SubprocessTransport, process: asyncio.subprocess.Process) -> None:
-        """Close a process's transport after its end; earlier, a waiter might miss its exit code."""
+        """Close the transport of a killed process after its end, in a task that ``close`` awaits.
+
+        If it were closed at once, a waiter for the process might miss its exit code.
+        """
 
         async def wait() -> None:
+            """Wait for the end of the process, then close its transport."""
             await process.wait()
             child.close()
 
@@ -215,7 +219,10 @@ class OpensshProcess(transport.RemoteProcess):
         self._stderr: Any = process.stderr
 
     async def connect(self, seconds: float) -> str | None:
-        """Return None when connected, or the error output of an ``ssh`` that has ended. Raise ``TimeoutError``."""
+        """Return None when connected, or the error output of an ``ssh`` that has ended. Raise ``TimeoutError``.
+
+        When connected, ``ssh`` prints a mark on both outputs: what comes later is that of the program on the host.
+        """
         async with asyncio.timeout(seconds):
             mark = f"{_CONNECTED}\n".encode()
             if await self._stdout.readline() == mark:

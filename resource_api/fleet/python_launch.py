@@ -145,7 +145,10 @@ class Launch:
         return "exec " + shlex.join([*self._prefix(), "sh", "-c", _DECODE, "sh", *words])
 
     def _prefix(self) -> Sequence[str]:
-        """Return the words of the command line before the shell; ``-n``: fail instead of asking for a password."""
+        """Return the words of the command line before the shell, which change the user by sudo or doas.
+
+        Without a password ``-n`` makes them fail instead of asking for one.
+        """
         if self._become == "sudo":
             questions = ("-n",) if self._password is None else ("-S", "-p", self._prompt)
             return ("sudo", "-H", *questions, "--")
@@ -232,10 +235,11 @@ class Launch:
             self._outgoing.append(self._password.reveal().encode() + b"\n")
 
     def _offer_runtime(self, requested: re.Match[bytes], pythons: Sequence[tuple[bytes, bytes]]) -> None:
-        """Send digest and size of the runtime for a host's platform, and keep its archive until the host answers.
+        """Answer a host without Python with digest and size of a runtime; keep the archive until the host asks for it.
 
-        Without a runtime ``problem`` gets the error, with ``pythons``: the host's interpreters that do not run, and the
-        output of each. It gets one at a second request, too, as an archive has many megabytes.
+        It may have one in its cache, and an archive has many megabytes: a second request is an error for that reason,
+        too. Without a runtime for its platform, ``problem`` gets the error; ``pythons``: the host's interpreters that
+        do not run, with their outputs.
         """
         if self.answered:
             self.problem = "it asks for a runtime a second time"

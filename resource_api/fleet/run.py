@@ -94,7 +94,10 @@ def parse_batches(text: str) -> list[Share]:
 
 
 def batch_sizes(total: int, batches: Sequence[Share]) -> list[int]:
-    """Return the sizes of the batches of ``total`` hosts; the last share is repeated, and no batch is empty."""
+    """Return the sizes of the batches of ``total`` hosts; the last share is repeated until all hosts are in one.
+
+    A share that is rounded down to nothing is one host, so that no batch is empty.
+    """
     sizes, remaining = list[int](), total
     while remaining:
         share = batches[min(len(sizes), len(batches) - 1)]
@@ -313,7 +316,7 @@ class FleetRun:
         self._progress = self._progress._replace(started=first + len(names))
 
     def _wait(self) -> None:
-        """Take the next event of a host, then look at the times of all."""
+        """Take the next event of a host, if one comes soon; check the timeouts, record, and show the progress."""
         event = self._connections.next_event(_TICK)
         if event is not None:
             self._take(event)
@@ -340,7 +343,10 @@ class FleetRun:
             self._end(running, end_event(event.host, LOST, None, message).document)
 
     def _end(self, running: _Running, document: Mapping[str, object]) -> None:
-        """Record the end of a host's job for ledger, batch and decisions; report it. ``document``: of ``end_event``."""
+        """Record and report the end of a host's job: ``document`` is its last one, of ``end_event``.
+
+        The ledger, the report of the batch and the decision about further hosts use it.
+        """
         name = running.host.name
         del self._running[name]
         if self._late.pop(name, None) is not None:
@@ -427,7 +433,10 @@ class FleetRun:
                 self._connections.abandon(name)
 
     def _finish(self, error: str) -> None:
-        """Record the end; report untouched hosts, with ``error``, and the last batch, also where the ledger fails."""
+        """Report the hosts that were not started, with ``error``, and the last batch; record the end of the run.
+
+        The reports are made even if the ledger cannot be written.
+        """
         first = self._progress.started
         names = self._names[first:]
         batches = {name: batch_of(self._plan, number) for number, name in enumerate(names, first)}

@@ -147,14 +147,17 @@ class SshConnections:
             task.cancel()
 
     def _release(self, host: str, size: int) -> None:
-        """Count ``size`` bytes of a host's events as taken."""
+        """Count ``size`` bytes of a host's events as taken by the caller; the host is read again below the limit."""
         if (stream := self._streams.get(host)) is not None:
             stream.buffered -= size
             if stream.buffered < MAX_BUFFERED:
                 stream.drained.set()
 
     def _put(self, events: Sequence[HostEvent], size: int = 0) -> None:
-        """Hand over events to the caller's thread; the last one carries the bytes of all, to be released when taken."""
+        """Hand over events to the caller's thread.
+
+        The last one carries the bytes of all, to be released when it is taken.
+        """
         if events:
             with self._arrived:
                 self._events.extend((event, 0) for event in events[:-1])
@@ -181,7 +184,10 @@ class SshConnections:
             return reason(failure)
 
     def _end(self, host: str, stream: _HostStream, task: asyncio.Task[str]) -> None:
-        """Put the end of a host whose task is done, and forget it; a task cancelled at once has executed nothing."""
+        """Hand over the end of a host whose task is done, and forget the host.
+
+        A cancelled task has no result: it may not even have begun.
+        """
         del self._tasks[host], self._streams[host]
         self._put(stream.channel.close("the connection was closed from here" if task.cancelled() else task.result()))
         self._finished += 1
@@ -228,6 +234,7 @@ class SshConnections:
             if launch.answered:
                 limit.reschedule(None)
             events = channel.receive(data)
+            # Bytes count against the limit of the buffer with the events that they complete.
             stream.incomplete += len(data)
             if events:
                 stream.buffered += stream.incomplete
@@ -258,7 +265,10 @@ class _HostStream:
         self._writer: asyncio.Task[None] | None = None
 
     def send(self, parts: Sequence[bytes]) -> None:
-        """Send bytes in order, without waiting for the host to read them; keep them while there is no process."""
+        """Send bytes in order, without waiting for the host to read them; keep them until there is a process.
+
+        One task writes at a time, so the parts stay in order.
+        """
         self._outgoing.extend(parts)
         if self._outgoing and self.process is not None and (self._writer is None or self._writer.done()):
             self._writer = asyncio.get_running_loop().create_task(self._write(self.process))
@@ -321,9 +331,9 @@ def connection_limit(connections: int, transports: Collection[str]) -> int:
 
 
 async def _read_errors(process: RemoteProcess, stream: _HostStream, launch: Launch) -> None:
-    """Read a host's standard error until it ends, and answer prompts in it; close the process after a problem.
+    """Read a host's standard error until it ends, and answer the prompts of sudo in it.
 
-    That ends ``_transfer``, which waits for standard output.
+    After a problem close the process, which ends ``_transfer``: it waits for standard output.
     """
     with suppress(ConnectionLost):
         while not launch.problem:

@@ -93,7 +93,10 @@ class Transport(Protocol):
 
 
 async def attempted(attempt: Callable[[], Awaitable[T]]) -> T:
-    """Call ``attempt`` up to ``ATTEMPTS`` times while the error is transient. Raise ``HostUnreachable``."""
+    """Return the result of ``attempt``, called up to ``ATTEMPTS`` times while its error may be transient.
+
+    The growing pauses are random, so that many hosts do not try again at the same time. Raise ``HostUnreachable``.
+    """
     for number in range(ATTEMPTS):
         try:
             return await attempt()
@@ -133,7 +136,7 @@ def lost(text: str) -> ConnectionLost:
 
 
 def descriptor_limit(connections: int, *, descriptors: int = 2) -> int:
-    """Raise this process's limit of descriptors for ``connections``; return the number of them that it allows.
+    """Raise this process's limit of open files for ``connections``; return how many of them it allows.
 
     ``descriptors``: the number that one connection needs.
     """

@@ -36,7 +36,10 @@ def call_arguments(method: str, context: Context, arguments: Sequence[Any], call
 
 
 def takes(function: Any, keyword: str, position: int = 99) -> bool:
-    """Return whether a parameter can be passed by keyword or at a position; true for callables without Python code."""
+    """Return whether a parameter can be passed by keyword or at a position; true for callables without Python code.
+
+    Optional parameters of a provider's methods are passed only to those that declare them.
+    """
     code = getattr(function, "__code__", None)
     if code is None:
         return True
@@ -165,7 +168,7 @@ class SimpleProvider(BaseProvider):
                 with context.creating(name):
                     self.create(context, name, should)
             elif type(self).update is SimpleProvider.update and _agree(is_ or {}, should):
-                context.unchanged(name)  # an earlier run left it partial, and it is as declared
+                context.unchanged(name)  # its last change failed, and it is as declared now
             else:
                 with context.updating(name):
                     self.update(context, name, should)
@@ -193,7 +196,10 @@ def _missing(method: str) -> str:
 
 
 def collect_rows(definition: TypeDefinition, answer: Any) -> list[Resource]:
-    """Return the rows of ``get`` as new dictionaries. Raise ``ProviderError`` for an answer of another form."""
+    """Return the rows of ``get`` as new dictionaries, as the provider may change its own later.
+
+    Raise ``ProviderError`` for an answer of another form.
+    """
     if answer is None or isinstance(answer, (str, bytes, MappingABC)) or not hasattr(answer, "__iter__"):
         kind = type(answer).__name__
         msg = f"{definition.name}: get must return the resources as a list or another iterable, not {kind}"

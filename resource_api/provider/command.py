@@ -267,7 +267,11 @@ class ProgramRun:
     def __init__(
         self, name: str, seconds: float, context: Context | None, invocation: Invocation, level: str | None
     ) -> None:
-        """Prepare a run of at most ``seconds`` from ``output`` on, in a call's ``context``; ``level``: of its lines."""
+        """Prepare a run that ``output`` starts, in the ``context`` of a provider's call, or None outside of one.
+
+        It may take ``seconds``. ``level`` is the log level of the lines that it prints; None: the default of each
+        stream.
+        """
         self.argv = (name, *invocation.arguments)
         self._user = invocation.identity
         text = shlex.join(self.argv)
@@ -343,7 +347,7 @@ class ProgramRun:
 
     @property
     def stderr(self) -> str:
-        """The last 64 KiB of stderr, which do not begin within a secret."""
+        """The last 64 KiB of stderr. They do not begin within a secret: its rest could not be recognized and masked."""
         text = decode(self._stderr)
         start = len(decode(self._stderr[:-_TAIL]))
         return text[self._mask.boundary(text, start) :] if start else text
@@ -406,7 +410,10 @@ class ProgramRun:
         self.fail(f"was not started{self._as_user}: {error.strerror}")
 
     def _timer(self) -> Callable[[], float]:
-        """Return a function for the seconds left of its own or its resource's time; without any it raises an error."""
+        """Return a function that returns the seconds left for this run, and raises ``CommandError`` when none are left.
+
+        The limit of the program counts, or that of its resource where it ends earlier.
+        """
         context, seconds, limit = self.context, self._seconds, ""
         start = time.monotonic()
         if context is not None and context.deadline is not None and context.deadline - start < seconds:

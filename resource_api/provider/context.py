@@ -52,7 +52,7 @@ _LEVELS_ELSEWHERE: Final = {"warn": "warning", "error": "err", "exception": "err
 def calling_context(provider: object) -> Context | None:
     """Return the context of the call that ``provider`` is in, also in a thread that the provider started.
 
-    Such a thread may belong to any of the parallel calls: a context with noop is preferred.
+    Such a thread may belong to any of the parallel calls: a context with noop is preferred, so that it changes nothing.
     """
     context = current.get()
     if context is None and (stack := tuple(getattr(provider, _ATTRIBUTE, ()))):
@@ -275,9 +275,9 @@ class Context:
             stack.remove(self)
 
     def end_block(self, error: BaseException | None, earlier: int) -> BaseException | None:
-        """Return why a logging context fails, or None: ``error``, or the first mistake in it; forget its mistakes.
+        """Return the error by which a logging context fails, or None, and forget the mistakes in it.
 
-        ``earlier``: the number of mistakes before it.
+        That is the exception ``error``, or else the provider's first mistake in the block, behind the ``earlier`` ones.
         """
         if error is not None:
             self._has_failed = True
@@ -582,11 +582,15 @@ class LoggingContext:
         self.is_block = False
 
     def opened(self) -> Self:
-        """Log the start, and become the innermost open context. Raise ``ProviderError`` for one logged before."""
+        """Log that the work on the resources begins, and become the innermost open logging context.
+
+        Raise ``ProviderError`` if anything was logged for one of them before.
+        """
         around = self._context.open_contexts
         self._outcomes.open_context(self.names, {name for opened in around for name in opened.names})
         self._outcomes.log("debug", self.names, f"Started {self.message[:1].lower()}{self.message[1:]}")
         around.append(self)
+        # Later mistakes of the provider make this logging context fail, not the earlier ones.
         self._mistakes = len(self._context.mistakes)
         return self
 
@@ -612,7 +616,7 @@ class LoggingContext:
         return isinstance(error, Exception)
 
     def _succeed(self, names: list[Name]) -> None:
-        """Report success for the resources of the block that have no status yet."""
+        """Report success for ``names``, the resources of the block that the provider has not reported itself."""
         if self._change is not None:
             self._context.report_change(names, *self._change)
         elif names:

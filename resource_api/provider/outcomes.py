@@ -90,7 +90,10 @@ class CallOutcomes(dict["Name", Outcome]):
         return names
 
     def mention(self, name: Name) -> Outcome:
-        """Return the outcome of a name, new if it has none, and mark it as mentioned."""
+        """Return the outcome of a name, new if it has none, and mark that something was logged or reported for it.
+
+        From then on no logging context can be opened for it: see ``open_context``.
+        """
         outcome = self.get(name)
         if outcome is None:
             outcome = self[name] = Outcome()
@@ -121,6 +124,7 @@ class CallOutcomes(dict["Name", Outcome]):
         bound = {**self.bound, **self._log.bound}
         if not names:
             return bound
+        # The bound ones are those of the only resource of the call, if it has one.
         fields = {name: value for name, value in bound.items() if name not in {"urn", "action"}}
         fields["reference"] = self.reference(names)
         actions = {subject.action for name in names if (subject := self.subjects.get(name))}
@@ -138,10 +142,10 @@ class CallOutcomes(dict["Name", Outcome]):
         self.log(subject.loglevel if subject else "notice", names, f"{text}{self._suffix}", **fields)
 
     def log_status(self, names: list[Name], status: str, text: object) -> None:
-        """Write the line of a status that was reported.
+        """Write the line of a status that was reported, or hold it back until the success is verified.
 
-        Where ``held`` is a list, a line of success is appended to it until verification confirms it, and each line of
-        a failure after one, so that the order stays.
+        Where ``held`` is a list, a line of success is appended to it, as the runtime may still find that nothing has
+        changed. The lines of failures after it are appended too, so that the order stays.
         """
         if status == "failed":
             names = [name for name in names if name not in self.repeated] if self.repeated else names
@@ -166,7 +170,7 @@ class CallOutcomes(dict["Name", Outcome]):
         return with_path(f"{reason}", self._title(names[0]), names[0]) if len(names) == 1 else f"{reason}"
 
     def _positions(self, names: Sequence[Name]) -> str:
-        """Return `` (site.yaml:14)``, where names are declared, at most three of them; empty if unknown."""
+        """Return the end of a message: at most three declarations of names, `` (site.yaml:14)``; "" if unknown."""
         subjects = [subject for name in names[: _MOST + 1] if (subject := self.subjects.get(name))]
         declarations = [subject.declaration for subject in subjects if subject.declaration is not None]
         if len(names) == len(declarations) == 1:

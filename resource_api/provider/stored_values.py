@@ -86,7 +86,10 @@ class DerivedValues:
         self.code: Sequence[str] = ()
 
     def continue_from(self, earlier: Mapping[str, str], code: Sequence[str]) -> None:
-        """Use the results of an earlier run too, whose files of ``code`` are known to be the same now."""
+        """Use the results of an earlier run too.
+
+        Its files of ``code`` are the same now, so the functions would return the same.
+        """
         self._earlier, self._earlier_code = earlier, code
 
     def get(self, owner: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:

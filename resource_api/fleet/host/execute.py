@@ -81,6 +81,7 @@ class _JobOptions(dict[str, Any]):
     """A job's options by name. A missing one is the controller's mistake, and no bug on this host."""
 
     def __missing__(self, name: str) -> Any:
+        """Raise ``UsageError``: a missing option is a mistake of the controller."""
         raise UsageError(f"the job lacks the option '{name}'")
 
 
@@ -94,9 +95,10 @@ class HostRun:
         result: Callable[[Mapping[str, Any]], None],
         directories: Sequence[str],
     ) -> None:
-        """Send events with ``emit``, and the document of a command that reads with ``result``.
+        """Prepare the run of a job; ``emit`` sends an event, ``result`` the document of a command that only reads.
 
-        ``directories``: the cache, then the unpacked archives of modules.
+        ``directories``: the cache of unpacked archives, then those of the archives with modules. From now on all output
+        of this process is logged as events, and secrets are masked.
         """
         self.job = job
         self.options = _JobOptions(job.options)
@@ -279,7 +281,7 @@ def _check_libraries(names: Iterable[str]) -> None:
 
 
 def _check_plan(plan: Plan) -> None:
-    """Raise ``ManifestError``, before any change, for libraries of the plan's types that this host lacks."""
+    """Raise ``ManifestError``, before any change, for Python libraries that a plan's types need and this host lacks."""
     _check_libraries(jobs.libraries_of(step.entry.type for step in plan.steps))
 
 
@@ -429,7 +431,7 @@ class Sender:
     """Sends documents until the channel breaks, then drops them."""
 
     def __init__(self, descriptor: int) -> None:
-        """Write to the descriptor of a pipe."""
+        """Send to the controller through a pipe, given by its descriptor."""
         self._descriptor = descriptor
         #: Of one thread; a signal handler in this thread may take it again.
         self._lock = threading.RLock()
@@ -461,7 +463,11 @@ class Sender:
         self._send(protocol.encode_plain("end", {"code": code}))
 
     def _send(self, frame: bytes) -> None:
-        """Write a frame whole, never within another one; after the controller has gone, the job goes on without it."""
+        """Write a frame whole, never within another one; after the controller has gone, the job goes on without it.
+
+        A signal handler that interrupts the writing of a frame in this thread leaves its own to the loop that it
+        interrupts.
+        """
         with self._lock:
             self._unsent.append(frame)
             if self._writing:
@@ -484,7 +490,10 @@ class Sender:
 
 
 def _cut(value: Any, characters: int, members: int) -> object:
-    """Return JSON data without long parts: a long text ends with its length, a long list or mapping is such a text."""
+    """Return JSON data without long parts, so that a document that is too large can be sent.
+
+    A long text ends with its length; a list or mapping with many members becomes such a text.
+    """
     if isinstance(value, (dict, list, tuple)):
         if len(value) <= members:
             pairs = value.items() if isinstance(value, dict) else enumerate(value)
@@ -577,7 +586,10 @@ def _await_interrupts(frames: Iterator[protocol.Frame]) -> None:
 
 
 def _fail(run: HostRun, problems: Sequence[Problem], code: int) -> int:
-    """Send the problems that ended a command, as a refusal if the host was not changed; return the exit code."""
+    """Send the problems that ended a command; return the exit code.
+
+    They are a refusal if the host was certainly not changed: then the controller need not report it as in doubt.
+    """
     rendered = [documents.problem(problem) for problem in problems]
     if not run.began and code in {*NOTHING_DONE, BUG}:
         run.emit(documents.line("refused", {"exit_code": code, "problems": rendered}))

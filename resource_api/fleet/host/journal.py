@@ -76,9 +76,9 @@ class Journal:
             yield
 
     def begin(self, job: HostJob) -> JobReport | None:
-        """Return the report of a finished job; otherwise record the job as the newest and return None.
+        """Return the report of a finished job, to send it again; otherwise record the job as the newest.
 
-        Raise ``Superseded`` for an earlier job or another one of the same run, and ``StateError``.
+        Raise ``Superseded`` for a job older than the newest, and for another one of the same run; ``StateError``.
         """
         newest = self._read() or {"id": "", "generation": 0, "report": None}
         number, earlier = newest["generation"], newest.get("earlier", [])
