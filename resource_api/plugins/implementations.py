@@ -85,7 +85,7 @@ class Implementations:
         return self._assigned().get(name, self.chosen)
 
     def add_all(self, providers: Mapping[str, object]) -> None:
-        """Use these providers, which exist already, in the order of their ``priority``."""
+        """Use these providers by name, which exist already: workers, whose ``priority`` is known only when they run."""
         self._made.update(providers)
         self._names = tuple(by_preference(providers))
 
@@ -94,7 +94,10 @@ class Implementations:
         return [Suitability(name, self._unsuitable(context, name)) for name in self._names]
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> list[Resource]:
-        """Return the resources, each read by its implementation; after a failed ``get`` its names fail."""
+        """Return the resources, each read by its implementation.
+
+        One implementation that fails, fails only the names that it manages; a single one is like the provider itself.
+        """
         filtered, assigned = "simple_get_filter" in self._definition.features, self._assigned()
         by_implementation = self._by_implementation(assigned if names is None else names)
         if names is None:
@@ -116,7 +119,10 @@ class Implementations:
         return rows
 
     def set(self, context: Context, changes: Mapping[Name, Change], **extra: bool) -> None:
-        """Change the resources in their order: those of one implementation that follow each other in one call."""
+        """Change the resources in their order, which other resources may depend on.
+
+        So only neighbours of the same implementation share a call.
+        """
         assigned = self._assigned()
         if not assigned or not isinstance(changes, Changes):
             self._call(context, "", "set", changes, **extra)
@@ -154,7 +160,11 @@ class Implementations:
         self._usable(context, "")
 
     def __getattr__(self, name: str) -> object:
-        """Return a method of the first provider if it is pure, or a function of the chosen one."""
+        """Return a method of a provider that is not called through this class.
+
+        A pure method needs no choice of an implementation: it is that of the stated or first one. A function of the
+        type needs the chosen one.
+        """
         if name in _PURE:
             return getattr(self._provider(self.pure), name)
         if name not in self._definition.functions:
@@ -186,26 +196,32 @@ class Implementations:
             raise errors[0]
 
     def _by_implementation(self, names: Collection[Name]) -> dict[str, list[Name]]:
-        """Return the names by the implementation that they state, or ""."""
+        """Return the names by the implementation that their resources state, "" for those that state none."""
         assigned, names_of = self._assigned(), dict[str, list[object]]()
         for name in names:
             names_of.setdefault(assigned.get(name, ""), []).append(name)
         return names_of
 
     def _is_managed_by(self, implementation: str, row: Resource, assigned: Mapping[Name, str]) -> bool:
-        """Return whether the implementation that read a row manages its resource; ``assigned``: of each resource."""
+        """Return whether the implementation that read a row manages its resource; another may see the resource, too.
+
+        ``assigned``: name → the implementation that the resource states.
+        """
         with suppress(KeyError, TypeError):
             return assigned.get(self._definition.name_of(row), "") == implementation
         return True  # the check of all rows reports it
 
     def _call(self, context: Context, implementation: str, method: str, *arguments: object, **inputs: object) -> Any:
-        """Call a method of an implementation; an empty name means the one that is chosen by this machine."""
+        """Call a method of an implementation within the context of its provider; "" means this machine's choice."""
         provider = self._usable(context, implementation)
         with context.activate(provider):
             return getattr(provider, method)(context, *arguments, **inputs)
 
     def _usable(self, context: Context, implementation: str) -> object:
-        """Return a suitable provider, configured; an empty name is chosen, once. Raise ``ProviderError`` if none is."""
+        """Return the provider of an implementation, suitable and configured; for "" that of this machine's choice.
+
+        Raise ``ProviderError`` if it, or none, is suitable.
+        """
         with self._lock:
             if not implementation and not self.chosen:
                 self.chosen = self._choose(context)
@@ -221,7 +237,10 @@ class Implementations:
             return provider
 
     def _choose(self, context: Context) -> str:
-        """Return the first suitable implementation. Raise ``ProviderError`` with the reason of each if none is."""
+        """Return the implementation that the manifest requires, or the first suitable one.
+
+        Raise ``ProviderError`` with the reason of each if none is suitable.
+        """
         if self._required:
             return self._required
         reasons = []
@@ -233,7 +252,10 @@ class Implementations:
         raise ProviderError(msg)
 
     def _unsuitable(self, context: Context, name: str) -> str:
-        """Return why an implementation is not suitable, or "". A suitable one stays so in this run."""
+        """Return why an implementation cannot be used on this machine, or "".
+
+        Only suitability is remembered for the run: a resource may install what is missing.
+        """
         if name in self._suitable:
             return ""
         if name not in self._names:

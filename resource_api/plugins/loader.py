@@ -84,7 +84,10 @@ class DefinitionFiles:
         self._libraries: dict[str, Library] = {}
 
     def type(self, path: str, *, first: bool = True) -> TypeDefinition:
-        """Return the type that a file defines; ``first``: of its name on the module path. Raise ``DefinitionError``."""
+        """Return the type that a file defines. Raise ``DefinitionError``.
+
+        ``first``: no earlier directory of the module path has the type; another version of it has a module of its own.
+        """
         value: TypeDefinition
         if path.endswith(".json"):
             value = _type_from_json(path, self._bytes(path))
@@ -121,7 +124,11 @@ class DefinitionFiles:
             return self._read(path)[0]
 
     def component(self, path: str) -> Component:
-        """Return the component that a file defines, and its function ``build``. Raise ``DefinitionError``."""
+        """Return the component that a file defines, and its function ``build``.
+
+        Raise ``DefinitionError``, also for a constant such as ``INPUTS``: authors expect it to be read as in a
+        manifest.
+        """
         module = self._execute(path)
         value: ComponentDefinition = _defined(path, module, "COMPONENT", ComponentDefinition)
         _check_name(path, "COMPONENT", value.name)
@@ -148,9 +155,10 @@ class DefinitionFiles:
         return policy(_stem(path), path, {word: getattr(module, word, None) for word in ("resource", "plan")})
 
     def _execute(self, path: str, *, first: bool = True, deep: bool = False) -> ModuleType:
-        """Execute a file; its module replaces an earlier registry's module, but not another version's.
+        """Execute a file of the module path and return its module. Raise ``DefinitionError`` as ``execute_in`` does.
 
-        ``deep``: the file is in a directory of providers of one type. Raise ``DefinitionError`` as ``execute_in`` does.
+        Its module name holds the directory unless it is the ``first`` version of a type, so that versions do not
+        replace each other. ``deep``: the file is ``providers/TYPE/NAME.py``.
         """
         directory, *kinds, _ = path.rsplit("/", 3 if deep else 2)
         read = None if directory == BUNDLED else self._read
@@ -198,7 +206,10 @@ def _stem(path: str) -> str:
 
 
 def _defined(path: str, module: ModuleType, constant: str, expected: type[object]) -> Any:
-    """Return the constant of a file. Raise ``DefinitionError`` if it is missing, misnamed or of another class."""
+    """Return the value of ``constant``, such as ``TYPE``, in the module of a file.
+
+    Raise ``DefinitionError`` if it is missing, has another name, or is not of the class ``expected``.
+    """
     value = getattr(module, constant, None)
     if value is None:
         candidates = [name for name, member in vars(module).items() if _is_candidate(member, expected, module)]
@@ -210,7 +221,10 @@ def _defined(path: str, module: ModuleType, constant: str, expected: type[object
 
 
 def _is_candidate(value: object, expected: type[object], module: ModuleType) -> bool:
-    """Return whether a value of a module may be the definition that its file lacks, under another name."""
+    """Return whether a value of a module may be the definition that its file lacks, under a wrong name.
+
+    The error message then proposes to rename it. A provider class is known by its method ``get``.
+    """
     if expected is not type:
         return isinstance(value, expected)
     return isinstance(value, type) and value.__module__ == module.__name__ and hasattr(value, "get")
@@ -299,7 +313,10 @@ def execute_in(module: ModuleType, path: str, builtin_names: Mapping[str, object
 
 
 def _run(module: ModuleType, path: str, loader: Callable[[str, str], SourceFileLoader]) -> None:
-    """Execute a module file. Raise ``DefinitionError`` for its exception, with the line, and if it has side effects."""
+    """Execute a module file. Raise ``DefinitionError`` with the line for its exception.
+
+    Raise it too if the file prints or changes ``sys.path``: this would affect the whole program.
+    """
     search_path, path_changed = list(sys.path), False
     stdout, before = _WriteDetector(), sys.stdout
     try:
@@ -346,7 +363,12 @@ class _CheckedLoader(SourceFileLoader):
         return {"mtime": self._status.st_mtime, "size": self._status.st_size}
 
     def get_data(self, path: str) -> bytes:
-        """Return the file, or its bytecode. Raise ``OSError`` for bytecode that cannot be trusted."""
+        """Return the source, read once and checked, or the bytecode.
+
+        Raise ``OSError`` for bytecode that others could change.
+
+        Python then compiles the source instead.
+        """
         if path == self.path:
             return self._source
         try:
@@ -391,7 +413,10 @@ def line_of(error: BaseException, file: str, default: int = 1) -> int:
 
 
 def _import_hint(error: BaseException, path: str) -> str:
-    """Return the right spelling of an import that failed in a file of a module path, as a hint, or ""."""
+    """Return a hint for an import that failed in a file of a module path, or "".
+
+    It is the right spelling of the import, or says that such a file cannot be imported.
+    """
     if type(error) is ModuleNotFoundError and error.name:
         directory, name = path.removesuffix(f"/{_relative(path)}"), error.name
         if name.startswith("resource_api.") and name.split(".")[1] in _KINDS:
@@ -419,7 +444,10 @@ def _describe(error: BaseException) -> str:
 
 
 def _builtins_with_libs(libraries: Sequence[Library]) -> dict[str, object]:
-    """Return the built-in names for a file beside a module path: ``lib`` is the first that has the imported module."""
+    """Return the built-in names for a file that may use several ``lib/``, such as a manifest.
+
+    Its ``import lib.NAME`` finds the first of them that has the module.
+    """
 
     def import_(name: str, *arguments: Any, **keywords: Any) -> object:
         """Import from ``lib`` of the first library that has the module; import all other modules as Python does."""
@@ -478,7 +506,7 @@ class Library:
             return module if fromlist or level else self._module("")
 
     def _target(self, name: str, package: str, level: int) -> str | None:
-        """Return the name in ``lib/`` that an import statement refers to, or None for any other module.
+        """Return the name in ``lib/`` that an import statement refers to, or None for a module elsewhere.
 
         ``level`` counts the dots of a relative import, which only modules of this ``lib/``, in ``package``, can write.
         """
@@ -493,7 +521,10 @@ class Library:
         return ".".join([*packages[: len(packages) + 1 - level], *filter(None, [name])])
 
     def _require(self, name: str, module: ModuleType, attribute: str) -> None:
-        """Execute ``from MODULE import ATTRIBUTE`` if it is a module. Raise ``DefinitionError`` where there is none."""
+        """Make sure that ``from MODULE import ATTRIBUTE`` finds its attribute, which may be a module not loaded yet.
+
+        ``name`` is that of the module in ``lib/``. Raise ``DefinitionError`` with a hint if there is none.
+        """
         if attribute == "*" or hasattr(module, attribute):
             return
         if hasattr(module, "__path__"):
@@ -506,7 +537,7 @@ class Library:
         raise DefinitionError(msg)
 
     def _module(self, name: str) -> ModuleType:
-        """Return a module, executed at its first import, after the packages around it."""
+        """Return a module of ``lib/``, executed at its first import, after the packages around it."""
         if name and name not in self._modules:
             self._module(name.rpartition(".")[0])
         if name not in self._modules:

@@ -87,11 +87,15 @@ class ModulePath:
     def resolve(
         cls, directories: Iterable[str | os.PathLike[str]], manifest: str | None = None, *, bundled: bool = True
     ) -> Self:
-        """Return the module path of the user's directories, then the manifest's directory, then the bundled one."""
+        """Return the module path: the user's directories, then that of the manifest, then the bundled one.
+
+        Directories are real paths. A path with links is kept as an alias: whoever can change a link decides which code
+        is executed, so the links are checked too.
+        """
         real_paths = {text: os.path.realpath(text) for text in map(os.fsdecode, directories)}
         if manifest is not None:
             real_paths[manifest] = os.path.dirname(os.path.realpath(manifest))
-        # A link may come before a '..', so the user's paths are not normalized.
+        # Not normalized: 'link/..' is the directory above the link's target, not the one with the link.
         aliases = {
             real: f"{os.getcwd()}/{text}" if text[:1] != "/" else text
             for text, real in real_paths.items()
@@ -130,9 +134,9 @@ class ModulePath:
         return _providers(self.directories, name) or (_providers(self._all(), name) if installed else {})
 
     def directories_of(self, name: str) -> list[str]:
-        """Return the directories up to the last one with the file of a type or of its providers.
+        """Return the directories up to the last one with a file of a type or of its providers.
 
-        They are the module path of another process that uses this type.
+        They are the module path of a worker process for this type, which needs no others.
         """
         files = {self.find("types", name), *self.providers(name).values()}
         directories, last = [], 0
@@ -156,9 +160,10 @@ class ModulePath:
         return [path for path in paths if os.path.isfile(path)]
 
     def unread(self, name: str) -> tuple[str, str]:
-        """Return a file that looks like a type or component but is not read, and its right name; empty texts for none.
+        """Return a file that looks like a type or component but is not read, and its right name.
 
-        Examples are ``types/NAME.yaml``, ``type/NAME.py``, a name with capital letters, and one with '-'.
+        Examples are ``types/NAME.yaml``, ``type/NAME.py``, a name with capital letters, and one with '-': the error for
+        an unknown type names them. Both texts are empty where there is none.
         """
         name = name.lower().replace("-", "_")
         for directory in self.directories:
@@ -180,7 +185,10 @@ class ModulePath:
         return sorted({name.rpartition(".")[0] for name in files if name.endswith(suffixes) and name[0] != "_"})
 
     def _all(self) -> Iterator[str]:
-        """Yield the directories, then those of installed distributions, which are searched for only when reached."""
+        """Yield the directories, then those of installed distributions.
+
+        These are searched for only if nothing before has the file: that takes as long as many a run.
+        """
         yield from self.directories
         if self._distributions is None:
             self._distributions = [directory for directory, _ in _distributions()]
@@ -188,7 +196,7 @@ class ModulePath:
 
 
 def _goes_through_links(path: str, real: str) -> bool:
-    """Return whether the path of a directory, or of a file in it, goes through symbolic links."""
+    """Return whether the path of a directory, or of a file in it, goes through links; ``real`` is without them."""
     absolute = os.path.abspath(path)
     return absolute != real and absolute.rpartition("/")[0] != real.rstrip("/")
 
@@ -206,8 +214,8 @@ def _files(directories: Iterable[str], kind: str, name: str) -> Iterator[str]:
 def _providers(directories: Iterable[str], name: str) -> dict[str, str]:
     """Return the files of a type's providers by name, the first of each name.
 
-    The first directory with both providers and the type's file determines the version of the type. Providers in a later
-    directory that has a type file too belong to another version and are left out.
+    The first directory with both providers and the type's file determines the version of the type. Providers beside a
+    type file in a later directory belong to another version and are left out.
     """
     paths: dict[str, str] = {}
     directories_used: list[str] = []

@@ -93,10 +93,10 @@ def _advice(provider: type[object], method: str) -> str:
 
 
 def _misspelt_methods(provider: type[object], required: Collection[str]) -> Mapping[str, str]:
-    """Return missing method → the provider's public method that stands for it.
+    """Return missing method → the provider's public method that was meant to be it, to be named in the error.
 
     It is one letter off, or has the name that the method has in Puppet's older providers. A method that the provider
-    itself uses is a helper, and no mistake.
+    itself calls is a helper, and no mistake.
     """
     declared = {*_OPTIONAL, *required, *(_SIMPLE if issubclass(provider, SimpleProvider) else ())}
     members = {
@@ -125,7 +125,7 @@ def _misspelt_methods(provider: type[object], required: Collection[str]) -> Mapp
 
 
 def _names_in(code: CodeType) -> Iterator[str]:
-    """Yield the names of attributes and globals in a function and those within it: the methods that it may call."""
+    """Yield the names of attributes and globals in a function and those within it, among them the methods it calls."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -141,7 +141,7 @@ def _suitability_problems(type_name: str, provider: type[object]) -> Iterator[st
 
 
 def _has(provider: type[object], method: str) -> bool:
-    """Whether a provider has a method of its own: ``get`` and ``set`` of the base class only state the obligations."""
+    """Return whether a provider defines a method: ``get`` and ``set`` of the base class only state the obligations."""
     value = getattr(provider, method, None)
     return callable(value) and value not in (BaseProvider.get, BaseProvider.set)
 
@@ -188,12 +188,15 @@ def _get_problems(features: Collection[str], get: object) -> Iterator[str]:
 
 
 def _parameters(function: FunctionType) -> list[inspect.Parameter]:
-    """Return the parameters of a function, ``self`` included; of one that wraps another its own: it is called."""
+    """Return the parameters of a function, ``self`` included.
+
+    Of a decorated one it is those of the wrapper: that is called.
+    """
     return list(inspect.signature(function, follow_wrapped=False).parameters.values())
 
 
 def _plain_problems(provider: type[object], methods: Iterable[str]) -> Iterator[str]:
-    """Yield the problem of each method whose code does not run when it is called: async, or with a ``yield``."""
+    """Yield the problem of each method whose code does not run when it is called: an async one, or a generator."""
     for method in methods:
         function = getattr(provider, method, None)
         if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
@@ -203,7 +206,10 @@ def _plain_problems(provider: type[object], methods: Iterable[str]) -> Iterator[
 
 
 def _argument_problems(provider: type[object], methods: Mapping[str, str]) -> Iterator[str]:
-    """Yield the problem of each method, neither decorated nor variadic, whose arguments are not as in ``methods``."""
+    """Yield the problem of each method that cannot take its ``methods`` → arguments, ``context, name``.
+
+    Decorated methods and those with ``*args`` or ``**kwargs`` are not judged: their parameters are not known.
+    """
     for method, arguments in methods.items():
         function = inspect.getattr_static(provider, method, None)
         if not inspect.isfunction(function):

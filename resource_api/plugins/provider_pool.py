@@ -121,7 +121,10 @@ class ProviderPool:
         return self._chosen | {instance: several.chosen for instance, several in self.several.items() if several.chosen}
 
     def suitability(self, instance: str) -> list[Suitability]:
-        """Make an instance; return whether each provider is suitable, or nothing if the only one always is."""
+        """Return for each provider of a type whether it can be used on this machine, for ``types``.
+
+        It is empty where there is nothing to choose. The providers are made for it.
+        """
         definition = self._definition(instance)
         self._make(instance)
         implementations = self.several.get(instance)
@@ -148,9 +151,9 @@ class ProviderPool:
         self._unavailable[instance] = error
 
     def instance(self, instance: str, *, configured: bool = True) -> Any:
-        """Return an instance, made and configured at its first use. Raise ``ProviderError`` when that fails.
+        """Return a provider instance, made and configured at its first use. Raise ``ProviderError`` when that fails.
 
-        One that need not be ``configured`` is for methods that depend on their arguments alone.
+        ``configured`` is false for methods that depend on their arguments alone, which can be called before.
         """
         if not configured:
             return self._make(instance)
@@ -160,7 +163,11 @@ class ProviderPool:
         return self._configured[instance]
 
     def functions(self, instance: str) -> ProviderFunctions:
-        """Return a type's pure functions; a worker is started. Raise ``DefinitionError`` where it is broken."""
+        """Return the pure methods of a type's provider as plain functions.
+
+        The provider is made at the first call of one; only a worker is started now, as it alone knows its methods.
+        Raise ``DefinitionError`` where the type or provider is broken.
+        """
         if instance not in self._functions:
             definition = self._definition(instance)
             provider_class = None if self._isolates(definition) else self._provider_class(definition)
@@ -174,10 +181,12 @@ class ProviderPool:
         return self._functions[instance]
 
     def declared(self, instance: str) -> ProviderFunctions:
-        """Return the pure functions for a manifest's resources; the provider is made where these need it.
+        """Return the pure functions for a manifest's resources.
 
-        Where that fails and a resource may install the missing program, only the type is returned. Raise
-        ``DefinitionError`` when the type or its provider is broken.
+        Raise ``DefinitionError`` where the type or provider is broken.
+
+        Where the provider cannot be made because a program or module is missing, a resource of the manifest may install
+        it: then only the type is returned, with the error.
         """
         definition = self._definition(instance)
         can_wait = not (definition.config.attributes or self._isolates(definition))
@@ -235,9 +244,9 @@ class ProviderPool:
         return any(context.wrote_output for context in self._pure_contexts)
 
     def cancel(self) -> None:
-        """Call ``cancel`` of each instance, in a thread each, beside the current calls. Safe in a signal handler.
+        """Call ``cancel`` of each instance in a thread, beside the calls that run. Safe in a signal handler.
 
-        In a handler, this thread may hold any lock: of the provider, and those of ``threading`` that starting takes.
+        ``_thread`` is used because ``threading`` takes locks that the interrupted thread may hold.
         """
         for instance in list(self._made):
             if instance not in self._cancelling and (call := self._end_method(instance, "cancel")) is not None:
@@ -249,7 +258,7 @@ class ProviderPool:
                     del self._cancelling[instance]
 
     def _cancel(self, instance: str, call: Callable[[], None], returned: _thread.LockType) -> None:
-        """Call ``cancel`` of a provider in a thread, while its other call still runs."""
+        """Call ``cancel`` of a provider in a thread; ``returned`` is the lock that ``close`` awaits."""
         try:
             # The working directory, the umask and the like are restored by the call that runs beside, at its end.
             call()
@@ -259,7 +268,10 @@ class ProviderPool:
             returned.release()
 
     def close(self, *, interrupted: bool = False) -> None:
-        """Close every instance; after an interruption, first call ``cancel`` of each that was not cancelled yet."""
+        """Close every instance; after an interruption, first call ``cancel`` of each that was not cancelled yet.
+
+        A ``cancel`` that still runs is awaited for a limited time.
+        """
         for instance in list(self._made) if interrupted else ():
             if instance not in self._cancelling:
                 self._call_at_end(instance, "cancel")
@@ -304,7 +316,10 @@ class ProviderPool:
         self._configured[instance] = provider
 
     def _make(self, instance: str) -> object:
-        """Return an instance, made at its first use, which may not be configured yet."""
+        """Return the provider of an instance, made at its first use; it may not be configured yet.
+
+        It is a worker, an object that chooses between several providers, or the provider itself.
+        """
         if instance not in self._made:
             definition = self._definition(instance)
             if self._isolates(definition):
@@ -317,7 +332,10 @@ class ProviderPool:
         return self._made[instance]
 
     def _make_isolated(self, definition: TypeDefinition) -> object:
-        """Start the workers of a type; only they load its providers, and report their priorities and ``suitable``."""
+        """Return the provider of a type that is isolated, served by workers.
+
+        Only workers load the type's providers, so only they know priorities and whether there is a ``suitable``.
+        """
         names = self._implementation_names(definition)
         first = self._start_worker(definition, names[0])
         if len(names) == 1 and not first.decides:
@@ -338,7 +356,10 @@ class ProviderPool:
         )
 
     def _start_worker(self, definition: TypeDefinition, implementation: str) -> WorkerProvider:
-        """Return a provider in a process of its own: a program, or our interpreter with the type's modules."""
+        """Start a provider in a process of its own and return its proxy.
+
+        The process is the executable, or our interpreter with the modules of the type.
+        """
         from resource_api.plugins.worker import process, proxy  # only where providers run in processes of their own
 
         versions = self._versions.get(definition.instance, "")
@@ -350,7 +371,12 @@ class ProviderPool:
         return proxy.WorkerProvider(proxy.WorkerPool(definition, self.run, start, implementation))
 
     def _make_one(self, definition: TypeDefinition, implementation: str = "") -> object:
-        """Make an object of a provider's class, or start an executable. Raise ``ProviderError`` where that fails."""
+        """Return an object of one provider's class, or a worker for an executable.
+
+        Raise ``ProviderError`` where that fails.
+
+        ``implementation`` names it if the type has several.
+        """
         provider_class = self._provider_class(definition, implementation)
         if issubclass(provider_class, ExecutableProvider):
             self._isolated.add(definition.instance)
@@ -379,7 +405,10 @@ class ProviderPool:
             raise ProviderError(f"the provider '{instance}' cannot be configured: {reason(error)}") from error
 
     def _close(self, instance: str) -> None:
-        """Close the provider of an instance and forget it, but not which implementation was chosen."""
+        """Close the provider of an instance and forget it.
+
+        Which implementation was chosen is kept: it is recorded with the resources.
+        """
         if instance in self._made:
             self._call_at_end(instance, "close")
             del self._made[instance]
@@ -404,9 +433,9 @@ class ProviderPool:
         self.run.log.write("warning", instance, text, split_instance(instance)[0])
 
     def _end_method(self, instance: str, method: str) -> Callable[[], None] | None:
-        """Return ``cancel`` or ``close`` of a provider, or None where it has none or needs none.
+        """Return ``cancel`` or ``close`` of a provider, or None where it has none, or need not be closed.
 
-        A provider that only answered pure functions holds nothing that must be closed.
+        A provider that was never configured has answered pure functions only, so it holds nothing.
         """
         if instance not in self._configured and instance not in self._isolated:
             return None
@@ -432,7 +461,10 @@ class _PureCalls:
         provider: Callable[[], Any],
         provider_class: type[object] | None,
     ) -> None:
-        """Prepare calls of the provider that ``provider`` returns; ``provider_class`` is None in workers."""
+        """Prepare calls of the provider that ``provider`` makes or returns.
+
+        ``provider_class`` tells which methods it has; None for a worker, which answers for all.
+        """
         self.context = Context(definition, run, answering=True)
         self._definition = definition
         self._mask = run.log.mask
@@ -459,9 +491,10 @@ class _PureCalls:
         )
 
     def canonicalize(self, resources: list[Resource]) -> list[Resource]:
-        """Return resources in canonical form, which share nothing with the provider.
+        """Return resources in canonical form, which share no value with the provider.
 
-        Values that are secret only in this manifest are unwrapped for the call and wrapped again.
+        Values that are secret only in this manifest are unwrapped for the call and wrapped again: the provider expects
+        plain ones.
         """
         self._mask_secrets(resources)
         if are_flat(resources):
@@ -504,7 +537,10 @@ class _PureCalls:
             self._mask.add([(resource, declared_secrets(self._definition, resource)) for resource in resources])
 
     def insync(self, questions: Iterable[Question]) -> Iterator[list[object] | Exception]:
-        """Yield the answers of ``insync`` for the attributes of each question, or the exception that it raised."""
+        """Yield the answers of ``insync`` for the attributes of each question, or the exception that it raised.
+
+        A question has the name of a resource, attributes of it, and both states.
+        """
         if self._class is None:
             yield from self._provider().insync_each(self.context, questions)
             return
@@ -531,7 +567,10 @@ class _PureCalls:
         return self._call("upgrade", version, deepcopy(dict(values)))
 
     def _canonicalize(self, copies: list[Resource]) -> list[Resource]:
-        """Call ``canonicalize`` and copy its answer. Raise ``WrongAnswer`` unless that is as many resources."""
+        """Call ``canonicalize`` and return a copy of its answer.
+
+        Raise ``WrongAnswer`` unless that is as many resources.
+        """
         count = len(copies)
         answer = self._call("canonicalize", copies)
         if (
@@ -544,11 +583,15 @@ class _PureCalls:
         return answer if self._class is None or are_flat(answer) else list(map(copy_resource, answer))
 
     def _config_function(self, method: str) -> Callable[..., Any] | None:
-        """Return ``check_config`` or ``diff_config`` of a provider, None if it has none; a worker answers for both."""
+        """Return ``check_config`` or ``diff_config`` of a provider as a plain function, None if it has none.
+
+        A worker is always asked: only it knows its methods.
+        """
         if not self._definition.config.attributes or (self._class is not None and not hasattr(self._class, method)):
             return None
 
         def call(*configs: Mapping[str, object]) -> object:
+            """Call the method with its secrets masked."""
             self._mask.add(configs)
             return self._call(method, *configs)
 
@@ -588,5 +631,5 @@ def _problems(answer: object) -> list[Problem]:
 
 
 def _key_part(value: object) -> object:
-    """Return the form of a value that JSON lacks in the key of a function's result."""
+    """Return a value that JSON lacks in a form for the key of a function's result, different for different values."""
     return ["<sensitive>", value.reveal()] if isinstance(value, Sensitive) else repr(value)

@@ -128,7 +128,7 @@ class Registry:
             self._warn(warning)
 
     def send_warnings(self, warn: Callable[[str], None]) -> None:
-        """Have ``warn`` called with each warning from now on, and with those that no call received yet."""
+        """Pass warnings about definitions to ``warn`` from now on, first those that came before the log was open."""
         self._warn = warn
         for warning in self._unsent_warnings:
             warn(warning)
@@ -152,7 +152,7 @@ class Registry:
     def register_family(self, word: str, family: TypeFamily) -> None:
         """Use ``family`` for the types that are in no file and whose names begin with ``word``.
 
-        The one used before is closed, and its types are forgotten, unless it is an equal one.
+        An equal one stays in use; another one is closed, and its types are forgotten, as they may differ.
         """
         before = self._families.get(word)
         if before == family:
@@ -205,7 +205,7 @@ class Registry:
         self._policies.append(policy(name, name, {"resource": resource, "plan": plan}))
 
     def type(self, name: str, versions: str = "") -> TypeDefinition:
-        """Return a type's definition: the first on the module path, or the newest that fits a range of ``versions``.
+        """Return a type's definition: the first on the module path, or the newest in a range of ``versions``.
 
         Raise ``UnknownType`` when there is none, another ``DefinitionError`` when its file is broken.
         """
@@ -218,18 +218,22 @@ class Registry:
         return self._types[name]
 
     def provider(self, name: str, versions: str = "", implementation: str = "") -> builtins.type[object]:
-        """Return a provider class of the type that ``type`` returns: the one of a name, or the preferred one.
+        """Return the provider class named ``implementation`` of the type that ``type`` returns, or the preferred one.
 
-        Also for a name that no provider has. Raise ``DefinitionError`` as ``type`` does.
+        A name that no provider has gives the preferred one too: callers need a class for the type's pure functions, and
+        report the name later. Raise ``DefinitionError`` as ``type`` does.
         """
         classes = self._provider_classes(name, versions)
         return classes.get(implementation) or next(iter(classes.values()))
 
     def implementations(self, name: str, versions: str = "", *, load: bool = True) -> Sequence[str]:
-        """Return the names of a type's providers in the order of preference. Raise ``DefinitionError`` likewise.
+        """Return the names of a type's providers in the order of preference.
+
+        Raise ``DefinitionError`` as ``type`` does.
 
         That is: by their ``priority``, the highest first, then in the order of the module path, then
-        ``providers/TYPE.py``, then by name. Unless they may be loaded here, ``load``, their priority is unknown.
+        ``providers/TYPE.py``, then by name. ``load=False`` for isolated providers, whose code must not run here: their
+        priorities are then unknown.
         """
         if load or name in self._providers:
             return tuple(self._provider_classes(name, versions))
@@ -256,7 +260,8 @@ class Registry:
     def attributes_of(self, name: str) -> AttributeSet | None:
         """Return the attributes of a type, or the inputs of a component; None where there is none, or it is broken.
 
-        For the secrets in a source line of a message. Distributions are not searched: that takes as long as many a run.
+        They tell which values in a quoted source line are secret. Distributions are not searched: that takes as long as
+        many a run.
         """
         with suppress(DefinitionError):
             if name in self._types or self._module_path.find("types", name, installed=False):
@@ -299,7 +304,10 @@ class Registry:
         return sorted({*self._module_path.names("components"), *registered})
 
     def types_with_function(self, function: str) -> Sequence[str]:
-        """Return the types that a call of this function may mean; a type whose file is broken is left out."""
+        """Return the types that declare a function of this name, for a call that names no type.
+
+        A type whose file is broken is left out.
+        """
         types = []
         for name in self.names():
             with suppress(DefinitionError):
@@ -307,9 +315,9 @@ class Registry:
         return types
 
     def module_path_of(self, name: str, versions: str = "") -> list[str]:
-        """Return the part of the module path with which another process finds the same type and provider.
+        """Return the directories in which a worker process finds the same type and provider.
 
-        Raise ``DefinitionError`` when they are in no files.
+        Raise ``DefinitionError`` when a program has registered them: then they are in no files.
         """
         if directory := self._directory(name, versions):
             return [directory]
@@ -342,7 +350,10 @@ class Registry:
         return self.trust.read(path)
 
     def _component_file(self, name: str) -> str | None:
-        """Return a component's file, or None; distributions come last. Raise ``DefinitionError`` for a type's name."""
+        """Return a component's file, or None; distributions are searched last.
+
+        Raise ``DefinitionError`` for one with the name of a type, as a reference could mean both.
+        """
         if not TYPE_NAME.match(name):
             return None
         path = self._module_path.find("components", name, installed=False)
@@ -352,7 +363,10 @@ class Registry:
         return path if path or type_file or name in self._types else self._module_path.find("components", name)
 
     def _provider_classes(self, name: str, versions: str) -> Mapping[str, builtins.type[object]]:
-        """Return the provider classes of a type by name, in the order of preference. Raise ``DefinitionError``."""
+        """Return the provider classes of a type by name, in the order of preference, loaded once.
+
+        ``versions`` selects the version of the type, whose providers are beside it. Raise ``DefinitionError``.
+        """
         if directory := self._directory(name, versions):
             key = name, directory
             if key not in self._versioned:
@@ -383,7 +397,7 @@ class Registry:
         return self._classes(files, definition, first=False)
 
     def _load(self, kind: str, name: str, load: Callable[[], object]) -> Any:
-        """Load files and note their kind and name in ``_from_file``; callers keep the value.
+        """Return what ``load`` loads from files, and note their kind and name in ``_from_file``.
 
         A file that failed fails again with the same error, unless it missed a module: a resource may have installed it.
         """

@@ -123,9 +123,9 @@ class PluginAddress(NamedTuple):
         return self._encrypted(connection) if self.certificate else connection
 
     def _encrypted(self, connection: socket.socket) -> socket.socket:
-        """Return an encrypted connection to the program with the handshake's certificate, whatever its key and chain.
+        """Return an encrypted connection to the program whose certificate was in its handshake.
 
-        Raise ``CallError`` for another certificate.
+        The certificate signs itself, so it is compared instead of being verified. Raise ``CallError`` for another one.
         """
         import ssl  # seldom needed, as above
 
@@ -149,7 +149,10 @@ class Channel:
     """A connection for one call at a time; a thread that calls meanwhile opens a channel of its own."""
 
     def __init__(self, endpoint: PluginAddress) -> None:
-        """Connect. Raise ``OSError`` or ``CallError``."""
+        """Connect, with windows so large that a schema of many megabytes comes at once.
+
+        Raise ``OSError``, ``CallError``.
+        """
         self._socket = endpoint.connect()
         config = H2Configuration(client_side=True, header_encoding="utf-8", validate_inbound_headers=False)
         self._http = H2Connection(config)
@@ -205,7 +208,7 @@ class Channel:
             raise CallError(UNAVAILABLE, str(error)) from None
 
     def _send(self, call: _Call) -> None:
-        """Send as much of a request as the windows allow."""
+        """Send as much of a request as the flow control windows allow; the rest follows when they grow."""
         while call.unsent:
             size = min(self._http.local_flow_control_window(call.stream), self._http.max_outbound_frame_size)
             if size <= 0:
@@ -221,7 +224,10 @@ class Channel:
         raise ConnectionError("the program ended the connection")
 
     def _handle(self, call: _Call, event: Event) -> None:
-        """Add an event of HTTP/2 to the call that it is about. Raise ``CallError`` if the program ended the call."""
+        """Add an event of HTTP/2, such as received data or headers, to the present call.
+
+        Events of other streams are ignored. Raise ``CallError`` if the program ended the call.
+        """
         if call.ended:  # a program need not read the rest of a request that it has answered
             return
         if isinstance(event, ConnectionTerminated):

@@ -48,7 +48,7 @@ def _pairs(constraint: Any) -> Type:
 
 
 def to_dynamic(kind: Type, value: object) -> Message:
-    """Return a value of a type as ``DynamicValue``, with its secrets in clear text."""
+    """Return a value of a type of cty in the message by which the protocol passes values; secrets are in clear text."""
     return {"msgpack": msgpack.packb(_packed(kind, value))}
 
 
@@ -117,7 +117,7 @@ def to_json(kind: Type, value: object) -> Any:
 
 
 def _mapped(kind: Type, value: Any, function: Callable[[Type, Any], Any]) -> object:
-    """Return a collection with ``function(member's type, member)`` for each member; an object gets all attributes."""
+    """Return a collection with ``function(type, member)`` for each member; an object gets all its attributes."""
     word, inner = kind
     if word == "object":
         return {name: function(member, value.get(name)) for name, member in inner.items()}
@@ -143,7 +143,7 @@ def _ordered(kind: Type, value: Any) -> Any:
 
 
 def in_order(elements: Sequence[object]) -> list[Any]:
-    """Return the elements of a set in one order, each once; unknown ones last.
+    """Return the elements of a set in one order, each once; unknown ones last. Programs return them in any order.
 
     >>> in_order(["b", "a", "b"])
     ['a', 'b']
@@ -154,9 +154,9 @@ def in_order(elements: Sequence[object]) -> list[Any]:
 
 
 def without_nulls(value: object) -> Any:
-    """Return a value without the members of its mappings that have no value, as a manifest would declare it.
+    """Return a value without the members of its mappings that are None, as a manifest would declare it.
 
-    A part without such members is the same object.
+    A part without such members is the same object, so that the large states of many resources are not copied.
     """
     if isinstance(value, dict):
         members = {name: without_nulls(member) for name, member in value.items() if member is not None}

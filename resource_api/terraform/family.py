@@ -127,7 +127,10 @@ class Family:
         return bool(self.schema.get("server_capabilities", {}).get("plan_destroy"))
 
     def definition(self, name: str) -> TypeDefinition:
-        """Return a type. Raise ``DefinitionError``."""
+        """Return a type: that of a resource, or the one called like the provider, with its functions and data sources.
+
+        Raise ``DefinitionError``.
+        """
         with self._schema_errors(name):
             if name == self.name and any(map(self.schema.get, _CALLED)):
                 return function_type(name, self.schema, self.config_fields)
@@ -165,7 +168,10 @@ class Family:
         return list(_type_names(self.name, self.schema).types)
 
     def upgraded(self, name: str, version: int, attributes: Mapping[str, object]) -> dict[str, Any]:
-        """Return the values of a state file's resource in the form of the present schema. Raise ``DefinitionError``."""
+        """Return the values of a state file's resource, written with an older ``version``, by the present schema.
+
+        The program converts them. Raise ``DefinitionError``.
+        """
         kind = object_type(self.resource_fields(name))
         raw = {"json": json.dumps(attributes).encode()}
         try:
@@ -203,7 +209,10 @@ class Family:
             return self._running[key]
 
     def configure(self, key: str, call: Callable[[], object]) -> None:
-        """Call ``call``, which configures the process of a configuration, unless that was done."""
+        """Call ``call``, which configures the process of a configuration, unless that was done since its start.
+
+        All providers of the configuration share the process, and the protocol configures it once.
+        """
         with self._configuring:
             process = self.process(key)
             if self._configured.get(key) is not process:

@@ -107,7 +107,10 @@ class PluginProcess:
         return {**inherited, **protocols, "TMPDIR": self._directory, "PLUGIN_UNIX_SOCKET_DIR": self._directory}
 
     def _read_output(self) -> None:
-        """Pass on the lines of the program until it ends; the ones on stdout until the handshake are queued."""
+        """Pass on the lines of the program until it ends, in a thread of its own: a full pipe would block it.
+
+        An overlong line loses its beginning.
+        """
         unfinished = dict.fromkeys((STDOUT, STDOUT + 1), b"")  # the last line of stdout and of stderr so far
         for stream, chunk in self._process.chunks(lambda: 3600.0):  # the time of one wait: there is no limit
             *lines, unfinished[stream] = (unfinished[stream] + chunk)[-_LONGEST_LINE:].split(b"\n")
@@ -119,7 +122,7 @@ class PluginProcess:
         self._lines.put(None)
 
     def _pass_on(self, stream: int, line: str) -> None:
-        """Take the handshake from stdout; log every other line with its level."""
+        """Queue a line of stdout until the handshake has come; log every other line, with the level that it states."""
         if stream == STDOUT and not hasattr(self, "version"):
             self._lines.put(line)
             if line.count("|") >= _SEPARATORS:

@@ -129,7 +129,10 @@ class _ProgramFinder:
         return program
 
     def _package(self, declared: ConfiguredProvider, *, locked: bool) -> tuple[ProviderAddress, Package]:
-        """Return the address and the newest accepted package, or that of the lock file. Raise ``ProgramError``."""
+        """Return a provider's address and its package: the newest accepted one, or that of the lock file.
+
+        Raise ``ProgramError`` with the key of the manifest that is wrong.
+        """
         try:
             address = packages.ProviderAddress.parse(declared.source)
         except ValueError as error:

@@ -276,7 +276,10 @@ class Resources(_ProgramSession):
         return self._refreshed(context, answer.get("upgraded_state"), private)
 
     def _refreshed(self, context: Context, state: Message | None, private: bytes) -> _State:
-        """Return the state that the program reads now of a resource whose last state is this one, None: missing."""
+        """Return the state of a resource that the program reads now; ``state`` is the last one, ``private`` its bytes.
+
+        Raise ``ResourceError`` where the program has returned no last state, for None.
+        """
         if state is None:
             raise ResourceError("the provider has returned no state")
         answer = self._call(context, "read", type_name=self.type_name, current_state=state, private=private)
@@ -285,7 +288,10 @@ class Resources(_ProgramSession):
         return _State(values, answer.get("private", b""))
 
     def _moved(self, context: Context, data: Mapping[str, object], raw: Message, private: bytes) -> _State:
-        """Return the present state of a resource that was recorded as one of another type; ``data`` as for it."""
+        """Return the present state of a resource that was recorded as one of another type, ``data["type"]``.
+
+        The program converts its ``raw`` state and ``private`` bytes to this type.
+        """
         answer = self._call(
             context,
             "move",
@@ -312,9 +318,9 @@ class Resources(_ProgramSession):
         former: object,
         declared: Mapping[str, object] | None = None,
     ) -> None:
-        """Keep the state as private data unless the ``former`` data are equal.
+        """Keep the state as private data of the resource, unless the ``former`` data are equal.
 
-        Sealed are the secrets of the schema, and the values that were secret as declared or in the former data.
+        Values are sealed that are secret by the schema, or that were secret as ``declared`` or in the former data.
         """
         raw = schema.sealed(self._fields, cty.to_json(self._kind, state.values))
         raw = conceal_like(conceal_like(raw, declared), former.get("state") if isinstance(former, dict) else None)
@@ -387,7 +393,10 @@ class Resources(_ProgramSession):
             yield Problem(name, _diagnostic_text(row), "error" if row.get("severity") == _ERROR else "warning")
 
     def _planned(self, context: Context, name: str, should: Mapping[str, object], *, creates: bool) -> _ProgramPlan:
-        """Return the program's plan of a resource; the last one for an equal question, since each attribute asks."""
+        """Return the program's plan of a resource; ``creates``: from no prior state.
+
+        The last one is kept for an equal question, as ``insync`` asks for each attribute.
+        """
         state = _State() if creates else self._states.get(name, _State())
         config = self._config(should)
         question = hash(repr((creates, config)))
@@ -422,7 +431,10 @@ class Resources(_ProgramSession):
     def plan(
         self, context: Context, name: str, is_: Mapping[str, object] | None, should: Mapping[str, object]
     ) -> Planned:
-        """Return the planned values, the unknown ones, and the attributes whose change needs a replacement."""
+        """Return the planned values, the unknown ones, and the attributes whose change needs a replacement.
+
+        A declared attribute is included only where the plan shows another value than the declared one.
+        """
         creates = is_ is None or is_.get("ensure") != "present"
         plan = self._planned(context, name, should, creates=creates)
         changed, state, unknown = set() if creates else plan.changed, {}, []
@@ -497,7 +509,7 @@ class Resources(_ProgramSession):
             context.store_private(name, None)
 
     def _planned_destruction(self, context: Context, state: _State) -> bytes:
-        """Return the private bytes to apply a deletion with, which some providers plan too."""
+        """Return the private bytes to apply a deletion with: those of its plan if the program plans deletions."""
         if not self.family.plans_destruction:
             return state.private
         absent = cty.to_dynamic(self._kind, None)
@@ -582,7 +594,7 @@ class Functions(_ProgramSession):
 
 
 def _result(fields: Mapping[str, SchemaField], state: Message | None) -> dict[str, Any]:
-    """Return the attributes of a data source or ephemeral resource as the program read it, its secrets wrapped."""
+    """Return the attributes of a data source or ephemeral resource, its secrets wrapped, without null values."""
     values = cty.without_nulls(cty.from_dynamic(schema.object_type(fields), state)) or {}
     return schema.sealed(fields, values)
 

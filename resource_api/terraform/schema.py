@@ -131,7 +131,7 @@ def object_type(fields: Mapping[str, SchemaField]) -> cty.Type:
 
 
 def attribute_name(name: str) -> str:
-    """Return the attribute of a field.
+    """Return the attribute's name for a field of the schema, different from those that each type has itself.
 
     >>> attribute_name("ensure"), attribute_name("size")
     ('ensure_', 'size')
@@ -221,7 +221,7 @@ def parameters(schema: Message) -> Iterable[tuple[Message, cty.Type]]:
 
 
 def _property(field: SchemaField) -> Attribute:
-    """Return the attribute of a resource for a field: read-only where only the provider sets it."""
+    """Return the attribute of a resource type for a field of the schema: read-only where only the provider sets it."""
     kind = _field_type(field)
     if not field.is_declarable:
         return Attribute(f"Optional[{kind}]", field.docs, kind="read_only")
@@ -246,7 +246,7 @@ def _field_type(field: SchemaField) -> str:
 
 
 def _nested_data_type(field: SchemaField) -> str:
-    """Return the data type of a nested field as text."""
+    """Return the data type of a nested field as text: a Struct of its members, or a collection of Structs."""
     parts = [
         f"{member.name if member.required else f'Optional[{member.name}]'} => {_field_type(member)}"
         for member in field.members.values()
@@ -280,7 +280,10 @@ def complete(fields: Mapping[str, SchemaField], declared: Mapping[str, object]) 
 
 
 def _complete(field: SchemaField, value: Any) -> Any:
-    """Return the configured value of an attribute or block with all members; an absent block is an empty collection."""
+    """Return the configured value of an attribute or block with all its members, as a program expects it.
+
+    A block that is not declared is an empty collection.
+    """
     if isinstance(value, Sensitive):
         value = value.reveal()
     if value is None and field.is_block:  # a group always exists
@@ -302,16 +305,20 @@ def map_objects(field: SchemaField, value: Any, change: Callable[[Mapping[str, S
 def propose(
     fields: Mapping[str, SchemaField], prior: Mapping[str, object] | None, config: Mapping[str, object]
 ) -> dict[str, Any]:
-    """Return the proposed new state: the configuration, and the prior values of the computed fields.
+    """Return the proposed new state that a plan request must have: the configuration, and the prior computed values.
 
-    Source: Terraform's ``objchange.ProposedNew``, by its documented result.
+    Without it a program would take computed values for changed. Source: Terraform's ``objchange.ProposedNew``, by its
+    documented result.
     """
     prior = prior or {}
     return {name: _propose(field, prior.get(name), config.get(name)) for name, field in fields.items()}
 
 
 def _propose(field: SchemaField, prior: Any, config: Any) -> Any:
-    """Return the proposed value of an attribute or block: the configured one, and computed ones of the prior state."""
+    """Return the proposed value of one attribute or block: the configured one, completed by prior computed ones.
+
+    Elements of a list are matched by position, of a map by key, of a set by their configured values.
+    """
     if config is None:
         return prior if field.computed else None
     if not field.members or config is UNKNOWN or prior is None:
@@ -330,7 +337,7 @@ def _propose(field: SchemaField, prior: Any, config: Any) -> Any:
 
 
 def _propose_element(field: SchemaField, prior: list[Any], item: Any) -> Any:
-    """Return an element of a set with the computed values of the equal one before."""
+    """Return an element of a set, completed by the computed values of the prior element that is otherwise equal."""
     matches = (old for old in prior if item is not UNKNOWN and _is_same(field.members, old, item))
     return next((propose(field.members, old, item) for old in matches), item)
 

@@ -135,9 +135,10 @@ def referring(value: object, expressions: Mapping[str, str]) -> Any:
 def computed_texts(
     fields: Mapping[str, SchemaField], values: Mapping[str, Any], reference: str
 ) -> Iterator[tuple[str, str]]:
-    """Yield the texts that only a resource's provider made, and the expressions for them in other declarations.
+    """Yield the texts that only a resource's provider can have made, such as an id, and expressions for them.
 
-    ``id`` is last: of equal texts a mapping keeps it.
+    Where another resource has the same text, its declaration gets the expression: it depends on this resource. ``id``
+    is last: of equal texts a mapping keeps it.
     """
     for name in sorted(fields, key=lambda name: name == "id"):
         value, field = values.get(name), fields[name]
@@ -158,7 +159,10 @@ def declaration(reference: str, declared: Mapping[str, Any], alias: str, spellin
 
 
 def _flow(value: object) -> str:
-    """Return a value in YAML's flow style, which is that of JSON; an ``Interpolation`` keeps its ``${``."""
+    """Return a value in YAML's flow style, which is that of JSON.
+
+    A ``${`` in a value of the state is escaped; that of an ``Interpolation`` is an expression, and stays.
+    """
     escaped = map_leaves(
         value, lambda leaf: escape_expressions(leaf) if type(leaf) is str else leaf, escape_expressions
     )
@@ -171,9 +175,10 @@ def _text(text: str) -> str:
 
 
 def with_resources(document: Document, declarations: Sequence[Sequence[str]]) -> bytes:
-    """Return the text of a YAML manifest with more resources, before the others of its section ``resources``.
+    """Return the text of a YAML manifest with the lines of ``declarations`` inserted into its section ``resources``.
 
-    Raise ``ValueError`` for a section that is not written line by line.
+    They come before the others; all else, comments included, stays as the user wrote it. Raise ``ValueError`` for a
+    section that is not written line by line.
     """
     lines = document.raw.decode().splitlines(keepends=True)
     if lines and not lines[-1].endswith("\n"):
@@ -188,8 +193,9 @@ def with_resources(document: Document, declarations: Sequence[Sequence[str]]) ->
         if (document.data or {}).get("resources"):
             raise ValueError("its section resources is not understood")
         if "resources" in (document.data or {}):
+            # An empty section: it is written anew at the end.
             lines = [line for line in lines if not re.match(r"resources:", line)]
-        index, indent = len(lines) + 1, "  "  # after the line that follows
+        index, indent = len(lines) + 1, "  "  # behind the line "resources:", which is added next
         lines.append("resources:\n")
     lines[index:index] = [f"{indent}{line}\n" for declared in declarations for line in declared]
     return "".join(lines).encode()

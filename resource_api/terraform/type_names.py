@@ -38,7 +38,10 @@ class TypeNamesFile:
     """The file of one declared provider."""
 
     def __init__(self, manifest: str, name: str, declared: Sequence[str]) -> None:
-        """Use the file of the provider ``name`` of a manifest; ``declared`` are its source, its path, its version."""
+        """Choose the file for the provider ``name`` of a manifest, by its directory and declaration.
+
+        ``declared``: the provider's source, path and version. Another declaration may have other types.
+        """
         self._directory = cache_directory(os.environ, "types")
         key = json.dumps([os.path.realpath(os.path.dirname(manifest)), name, *declared])
         self._path = os.path.join(self._directory, hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest())

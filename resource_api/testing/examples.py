@@ -93,7 +93,10 @@ def _resource_problem(definition: TypeDefinition, fixture: str, resource: object
 
 
 def similar_resources(definition: TypeDefinition, present: Mapping[str, object], count: int = OTHERS) -> list[Resource]:
-    """Return ``count`` copies of ``present`` under similar names; empty when the namevar's data type accepts none."""
+    """Return ``count`` copies of ``present`` under similar names, for laws about several resources.
+
+    It is empty when the namevar's data type accepts no such names.
+    """
     for namevar in definition.namevars:
         if namevar not in present:
             continue
@@ -138,7 +141,7 @@ def secret_texts(attributes: Mapping[str, Attribute], resource: Mapping[str, obj
 
 
 def generated_resources(definition: TypeDefinition, examples: Sequence[Mapping[str, object]]) -> Values:
-    """Return a strategy of valid resources: the name, any other attributes, values of their data types."""
+    """Return a hypothesis strategy of valid resources: the namevars, and any other attributes, of their data types."""
     attributes = {
         name: _attribute(attribute.datatype, [example[name] for example in examples if example.get(name) is not None])
         for name, attribute in definition.attributes.items()
@@ -151,7 +154,7 @@ def generated_resources(definition: TypeDefinition, examples: Sequence[Mapping[s
 
 
 def _attribute(datatype: DataType, examples: Sequence[object]) -> Values:
-    """Return values of one attribute, including those of the examples, since few values may match a pattern."""
+    """Return a strategy of values for one attribute, those of the examples included: few values may match a pattern."""
     accepted = values(datatype).filter(lambda value: reveal(value) is not None and datatype.accepts(value))
     accepted = st.sampled_from(examples) | accepted if examples else accepted
     return accepted.map(datatype.conceal) if datatype.sensitive else accepted
@@ -168,7 +171,7 @@ def respelled_resources(definition: TypeDefinition, example: Mapping[str, object
 
 
 def _spellings(value: object) -> list[object]:
-    """Return spellings that a provider may or may not treat as the same value."""
+    """Return other spellings of a value, such as in upper case, that a provider may or may not take for the same."""
     if isinstance(value, str):
         return [value.upper(), value.lower(), f" {value} ", f"{value}/", f"{value}\n", f"0{value}", " ", ""]
     return [value[::-1], value * 2, []] if isinstance(value, list) else []

@@ -180,7 +180,7 @@ class GetLaws(FoundationLaws):
         )
 
     def test_a_listing_is_a_manifest_without_changes(self, harness: Harness, tmp_path: Path) -> None:
-        """The output of ``resource TYPE`` for the examples is a manifest, and its plan is empty."""
+        """The output of ``resource TYPE`` for the examples is a manifest, and its plan is empty: users begin so."""
         harness.require("readable")
         harness.apply(*harness.together)
         names = harness.names(*harness.together)
@@ -243,7 +243,10 @@ class GetLaws(FoundationLaws):
             )
 
     def test_canonicalize_treats_each_resource_alike(self, harness: Harness) -> None:
-        """Resources have the same canonical form in one call for all as in a call for each."""
+        """Resources have the same canonical form in one call for all as in a call for each.
+
+        A ``return`` within the loop over them is a frequent mistake.
+        """
         harness.require("canonicalize")
         examples = harness.examples
         resources = [examples.present, *examples.others, *respelled_resources(harness.definition, examples.present)]

@@ -279,7 +279,7 @@ class Harness:
         return Context(self.definition, self.runtime.run, reading=reading)
 
     def many(self, count: int | None = None) -> list[Resource]:
-        """Return the examples and similar resources, ``count`` in all; by default the number for a listing."""
+        """Return the example and similar resources, ``count`` in all; by default so many that a service pages them."""
         if count is None:
             count = self.examples.listing_size
         if count is None:
@@ -293,7 +293,7 @@ class Harness:
         return {name: rows[name] for name in names if name in rows}
 
     def rows(self, provider: object = None) -> list[Resource]:
-        """Return the rows that ``get`` lists, and those of the examples that it returns only by name."""
+        """Return the rows that ``get`` lists, and those of the examples that it returns only when called by name."""
         provider = provider or self.provider()
         rows = self.listing(provider) or []
         listed = {self.definition.name_of(row) for row in rows}
@@ -303,13 +303,19 @@ class Harness:
         return rows
 
     def observe(self, provider: object = None) -> list[tuple[Any, Resource]]:
-        """Return all existing resources of the type with their names, without ``read_only`` values, which may vary."""
+        """Return all existing resources of the type by name, to be compared before and after an action.
+
+        Values of ``read_only`` attributes are left out, as they may vary by themselves.
+        """
         volatile = self.definition.names_of_kind("read_only")
         rows = [row for row in self.rows(provider) if exists(row)]
         return sorted(((self.definition.name_of(row), without(reveal(row), volatile)) for row in rows), key=repr)
 
     def listed(self, resource: Mapping[str, object]) -> bool:
-        """Whether a listing must contain it: without names ``get`` searches only at the defaults of the namevars."""
+        """Return whether ``get`` without names must return a resource.
+
+        It then searches only at the defaults of the namevars, such as the default target file.
+        """
         [entry] = self.entries(resource)
         attributes = self.definition.attributes
         defaults = [name for name in self.definition.namevars if attributes[name].has_default]
@@ -381,7 +387,10 @@ class Harness:
             pytest.fail(f"what the law has created is left behind: {failed}{self.log_text}")
 
     def _former(self, resource: Resource, row: Resource | None, *, complete: bool) -> Resource:
-        """Return the resource as it was before the laws, or absent; ``complete``: with all its attributes."""
+        """Return the declaration that restores a resource: as it was before the laws, or absent.
+
+        ``complete``: with all attributes that the law declared, where a deletion by name alone is refused.
+        """
         kinds = {name: attribute.kind for name, attribute in self.definition.attributes.items()}
         declared = {name: v for name, v in resource.items() if complete or kinds[name] in {"namevar", "parameter"}}
         if self.definition.ensurable:
@@ -590,7 +599,7 @@ def _audit(event: str, arguments: tuple[object, ...]) -> None:
 
 
 def _is_uninteresting(event: str, arguments: tuple[object, ...]) -> bool:
-    """Whether an event belongs to the interpreter: code that is imported, or a descriptor that is open already."""
+    """Return whether an event is the interpreter's own: code that is imported, or a descriptor that is open already."""
     first = arguments[0] if arguments else ""
     path = os.fsdecode(first) if isinstance(first, (str, bytes, os.PathLike)) else ""
     return (

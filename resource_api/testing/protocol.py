@@ -63,7 +63,10 @@ class Conversation(AbstractContextManager["Conversation"]):
             data = data[os.write(self._requests, data) :]
 
     def receive(self, *kinds: str) -> Frame:
-        """Return the next frame of one of these kinds; drop reports, and answer whether a resource is blocked: no."""
+        """Return the next frame of one of these kinds, and drop reports before it.
+
+        A program that asks whether a resource is blocked by a failed prerequisite is told no.
+        """
         self._until = time.monotonic() + PATIENCE
         while True:
             while self._frames:
@@ -113,7 +116,7 @@ class Conversation(AbstractContextManager["Conversation"]):
         return seconds
 
     def _read(self) -> bool:
-        """Read from the program; return False at the end."""
+        """Read output of the program, and measure its lines; return False at the end."""
         stream, data = next(self._chunks, (0, b""))
         if stream == STDOUT:
             for piece in data.splitlines(keepends=True):

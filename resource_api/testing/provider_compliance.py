@@ -105,7 +105,10 @@ def _usable(harness: Harness) -> Sequence[Neighbour]:
 
 
 def _lifecycle(harness: Harness) -> list[object]:
-    """Create, update and delete the example; return the rows after each, without ``read_only`` values."""
+    """Create, update and delete the example; return the rows after each step, to compare two such lives.
+
+    Values of ``read_only`` attributes, which may vary, are left out.
+    """
     volatile = harness.definition.names_of_kind("read_only")
     results: list[object] = []
     for stage in harness.stages:
@@ -119,7 +122,10 @@ def _lifecycle(harness: Harness) -> list[object]:
 
 @contextmanager
 def _planted(neighbour: Neighbour, form: str) -> Iterator[None]:
-    """Create one form of hostile file; fail if it is changed meanwhile, and remove it afterwards."""
+    """Create one ``form`` of hostile file where a neighbour, another user, could have it, for the ``with`` block.
+
+    Fail if it, or a file that it links to, is changed in the block; remove it afterwards.
+    """
     hostile, victim = Path(neighbour.path), Path(tempfile.mkdtemp(prefix="ra-test-"))
     (victim / "file").write_bytes(neighbour.content)
     assert not os.path.lexists(hostile), f"{hostile} exists already; the law would overwrite it"
@@ -320,5 +326,8 @@ class ProviderCompliance(GetLaws, SetLaws, NameLaws, NeighbourLaws, ImperativeLa
 
 
 def _forms(secret: str) -> set[str]:
-    """Return the forms in which a secret can be read or decoded; short ones of base64 would be part of any text."""
+    """Return the forms in which a secret could be read in an output: as it is, escaped, or encoded.
+
+    Short encoded forms would be part of any text, and are left out.
+    """
     return {secret, *written(secret), *(form for form in encoded(secret) if len(form) >= SHORTEST_ENCODED)}

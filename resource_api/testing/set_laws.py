@@ -71,7 +71,10 @@ class NameLaws(FoundationLaws):
     def test_a_hostile_name_is_refused_or_is_the_name(
         self, harness: Harness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Names with quotes, spaces, options or commands are refused, or are the names of the created resources."""
+        """Names with quotes, spaces, options or commands are refused, or are the names of the created resources.
+
+        No other resource changes, nothing of them is executed, and a deletion leaves none behind.
+        """
         harness.require("ensurable", "readable")
         monkeypatch.chdir(tmp_path)
         accepted = dict(_accepted(harness))
@@ -97,9 +100,10 @@ class NameLaws(FoundationLaws):
 
 
 def _accepted(harness: Harness) -> Iterator[tuple[Name, Resource]]:
-    """Yield resources with hostile names that a manifest may declare, with their canonical names.
+    """Yield resources with hostile names that a manifest may declare, each with its canonical name.
 
-    Each has the least attributes, and a hostile text in one of its names; examples are left out.
+    They have only mandatory attributes, and a hostile text in one of their namevars; names of the examples are left
+    out.
     """
     least = minimal_resource(harness.definition, harness.examples.present)
     for namevar in harness.definition.namevars:
@@ -177,9 +181,10 @@ class _Changes(Mapping[Any, Change]):
 def registry_with_refusal(
     registry: Registry, type_name: str, name: Name, readable: Collection[str], implementation: str = ""
 ) -> Registry:
-    """Return a registry in which the change of ``name`` fails when an attribute outside ``readable`` is read.
+    """Return a registry with a provider for which the system seems to refuse the change of ``name``.
 
-    ``implementation`` is the tested one of several providers.
+    The change fails as soon as the provider reads an attribute outside ``readable``. ``implementation`` is the tested
+    one of several providers.
     """
     provider: Any = registry.provider(type_name, implementation=implementation)
 
@@ -205,9 +210,9 @@ class Lag:
 def registry_with_lag(
     registry: Registry, type_name: str, lag: Lag, settle: float, implementation: str = ""
 ) -> Registry:
-    """Return a registry in which the type's world shows changes late, and the type waits ``settle`` seconds for them.
+    """Return a registry in which ``get`` shows a change only after a ``lag``, as services in the cloud do.
 
-    ``implementation`` is the tested one of several providers.
+    ``settle``: the seconds that the type allows for it. ``implementation`` is the tested one of several providers.
     """
     provider: Any = registry.provider(type_name, implementation=implementation)
     definition = copy(registry.type(type_name))
@@ -257,7 +262,10 @@ class SetLaws(FoundationLaws):
     """Creations, updates and deletions, alone and together, in a run and under noop."""
 
     def test_create_from_the_minimum_succeeds_or_fails_with_a_message(self, harness: Harness) -> None:
-        """With only mandatory attributes ``set`` succeeds, or fails with an error for the user."""
+        """With only mandatory attributes ``set`` succeeds, or fails with an error for the user.
+
+        A ``KeyError`` for an attribute that is not declared is a mistake of the provider.
+        """
         harness.require("ensurable", "readable")
         least = minimal_resource(harness.definition, harness.examples.present)
         try:
@@ -345,7 +353,10 @@ class SetLaws(FoundationLaws):
         assert (record.owned, record.status) == (True, "ready"), f"destroy would leave it behind: {record.status}"
 
     def test_an_update_keeps_what_is_not_declared(self, harness: Harness) -> None:
-        """An update leaves attributes alone that the manifest does not mention, whichever of the others it changes."""
+        """An update leaves attributes alone that the manifest does not mention, whichever of the others it changes.
+
+        The manifest has what 'updated' changes and no optional attribute of 'present' beside it.
+        """
         harness.require("readable", "updated")
         examples = harness.examples
         assert examples.updated is not None
@@ -405,7 +416,10 @@ class SetLaws(FoundationLaws):
             )
 
     def test_insync_needs_only_the_attribute(self, harness: Harness) -> None:
-        """``insync`` compares an attribute that is declared alone, and one that the resource does not have yet."""
+        """``insync`` compares an attribute that is declared alone, and one that the resource does not have yet.
+
+        So it must not read other attributes of ``is_`` and ``should`` without need.
+        """
         harness.require("readable", "custom_insync")
         present, definition = harness.examples.present, harness.definition
         harness.converge(present)
@@ -507,6 +521,7 @@ class SetLaws(FoundationLaws):
         harness.require("ensurable", "others", "parallel")
         resources = harness.many(SIDE_BY_SIDE)
         interval = sys.getswitchinterval()
+        # Threads change places so often that an unguarded change is lost at once.
         sys.setswitchinterval(1e-6)
         until = time.monotonic() + ENOUGH
         try:
@@ -559,9 +574,9 @@ class SetLaws(FoundationLaws):
 
 
 def _reset_by_update(harness: Harness, changed: Collection[str]) -> list[str] | None:
-    """Return the undeclared attributes that an update of the ``changed`` ones resets although no plan shows that.
+    """Return the attributes that an update of the ``changed`` ones resets although they are not declared.
 
-    Return None if no attribute could be left out, or not these alone.
+    Those whose change the plan shows do not count. Return None if no attribute could be left out, or not these alone.
     """
     examples, definition = harness.examples, harness.definition
     assert examples.updated is not None
@@ -619,7 +634,7 @@ def _is_valid(harness: Harness, resource: Resource) -> bool:
 
 
 def _assert_compares(harness: Harness, entry: Entry, attribute: str, row: Resource, should: Resource) -> None:
-    """Assert that ``insync`` does not fail for want of an attribute in ``row`` or ``should``."""
+    """Fail if ``insync`` raises for want of an attribute in ``row`` or ``should``; a refusal is no fault."""
     try:
         harness.provider().insync(harness.context(reading=True), entry.name, attribute, dict(row), dict(should))
     except ResourceError:

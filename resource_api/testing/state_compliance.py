@@ -76,7 +76,10 @@ records = st.builds(
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[Write]:
-    """Return a sequence of writes to two stacks that put, drop, owe and pay some of the same few resources."""
+    """Return a sequence of writes to two stacks that put, drop, owe and pay some of the same few resources.
+
+    So they meet: a resource is dropped that owes a refresh, or written again after a drop.
+    """
     pool = draw(st.lists(records, min_size=1, max_size=5, unique_by=lambda member: member.key))
     some = st.lists(st.sampled_from([member.key for member in pool]), max_size=3, unique=True)
     history: list[Write] = []
@@ -204,7 +207,10 @@ class StateCompliance:
             assert reopen().load(WEB).salt == salt
 
     def test_an_intent_is_known_until_its_outcome_is(self) -> None:
-        """Also if it was recorded twice, or the intents recorded together with it have their outcome."""
+        """The record of a change that was about to be made stays until its outcome is written, as after a crash.
+
+        This holds also if it was recorded twice, or the others recorded together with it have their outcome.
+        """
         names: list[object] = ["/a", ("/b", "x")]
         both = [Intent("1", "file", name, "title", "create") for name in names]
         with self.held() as (store, reopen):
@@ -218,7 +224,10 @@ class StateCompliance:
             assert not reopen().load(WEB).intents
 
     def test_a_refresh_is_owed_until_it_is_paid(self) -> None:
-        """Sources accumulate; paying it or dropping the resource removes it."""
+        """The refresh of a resource by a changed one (``notify``) is recorded until it was made: a later run makes it.
+
+        The references of the changed resources accumulate; paying it or dropping the resource removes it.
+        """
         a, b = ("service", "a"), ("service", "b")
         with self.held() as (store, reopen):
             store.commit(WEB, Commit(owed={a: ["File[/1]"], b: ["File[/1]"]}))
@@ -252,7 +261,10 @@ class StateCompliance:
             assert password != digest_secret("other", salt)
 
     def test_a_conclusion_is_valid_until_something_is_written(self) -> None:
-        """A store may return None at any time, or the conclusion about a stack that is unchanged since."""
+        """A conclusion (what an unchanged run need not compute again) is returned only while the stack is unchanged.
+
+        A store may also return None at any time.
+        """
         keys = [record("/b").key, record("/a").key]
         with self.opened() as reopen:
             store = reopen()
@@ -276,7 +288,10 @@ class StateCompliance:
             assert reopen().load_conclusion("current") is None
 
     def test_no_conclusion_is_loaded_while_a_change_is_in_doubt(self) -> None:
-        """An interrupted run may have changed the resources; nothing is saved during one either."""
+        """Nothing that was concluded about a stack is returned, or saved, while a change of it has no outcome.
+
+        An interrupted run may have changed the resources.
+        """
         intent = Intent("run", "file", "/a", "/a", "update")
         with self.opened() as reopen:
             store = reopen()

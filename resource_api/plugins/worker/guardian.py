@@ -19,7 +19,7 @@ _KILL: Final = 5.0
 
 
 def fork(lifeline: int) -> None:
-    """Return in a child, which is the worker; this process guards it and ends as it does.
+    """Fork: return in the child, which becomes the worker; this process becomes its guardian and ends as it does.
 
     ``lifeline``: a descriptor that is readable once the runtime is gone. The orphans of a worker are then not ended.
     """
@@ -34,7 +34,11 @@ def fork(lifeline: int) -> None:
 
 
 def guard(lifeline: int, child: int) -> NoReturn:
-    """Wait for the end of ``child`` in this process, a subreaper, and end as it does; see ``fork``."""
+    """Wait for the end of ``child``, the worker, in this process, and end with the same code or signal.
+
+    After a crash of the worker its orphans, which the kernel has given to this process, are killed. ``lifeline`` as for
+    ``fork``.
+    """
     # The pipes of the worker, of which only the worker may hold ends: their closing shows that it has ended.
     os.closerange(0, lifeline)
     os.closerange(lifeline + 1, os.sysconf("SC_OPEN_MAX"))
@@ -57,7 +61,7 @@ def guard(lifeline: int, child: int) -> NoReturn:
 
 
 def _end_children() -> None:
-    """Kill all children; theirs are then children of this process."""
+    """Kill all children until there are none: those of a killed one become children of this process."""
     until = time.monotonic() + _KILL
     while time.monotonic() < until:
         with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:

@@ -81,9 +81,10 @@ class AssetSender:
         return self._contents.get((word, sha256)) or unreadable_content(word, sha256, origin, source)
 
     def answer(self, request: str, body: Mapping[str, Any]) -> tuple[str, dict[str, object]]:
-        """Return kind and body of the frame that answers ``open``, ``member`` or ``read``; errors of reading too.
+        """Return kind and body of the frame that answers a request to read a content: ``open``, ``member``, ``read``.
 
-        Raise ``LookupError`` for a content that was not added, or a reader that was not opened: the worker is killed.
+        An error of reading is an answer too, raised in the worker. Raise ``LookupError`` for a content that was not
+        added, or a reader that was not opened: such a worker is killed.
         """
         try:
             value = self._open(**body) if request == "open" else self._readers[body["reader"]].next(request)
@@ -99,7 +100,10 @@ class AssetSender:
             self._readers.popitem()[1].close()
 
     def _open(self, word: str, sha256: str, limits: tuple[int, int] | None) -> int:
-        """Return the number of a new reader; ``word``: ``asset``, or ``archive``, whose limits are ``limits``."""
+        """Return the number of a new reader of a content that was added.
+
+        ``word``: ``asset``, or ``archive``, which is read within its ``limits``.
+        """
         self._reader_count += 1
         self._readers[self._reader_count] = _Reader(self._contents[word, sha256], limits)
         return self._reader_count
@@ -109,7 +113,7 @@ class _Reader:
     """One content that is being read."""
 
     def __init__(self, content: Content, limits: tuple[int, int] | None) -> None:
-        """Open an asset, or an archive within its ``limits``, which a worker reads piece by piece."""
+        """Open an asset, or an archive within its ``limits``, to be read piece by piece as the worker asks."""
         #: The open file of an asset.
         self._file: BinaryIO | None = None
         #: The members of an archive that were not read yet.
@@ -181,7 +185,8 @@ class WorkerProcess(Process):
     def begin_call(self) -> int:
         """Count a call that begins and return its number, which the worker's last frame must repeat.
 
-        The worker may read only the assets and archives that are sent from now on.
+        A late frame of an earlier call is so recognized. The worker may read only the assets and archives sent from now
+        on.
         """
         self._calls += 1
         self.assets = AssetSender()
@@ -191,6 +196,7 @@ class WorkerProcess(Process):
     def send(self, kind: str, check: Callable[[], None] = lambda: None, /, **body: object) -> None:
         """Send a frame; nothing happens when the worker is gone. ``check`` is called as by ``receive``.
 
+        While the pipe is full, its output is read: a worker that writes without reading would otherwise block both.
         Raise ``ProviderError`` for a frame that is too large, ``WorkerLost`` for bytes that arrive and are no frame.
         """
         data = memoryview(encode(kind, body, self.assets.add))
@@ -205,7 +211,7 @@ class WorkerProcess(Process):
                     self._read_until_writable()
 
     def _read_until_writable(self) -> None:
-        """Read once, unless a part of a frame can be sent before that."""
+        """Read the worker's output once, or return as soon as more of a frame can be written."""
         self._poller.register(self._requests, select.POLLOUT)
         try:
             self._read(_TICK)
@@ -219,7 +225,7 @@ class WorkerProcess(Process):
         """
 
     def receive(self, check: Callable[[], None] = lambda: None) -> Frame:
-        """Wait for the next frame; ``check`` is called now and then, and ends the waiting by raising.
+        """Wait for the next frame; ``check`` is called several times a second, and ends the waiting by raising.
 
         Raise ``WorkerLost`` when the worker has ended, or has sent bytes that are no frame.
         """
@@ -271,7 +277,7 @@ class WorkerProcess(Process):
         return self._frames
 
     def kill(self) -> None:
-        """Kill it at once, with all its descendants, also when it ended by itself."""
+        """Kill the worker at once, with all its descendants, also those of one that ended by itself."""
         if self._closed:
             return
         self.stop(0)
@@ -324,7 +330,10 @@ class WorkerProcess(Process):
             self._log(stream, line)
 
     def _note_program(self, pid: int, *, running: bool) -> None:
-        """Note which programs it runs: they are killed here when it can no longer do so."""
+        """Note that the worker runs a program, or that this has ended.
+
+        If the worker dies, its programs are killed from here.
+        """
         row = process_tree.row(pid) if running else None  # None too for one that has ended already
         if row is not None:
             self._programs[pid] = row
@@ -332,7 +341,10 @@ class WorkerProcess(Process):
             self._programs.pop(pid, None)
 
     def _close_after_end(self) -> None:
-        """Close its descriptors, and note that they are closed."""
+        """Close the worker's descriptors after its end.
+
+        ``_closed`` then keeps other methods from using their numbers, which may belong to other files.
+        """
         self._closed = True
         super()._close_after_end()
         os.close(self._requests)
@@ -371,7 +383,10 @@ class ProgramWorker(WorkerProcess):
         super().begin_close(interrupted=interrupted)
 
     def _await_execution(self) -> None:
-        """Wait until the program is executed. Raise ``OSError`` where it cannot be."""
+        """Wait until the executable has been started. Raise ``OSError`` where it cannot be executed.
+
+        The pipe of the forked child is closed when it executes the program, or brings the error.
+        """
         poller = select.poll()
         poller.register(self._report, select.POLLIN)
         # A child that another thread forks may have the other end for longer.
@@ -435,7 +450,7 @@ class PythonWorker(WorkerProcess):
         return self._start
 
     def _start(self, invocation: Invocation, out: int, err: int, _report: int) -> object:
-        """Start the interpreter in a session of its own, so that a signal of the terminal does not reach it."""
+        """Start the interpreter in a session of its own, so that Ctrl-C at the terminal does not reach it."""
         return subprocess.Popen(  # noqa: S603 - our own interpreter
             [invocation.path, *invocation.arguments],
             stdin=subprocess.DEVNULL,
@@ -446,7 +461,7 @@ class PythonWorker(WorkerProcess):
         )
 
     def _close_after_end(self) -> None:
-        """Close its descriptors; an interrupt in another thread writes before or not at all."""
+        """Close its descriptors; the lock keeps an interrupt in another thread from writing to a closed one."""
         with self._interrupt_lock:
             super()._close_after_end()
             _close(self._runtime_ends)

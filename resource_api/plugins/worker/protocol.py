@@ -145,7 +145,10 @@ def encode_plain(kind: str, body: Mapping[str, object]) -> bytes:
 
 
 def join(kind: str, body: Mapping[str, str]) -> bytes:
-    """Return the bytes of a frame; ``body``: name → JSON text of the value. Raise ``ProviderError`` if too large."""
+    """Return the bytes of a frame whose values are encoded already; ``body``: name → JSON text of the value.
+
+    So a value that many frames share is encoded once. Raise ``ProviderError`` if the frame is too large.
+    """
     texts = {"kind": _json(kind), **body}
     return _framed("{" + ",".join(f"{_json(key)}:{text}" for key, text in texts.items()) + "}")
 
@@ -175,7 +178,7 @@ class Decoder:
         plain: bool = False,
         largest: Mapping[str, int] | None = None,
     ) -> None:
-        """Begin before the first frame; ``on_other`` is called with lines that are no frames, or None: there are none.
+        """Begin before the first frame; ``on_other`` receives lines that are no frames, None: these are an error.
 
         ``plain``: frames are JSON data, tags in them mean nothing, and ``on_other`` may get many lines at once.
         ``largest``: kind → bytes of such a frame at most.
@@ -218,7 +221,7 @@ class Decoder:
         self._check_length()
 
     def _check_length(self) -> None:
-        """Pass on an unfinished line that is too long for a frame, so that it does not fill memory."""
+        """Pass on an unfinished line once it is too long for a frame: output without line ends must not fill memory."""
         if len(self._line) >= MAX_LINE:
             self._pass_on(self._line)
             self._line = bytearray()
@@ -263,7 +266,7 @@ class Decoder:
         self._on_other(bytes(line))
 
     def _decode(self, members: dict[str, Any]) -> object:
-        """Return the value of a tagged JSON object; other objects stay as they are."""
+        """Return the value of a tagged JSON object, such as a secret or a tuple; other objects stay as they are."""
         tag = members.get(TAG)
         if tag is None:
             return members
@@ -293,7 +296,10 @@ class _Encoder:
         self._around: list[int] = []
 
     def encode(self, value: Any) -> object:
-        """Return a value as JSON has it."""
+        """Return a value as JSON has it; another class is tagged, so that the other side can build it again.
+
+        A value within itself, and one nested too deep, becomes a tag that checks of values refuse.
+        """
         kind = type(value)
         if kind in _PLAIN:
             return value
@@ -402,9 +408,9 @@ _ERRORS: Final[Mapping[str, type[BaseException]]] = {
 
 
 def encode_error(error: BaseException, mask: Callable[[str], str] = str) -> dict[str, object]:
-    """Return the body of the frame for an error: its class, the nearest class that both sides have, text, fields.
+    """Return the body of the frame for an error: its class, the nearest one that both sides have, text, fields.
 
-    A text that is too long is masked before it is cut: part of a secret would escape the receiver's mask.
+    A text that is too long is masked before it is cut: the receiver's mask would not recognize a part of a secret.
     """
     base = next(kind for kind in type(error).__mro__ if _ERRORS.get(kind.__name__) is kind)
     try:
@@ -418,9 +424,9 @@ def encode_error(error: BaseException, mask: Callable[[str], str] = str) -> dict
 
 
 def decode_error(body: Mapping[str, Any]) -> BaseException:
-    """Return the error of a body of ``encode_error``: one of ours with its fields, a foreign one as a new class.
+    """Return the error of a body of ``encode_error``, of an equal class, which is made if this side lacks it.
 
-    One of which only the text is given is a ``ResourceError``.
+    A program may send only the text: that is a ``ResourceError``.
     """
     base = _ERRORS[body.get("base", "ResourceError")]
     name = body.get("name", base.__name__)
@@ -432,7 +438,10 @@ def decode_error(body: Mapping[str, Any]) -> BaseException:
 
 
 def decode_exception(body: Mapping[str, object]) -> Exception:
-    """Return the error of a frame as an ``Exception``, for an answer of many; a ``KeyboardInterrupt`` is raised."""
+    """Return the error of one of many answers in a frame, as an ``Exception``.
+
+    A ``KeyboardInterrupt`` is raised: it is meant for all.
+    """
     error = decode_error(body)
     if isinstance(error, KeyboardInterrupt):
         raise error

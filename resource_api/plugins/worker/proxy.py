@@ -81,7 +81,10 @@ class WorkerProvider:
             yield problems
 
     def insync_each(self, context: Context, questions: Iterable[Question]) -> Iterator[list[object] | Exception]:
-        """Yield the answers of ``insync`` for the attributes of each question, computed in one call."""
+        """Yield for each question the answers of ``insync`` for its attributes, or their first error.
+
+        All are sent in one call: one for each attribute would be slow.
+        """
         listed = list(questions)
         calls = [[name, attribute, is_, should] for name, attributes, is_, should in listed for attribute in attributes]
         answers = iter(self._answers(context, "insync", calls))
@@ -142,7 +145,7 @@ class WorkerProvider:
         return self._workers.call(context, "diff_config", is_, dict(should))
 
     def __getattr__(self, name: str) -> object:
-        """Return a method that passes its arguments on, or a function of the type, with named inputs."""
+        """Return a method whose arguments need no conversion, or a function of the type, which takes named inputs."""
         if name in _PASSED_ON:
             return lambda context, *arguments: self._workers.call(context, name, *arguments)
         if name.startswith("_") or name not in self._workers.functions:
@@ -162,9 +165,9 @@ class WorkerProvider:
         self._finalizer()
 
     def _answers(self, context: Context, method: str, calls: list[list[object]]) -> Iterator[Any]:
-        """Yield the result or error of each of ``calls``, lists of arguments; a failed frame is the error of all.
+        """Yield the result or error of each of ``calls``, lists of arguments of a method, all sent in one frame.
 
-        Raise ``ProviderError`` unless there is one answer to each.
+        A frame that fails as a whole is the error of all. Raise ``ProviderError`` unless there is one answer to each.
         """
         try:
             answers = self._workers.call(context, method, calls) if calls else []
@@ -192,7 +195,7 @@ class WorkerPool:
         start: Callable[[Callable[[int, str], None], Mask], WorkerProcess],
         implementation: str,
     ) -> None:
-        """Begin without workers; ``implementation`` is one of several providers, or "".
+        """Begin without workers; ``implementation`` names one of several providers of the type, or is "".
 
         ``start`` starts a process, with the function for each line of its output, and the mask of its secrets.
         """
@@ -224,9 +227,10 @@ class WorkerPool:
         self._idle.append(self._start())
 
     def call(self, context: Context, method: str, *arguments: object) -> Any:
-        """Return the answer of a provider's method. Raise the method's exceptions, and ``WorkerLost``.
+        """Return the answer of a provider's method, called in an idle worker or a new one.
 
-        After a timeout the worker is killed, names without a status have failed in ``context``, and None is returned.
+        Raise the method's exceptions, and ``WorkerLost``. After a timeout the worker is killed, names without a status
+        have failed in ``context``, and None is returned.
         """
         worker, before = self._take(), self._changes
         call = WorkerCall(self._run, context, method, self.config)
@@ -273,7 +277,7 @@ class WorkerPool:
                     self._run.log.write("warning", self._definition.instance, text, self._definition.name)
 
     def _take(self) -> WorkerProcess:
-        """Take a worker out of the idle ones, or start one; one that ended while idle is reported and replaced."""
+        """Return an idle worker, or a new one. One that has ended while it was idle is replaced, with a warning."""
         with self._lock:
             worker = self._idle.pop() if self._idle else None
         if worker is not None and worker.has_ended():
@@ -286,14 +290,20 @@ class WorkerPool:
         return worker or self._start()
 
     def _discard(self, worker: WorkerProcess, context: Context) -> None:
-        """Kill a worker in the middle of a call, and count the call as a change, which it may have made."""
+        """Kill a worker in the middle of a call.
+
+        The call may have changed something, so it counts: the cached data of other workers are then not valid any more.
+        """
         worker.kill()
         with self._lock:
             self._changes += not context.reading
             self._workers.pop(worker, None)
 
     def _start(self) -> WorkerProcess:
-        """Start a worker and keep its answer in ``ready``. Raise ``ProviderError``, ``DefinitionError``."""
+        """Start a worker, wait until it has loaded its provider, and keep its answer in ``ready``.
+
+        Raise ``ProviderError`` where it cannot be started, ``DefinitionError`` where it cannot load the provider.
+        """
         name = self._definition.name
         try:
             worker = self._start_process(self._log_output, self._run.log.mask)
@@ -329,6 +339,7 @@ class WorkerPool:
         deadline = time.monotonic() + READY_TIMEOUT
 
         def check() -> None:
+            """Raise ``WorkerLost`` when the worker takes too long to load its provider."""
             if time.monotonic() > deadline:
                 how = f"did not answer within {READY_TIMEOUT:g} s"
                 raise WorkerLost(how)
@@ -386,10 +397,11 @@ class WorkerCall:
         self._changes = Changes({}, lambda _name: False, lambda: False)
 
     def run(self, worker: WorkerProcess, arguments: Sequence[Any], *, fresh: bool) -> Frame:
-        """Make the call and return its last frame, see ``result``; ``fresh`` has the provider made anew.
+        """Make the call in ``worker`` and return its last frame, see ``result``.
 
-        Raise ``WorkerLost`` when the worker ends or sends nonsense, ``CallTimeout``, and ``KeyboardInterrupt`` where
-        all workers are being stopped.
+        ``fresh``: the worker makes its provider anew, as others have changed what it may have cached. Raise
+        ``WorkerLost`` when the worker ends or sends nonsense, ``CallTimeout``, and ``KeyboardInterrupt`` where all
+        workers are being stopped.
         """
         if self._run.stopping and not self._context.reading:
             raise KeyboardInterrupt(STOPPED)
@@ -419,7 +431,7 @@ class WorkerCall:
             worker.assets.close()
 
     def _offer(self) -> dict[str, object]:
-        """Return the argument of ``set``, the changes and the names to leave out, and note all names as begun."""
+        """Return the argument of ``set`` for the frame: the changes, and the names whose prerequisites have failed."""
         offered = self._changes.offered
         # Until the worker reports otherwise, it may have begun with each of them.
         self._changes.begun.update(offered)
@@ -438,7 +450,7 @@ class WorkerCall:
         )
 
     def _terms(self) -> Mapping[str, object]:
-        """Return the circumstances of a call as the worker needs them."""
+        """Return the circumstances of the call for the context in the worker: subjects, noop, reading, time left."""
         context = self._context
         return {
             "subjects": [_subject(name, subject) for name, subject in context.outcomes.subjects.items()],
@@ -448,7 +460,7 @@ class WorkerCall:
         }
 
     def _handle(self, worker: WorkerProcess, frame: Frame) -> None:
-        """Answer a request of the worker, or apply its report."""
+        """Answer a request that the worker sends during the call, or apply its report, such as a status."""
         if frame.kind == "blocked":
             self._send(worker, "answer", value=self._changes.blocked(protocol.name(frame.body["name"])))
         elif frame.kind == "begun":
@@ -478,7 +490,10 @@ class WorkerCall:
         worker.send(kind, self._check_end, **body)
 
     def _check_time(self, worker: WorkerProcess) -> None:
-        """Ask the call to end once the run is cancelled or its time is over. Raise ``CallTimeout`` after the grace."""
+        """Ask the worker to end the call, by a frame ``cancel``, once the run is cancelled or its time is over.
+
+        Raise ``CallTimeout`` after the grace period.
+        """
         if (self._run.cancelled or self._seconds_over > 0) and not self._cancelled:
             self._cancelled = True
             self._send(worker, "cancel")
@@ -522,7 +537,10 @@ def apply_report(run: RunContext, context: Context, frame: Frame) -> None:
 def _set_status(
     context: Context, *, name: Name, status: str, reason: str = "", logged: bool = False, tainted: bool = False
 ) -> None:
-    """Record a resource's status; log it as for a Python provider unless it was ``logged``. Raise ``ValueError``."""
+    """Record the status that a worker reports for a resource. Raise ``ValueError`` for an unknown one.
+
+    ``logged``: the worker, in Python, has logged and checked it already; for a program both happen here.
+    """
     if status not in STATUSES:
         raise ValueError(f"'{status}' is no status; there are {', '.join(STATUSES)}")
     if logged:
@@ -559,7 +577,10 @@ def _log(
 
 
 def _subject(name: Name, subject: Subject) -> dict[str, object]:
-    """Return a subject as an object, without its defaults: thousands are sent at once."""
+    """Return how a name of the call is shown (title, log level, component), as JSON for the frame.
+
+    Defaults are left out: a call may have thousands of names.
+    """
     title, loglevel, parent, hidden, action, _declaration = subject
     fields: dict[str, object] = {"name": name, "title": title, "action": str(action)}
     if loglevel != "notice":

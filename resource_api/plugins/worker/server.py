@@ -120,7 +120,10 @@ class Connection:
 
 
 def move_descriptor(descriptor: int) -> int:
-    """Move a descriptor to a high number, since a provider may use low ones; executed programs do not inherit it."""
+    """Move a descriptor to a high number and return that; executed programs do not inherit it.
+
+    A provider may close the low numbers, or expect them for its own files.
+    """
     try:
         high = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _LOWEST_DESCRIPTOR)
     except OSError:  # the limit of descriptors is lower
@@ -156,7 +159,10 @@ class WorkerRun(RunContext):
 
     @property
     def cancelled(self) -> bool:
-        """Whether the runtime cancelled the current call; frames are read to see it: during a call no others arrive."""
+        """Whether the runtime cancelled the current call.
+
+        The frames that have arrived are read to see it: during a call no others arrive, but answers to requests.
+        """
         if self.interrupted:
             return True
         with self._lock:
@@ -170,10 +176,10 @@ class WorkerRun(RunContext):
 
     @contextmanager
     def call(self) -> Iterator[None]:
-        """Begin and end a call of the provider.
+        """Mark the ``with`` block as a call of the provider.
 
         Only during a call are answers and the cancellation read from the connection here; outside of it the main loop
-        reads the frames.
+        reads all frames.
         """
         with self._lock:
             self._call_number += 1
@@ -193,7 +199,10 @@ class WorkerRun(RunContext):
         return self._any_failed and bool(self.request("blocked", name=name))
 
     def request(self, kind: str, **body: object) -> object:
-        """Return the runtime's answer; raise the error in it, and ``ProviderError`` outside of a call."""
+        """Send a request of this kind to the runtime during a call, and return its answer.
+
+        Raise the error in the answer, and ``ProviderError`` outside of a call, as from a thread that has outlived it.
+        """
         with self._lock:
             if not self._calling:
                 raise ProviderError(f"'{kind}' is requested after the call has ended that it belongs to")
@@ -205,7 +214,10 @@ class WorkerRun(RunContext):
         return answer.body["value"]
 
     def _send_outcome(self, call: int, kind: str, **body: object) -> None:
-        """Send a report, unless the call with this number has ended; note a failure for ``blocked``."""
+        """Send a report on a resource, unless ``call``, the number of its call, has ended: a thread may outlive it.
+
+        A failure is noted: before the first one ``blocked`` need not ask the runtime.
+        """
         if self._calling and call == self._call_number:
             self._any_failed = self._any_failed or body.get("status") == "failed"
             self._connection.send(kind, **body)
@@ -263,17 +275,20 @@ class _SendingMask(Mask):
         self._connection = connection
 
     def add(self, value: object) -> None:
-        """Add a secret of the provider and send it; a value without a secret is ignored."""
+        """Add the secrets in a value, and send them: the runtime masks them in its own log and output too."""
         if is_secret(value):
             super().add(value)
             self._connection.send("conceal", value=value)
 
 
 def _requesting_content(request: Callable[..., Any]) -> Callable[[str, str, str, object], Content]:
-    """Return a function that makes contents in a worker; their bytes are read with ``request``."""
+    """Return a function that makes assets and archives in a worker; their bytes are requested from the runtime.
+
+    The worker may not be able to open the files itself.
+    """
 
     def content(word: str, sha256: str, origin: str, source: object) -> Content:
-        """Return an asset or archive whose bytes the parent sends while they are read."""
+        """Return an asset or archive whose bytes the runtime sends while they are read."""
 
         def open_asset() -> BinaryIO:
             reader = request("open", word=word, sha256=sha256, limits=None)
@@ -370,7 +385,10 @@ def _serve(requests: int, replies: int, registry: Registry, interrupts: int | No
 
 
 def _end_with_runtime(lifeline: int) -> None:
-    """Have the kernel kill this process, whatever it does, when the runtime's end of the pipe is closed."""
+    """Have the kernel kill this process, whatever it does, when the runtime has ended.
+
+    Then the runtime's end of the pipe is closed, and ``lifeline``, the other end, becomes readable.
+    """
     lifeline = move_descriptor(lifeline)
     # O_ASYNC sends the signal F_SETSIG to the process F_SETOWN as soon as the descriptor is readable, fcntl(2).
     fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
@@ -384,7 +402,7 @@ class _Server:
     """Answers calls of one provider."""
 
     def __init__(self, connection: Connection, registry: Registry, hello: Mapping[str, Any]) -> None:
-        """Serve the one instance and implementation that the body of the frame ``hello`` names, and its log level."""
+        """Prepare to serve the instance and the implementation in ``hello``, the body of the first frame."""
         self._connection = connection
         self._instance: str = hello["instance"]
         self._run = WorkerRun(connection, hello["level"])
@@ -407,7 +425,10 @@ class _Server:
                 self._providers.cancel()
 
     def serve(self) -> None:
-        """Load the type, report that it is ready, and answer calls until the frame ``close``."""
+        """Load the type, report that it is ready, and answer calls until the frame ``close``.
+
+        Members of a call that a later version of the runtime adds are ignored.
+        """
         if not self._answer("ready", self._load):
             return
         while (frame := self._connection.receive()).kind != "close":
@@ -438,7 +459,10 @@ class _Server:
         return {}
 
     def _answer(self, kind: str, make_body: Callable[[], Mapping[str, object]], **common: object) -> bool:
-        """Send a frame of ``kind``, or one with the error that its body raised; return whether it was the first."""
+        """Send the frame ``kind`` with the body that ``make_body`` returns; return whether it has succeeded.
+
+        If it raises, the frame is ``raised`` with the error; ``common`` are fields of both.
+        """
         try:
             try:
                 body = make_body()
@@ -467,11 +491,11 @@ class _Server:
         fresh: bool,
         config: Any = None,
     ) -> Mapping[str, object]:
-        """Call the provider and return the body of the answer.
+        """Call a method of the provider and return the body of the answer.
 
-        ``terms`` are those of the context, ``bound`` are fields of the log; ``fresh`` has the provider made anew,
-        because a call in another worker has changed something. Without a ``config``, one that needs it can answer pure
-        methods only.
+        ``terms`` are those of the context, ``bound`` the fields of the log. ``fresh``: the provider is made anew,
+        because a call in another worker has changed what it may have cached. Without a ``config``, a provider that
+        needs one can answer pure methods only.
         """
         with self._run.call():
             if fresh:
@@ -486,7 +510,7 @@ class _Server:
                 return {"value": self._call_method(provider, context, method, arguments)}
 
     def _call_method(self, provider: object, context: Context, method: str, arguments: Sequence[Any]) -> object:
-        """Call one method with the arguments that it expects; return plain data."""
+        """Call one method, with the arguments of the frame in the form that the method expects; return plain data."""
         call = getattr(provider, method)
         if method in _BATCHED:
             return [_answer_one(context, method, call, item) for item in arguments[0]]
@@ -522,7 +546,10 @@ class _Server:
         )
 
     def _changes(self, changes: Sequence[Mapping[str, Any]], blocked: Sequence[Name]) -> Changes:
-        """Return the changes of a ``set`` call, which skip names whose prerequisites have failed."""
+        """Return the changes of a ``set`` call. Its iterator skips names whose prerequisites have failed.
+
+        ``blocked`` are those that had failed before; whether others fail during the call is asked of the runtime.
+        """
         offered = {change["name"]: Change(change["is"], change["should"]) for change in changes}
         blocked_names = set(blocked)
 
@@ -534,7 +561,7 @@ class _Server:
 def _answer_one(
     context: Context, method: str, call: Callable[..., object], arguments: Sequence[object]
 ) -> Mapping[str, object]:
-    """Return the answer to one of many calls, or the error that it raised."""
+    """Return the value of one of the calls in a frame, or the error that it raised, which must not end the others."""
     try:
         return {"value": _plain_data(context.type, method, call(context, *arguments))}
     except Disconnected:
@@ -544,7 +571,7 @@ def _answer_one(
 
 
 def _plain_data(definition: TypeDefinition, method: str, answer: Any) -> object:
-    """Return an answer as plain data where the provider may return other objects, such as iterators."""
+    """Return a provider's answer as data that a frame can hold: it may be an iterator or a ``Planned``."""
     if method == "get":
         return collect_rows(definition, answer)
     if method == "refresh":
