@@ -98,7 +98,11 @@ def check(name: str, source: Document, code: str) -> None:
 
 
 def find_violations(name: str, data: object) -> list[SchemaViolation]:
-    """Return the violations of the schema ``name``, one for each part; without the library, one that names it."""
+    """Return the violations of the schema ``name`` in data, at most one for each part of it.
+
+    The small check accepts nearly all data; only for refused data is the library imported, to find each violation.
+    Without the library there is one violation, which names the schema.
+    """
     if accepts(load(name), data):
         return []
     try:
@@ -136,7 +140,7 @@ def load(name: str) -> Schema:
 
 @cache
 def _read(name: str) -> Any:
-    """Return a published schema as it is in its file, which may be in a zip file."""
+    """Return a published schema from its file, which may be in a zip file: the loader of this module reads both."""
     loader: Any = __spec__.loader  # reads a directory and a zip file alike
     package = __file__.rpartition("/")[0].rpartition("/")[0]
     return json.loads(loader.get_data(f"{package}/schemas/{name}.json"))
@@ -177,7 +181,10 @@ def _violations(error: ValidationError) -> Iterator[SchemaViolation]:
 
 
 def _subject(path: KeyPath, schema: Schema) -> str:
-    """Return the name of a part: its key, or of a part of a list the key of that and the index."""
+    """Return how a message names a part of a document: its key, with the index for a member of a list.
+
+    A whole document has the ``title`` of its schema.
+    """
     if not path:
         title = schema["title"]
         return f"{title[:1].lower()}{title[1:]}"
@@ -191,7 +198,7 @@ def _last_key(path: KeyPath) -> int:
 
 
 def _accepted(schema: Schema) -> str:
-    """Return the words for the values that a schema accepts."""
+    """Return the end of a message, which names the values that a schema accepts: ``a string that is not empty``."""
     if "must_be" in schema:
         return str(schema["must_be"])
     if "enum" in schema:

@@ -128,7 +128,8 @@ def _version_4_address(interface: str) -> str:
 def version_6_addresses(table: str) -> dict[str, str]:
     """Return an IPv6 address per interface from the text of ``/proc/net/if_inet6``.
 
-    An address of the widest scope is preferred, then a permanent one, then the numerically smallest.
+    An interface has several: one of the widest scope is preferred, then a permanent one, then the smallest, so that the
+    fact does not change from run to run.
     """
     addresses: dict[str, list[tuple[int, bool, int]]] = {}
     for line in table.splitlines():
@@ -201,9 +202,9 @@ class Facts:
 
 @cache
 def machine_id() -> str:
-    """Return a digest of the machine id, or of the host name without one.
+    """Return an identifier of this machine: a digest of its machine id, or of the host name without one.
 
-    machine-id(5): the id itself is confidential, and state may be in a database of many machines.
+    The id itself is confidential (machine-id(5)), and state may be in a database of many machines.
     """
     identifiers = filter(None, map(_text, ("/etc/machine-id", "/var/lib/dbus/machine-id")))
     identifier = next(identifiers, os.uname().nodename)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """Disable the collector inside the ``with`` block; restore its state afterwards."""
+    """Disable the collector inside the ``with`` block; restore its state, which an embedding program may have set."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -24,7 +24,10 @@ class _DeadlineStream(RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int | None:
-        """Read within the remaining time: the socket's own limit begins anew with each part. Raise ``TimeoutError``."""
+        """Read within the time that remains. Raise ``TimeoutError``.
+
+        The socket's own limit begins anew with each part, so a slow answer would never end.
+        """
         remaining = self._end - time.monotonic()
         if remaining <= 0:
             raise TimeoutError("the answer did not end in time")
@@ -58,9 +61,13 @@ class DeadlineHandler(HTTPSHandler, HTTPHandler):
         self._response_class = cast("type[HTTPResponse]", partial(DeadlineResponse, end=end, pause=pause))
 
     def do_open(self, http_class: Any, req: Request, **options: Any) -> HTTPResponse:
-        """Open a URL by a connection of a class. Raise ``OSError``, ``HTTPException``."""
+        """Open a URL by a connection of ``http_class``, whose answers end at the deadline.
+
+        Raise ``OSError``, ``HTTPException``.
+        """
 
         def connection(*arguments: Any, **keywords: Any) -> Any:
+            """Return a connection whose answers are of the class with the deadline."""
             made = http_class(*arguments, **keywords)
             made.response_class = self._response_class
             return made

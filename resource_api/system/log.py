@@ -155,7 +155,8 @@ class Log:
     ) -> None:
         """Log one line about ``subject``, with its ``resource_type`` if it is a resource or a type.
 
-        The event has ``fields``, those that ``make_fields`` returns, and the bound ones; ``change`` as in ``LogEvent``.
+        The event has ``fields``, those that ``make_fields`` returns, called only if the line is shown, and the bound
+        ones; ``change`` as in ``LogEvent``.
         """
         if not self.enabled(level, resource_type):
             return
@@ -169,7 +170,10 @@ class Log:
         self.show(level, subject, text, **fields)
 
     def show(self, level: str, subject: str, text: str, **fields: object) -> None:
-        """Show a line whatever its level; print a processor's first exception. Raise ``LogBusyError``, time limits."""
+        """Show a line whatever its level. An exception of a processor is printed once: a full log never stops a run.
+
+        Raise ``LogBusyError``, and the error of a time limit that ends in it.
+        """
         try:
             with self._lock:
                 self._methods[level](text, level=level, subject=subject, **fields)
@@ -185,7 +189,10 @@ class Log:
 
     @cached_property
     def _methods(self) -> Mapping[str, Callable[..., object]]:
-        """Level → method of the logger, made with the first event. Raise ``LogBusyError`` in an import of structlog."""
+        """Level → method of the logger, which is made with the first event.
+
+        Raise ``LogBusyError`` in a signal handler that has interrupted the import of structlog.
+        """
         import structlog
 
         try:
@@ -316,7 +323,10 @@ class StreamLogger:
     debug = info = warning = error = msg
 
     def _flush(self) -> None:
-        """Write the queued lines; a stream that fails is not tried again: no log ends a run. Raise ``LogBusyError``."""
+        """Write the queued lines; a stream that fails is not tried again, as no log may end a run.
+
+        Raise ``LogBusyError`` in a signal handler that has interrupted a write.
+        """
         # A signal handler may log while these are being written.
         lines, self._lines = self._lines, []
         if lines and self._stream is not None:
@@ -382,7 +392,7 @@ def message(event: LogEvent) -> str:
 
 
 def _masked_data(value: object, mask: Mask) -> Any:
-    """Return JSON data with every text, number and key masked."""
+    """Return JSON data with secrets masked in every text, number and key."""
 
     def masked(leaf: object) -> object:
         if isinstance(leaf, str):
@@ -424,7 +434,10 @@ class LineSplitter:
         return lines + self._cut() if limit is not None and self.size > limit + self._mask.longest else lines
 
     def _cut(self) -> list[str]:
-        """Cut off and return the beginning of the line; the rest is longer than any secret that may have begun."""
+        """Cut off and return the beginning of a line that is too long, so that it does not fill memory.
+
+        The kept rest is as long as the longest secret: one that has begun there is not cut.
+        """
         text = decode(b"".join(self._pending))
         end = self._mask.boundary(text, max(0, len(text) - self._mask.longest))
         self._pending = [text[end:].encode("utf-8", "surrogateescape")]

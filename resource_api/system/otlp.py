@@ -54,7 +54,10 @@ class _Session(Session):
 
 
 def _reason(error: RequestException) -> str:
-    """Return the error of the system that caused another one, or the name of the class."""
+    """Return why a request failed, without the library's text, which may contain secrets of the address.
+
+    It is the error of the system that caused it, or the name of the exception's class.
+    """
     if isinstance(error, Timeout):
         return "no answer in time"
     cause: BaseException | None = error
@@ -66,7 +69,10 @@ def _reason(error: RequestException) -> str:
 
 
 def export(span: Span, context: TraceContext, parent: TraceContext | None) -> str:
-    """Send a trace if it is sampled; return the reason of a failure, or "". ``parent``: the caller's span, or None."""
+    """Send a trace to the collector if it is sampled; return the reason of a failure, or "".
+
+    ``context`` is the identity of ``span``, ``parent`` that of the caller's span in another process, or None.
+    """
     for name in ("opentelemetry", "urllib3"):  # silenced for good: the log may contain secrets of the address
         logging.getLogger(name).addHandler(logging.NullHandler())
         logging.getLogger(name).propagate = False
@@ -84,7 +90,7 @@ def export(span: Span, context: TraceContext, parent: TraceContext | None) -> st
 
 
 def _timeout() -> float:
-    """Return the limit of a request: that of a variable, read as seconds, if it is smaller than ours."""
+    """Return the seconds for a request: a variable of OpenTelemetry may lower our limit, as the run waits for it."""
     for name in _TIMEOUTS:
         with suppress(KeyError, ValueError):
             return min(_TIMEOUT, max(0.1, float(os.environ[name])))
@@ -92,7 +98,7 @@ def _timeout() -> float:
 
 
 def _resource() -> Resource:
-    """Return the description of this program, as the variables add to it."""
+    """Return the description of the sender in a trace: this program and host, and what the variables add."""
     has_name = os.environ.get("OTEL_SERVICE_NAME") or "service.name=" in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
     attributes = {"service.version": __version__, "host.name": os.uname().nodename}
     return Resource(attributes).merge(Resource.create({} if has_name else {"service.name": "resource-api"}))

@@ -178,7 +178,10 @@ def replace_descriptor(number: int, descriptor: int) -> None:
 
 
 def _restore_descriptors(copies: list[tuple[int, int]]) -> None:
-    """Open each standard descriptor again that refers to another file than its copy or lasting replacement."""
+    """Open each standard descriptor again that provider code has made another file, from its ``copies`` before.
+
+    A lasting replacement, such as the pipe of the output filter, counts instead of the copy.
+    """
     for number, copy in copies:
         source = _replacements.get(number, copy)
         if _file_identity(number) != _file_identity(source):
@@ -244,7 +247,10 @@ def read_only(code: str) -> Iterator[None]:
 
 
 def _audit(event: str, arguments: tuple[object, ...]) -> None:
-    """Raise ``PermissionError`` for changes by pure code, which may only compute; a hook of audit events."""
+    """Raise ``PermissionError`` for a change of the system by pure code, which may only compute.
+
+    It is called for each audit event of Python, such as ``open``.
+    """
     if not _sandbox.code:
         return
     # The arguments of ``open`` are path, mode and flags.
@@ -273,7 +279,10 @@ def time_limit(deadline: float, declared: float) -> AbstractContextManager[None]
 
 @contextmanager
 def _alarm(seconds: float, message: str) -> Iterator[None]:
-    """Raise ``ResourceError`` in the main thread after some seconds, unless the embedding program uses the alarm."""
+    """Raise ``ResourceError`` in the main thread after some seconds, unless the embedding program uses the alarm.
+
+    An alarm ends also code in C, such as a regular expression.
+    """
     if signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL or signal.getitimer(signal.ITIMER_REAL)[0]:
         yield
         return
@@ -296,7 +305,10 @@ def _alarm(seconds: float, message: str) -> Iterator[None]:
 
 @contextmanager
 def _asynchronous(seconds: float, message: str) -> Iterator[None]:
-    """Raise ``ResourceError`` in the block after some seconds, in a thread that gets no signals."""
+    """Raise ``ResourceError`` in the block after some seconds, in a thread that gets no signals.
+
+    A timer has the interpreter raise it between two instructions of Python code.
+    """
     import ctypes
 
     class TimedOutError(ResourceError):

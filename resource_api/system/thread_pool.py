@@ -61,7 +61,7 @@ class ThreadPool:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         """Wait until the threads have ended, after their tasks. Raise ``Abandoned`` as ``next`` does.
 
-        Results are not counted: one is lost where a signal handler raises as it arrives.
+        Threads are awaited, not results: one is lost where a signal handler raises as it arrives.
         """
         for _thread in self._threads:
             self._tasks.put(None)
@@ -84,7 +84,7 @@ class ThreadPool:
         return self._running < self._size
 
     def start(self, task: Callable[[], object]) -> None:
-        """Run ``task`` as soon as a thread is free, with the context variables of this thread.
+        """Run ``task`` as soon as a thread is free, with this thread's context variables, such as bound log fields.
 
         Raise ``RuntimeError`` when not even one thread can be started.
         """
@@ -94,7 +94,7 @@ class ThreadPool:
         self._tasks.put(partial(copy_context().run, task))
 
     def _add_thread(self) -> None:
-        """Start a further thread, or go on with those there are where the system refuses more."""
+        """Start a further thread; where the system refuses more, go on with the started ones."""
         # A daemon thread: a call that never returns must not keep the process from exiting.
         thread = Thread(target=self._run_tasks, daemon=True, name=f"call-{len(self._threads) + 1}")
         self._threads.append(thread)
@@ -128,7 +128,7 @@ class ThreadPool:
             self._acquire()
 
     def _acquire(self) -> None:
-        """Acquire the lock; an exception of a signal handler is raised after that."""
+        """Acquire the lock in any case; an exception that a signal handler raises meanwhile is raised after that."""
         try:
             self._lock.acquire()
         except BaseException:
@@ -157,7 +157,7 @@ class ThreadPool:
         return _TICK if self._deadline is None else max(0.0, self._deadline - time.monotonic())
 
     def _check_grace_period(self) -> None:
-        """Begin the grace period if it was requested; drop unclaimed results."""
+        """Begin the grace period if a signal handler has requested it; drop results that nobody asks for any more."""
         with suppress(Empty):
             while self._results.get_nowait() is not None:
                 pass

@@ -36,10 +36,12 @@ _TRIES: Final = 5
 
 
 def change_accounts(edit: Callable[[Path], object]) -> None:
-    """Call ``edit`` with a directory that contains ``etc`` with copies of the account files, and install its changes.
+    """Let ``edit`` change copies of the account files, then install the changed files in a safe order.
 
-    ``edit`` runs tools with ``--prefix``. It is called again if another program changes the real files meanwhile. Raise
-    ``ResourceError`` if they keep changing or stay locked, ``OSError`` if they cannot be written.
+    ``edit`` is called with a directory that has the copies in ``etc``, and runs tools such as ``useradd --prefix`` on
+    it: these replace one file after the other, so a kill could leave half a user. It is called again if another program
+    changes the real files meanwhile. Raise ``ResourceError`` if they keep changing or stay locked, ``OSError`` if they
+    cannot be written.
     """
     with _in_process, opened(_LOCK, _LOCK_FLAGS, mode=0o600) as lock:
         _acquire(lock, fcntl.flock)
@@ -69,9 +71,10 @@ def _staged() -> Iterator[dict[str, bytes | None]]:
 
 
 def _install(lock: int, before: dict[str, bytes | None], after: dict[str, bytes | None]) -> bool:
-    """Install the changed files under the tools' lock; return False, without it, if the real files are not ``before``.
+    """Install the changed files under the lock of the account tools, those that make a user or group exist last.
 
-    ``lock`` is the open file of the lock. The others map the names of ``_FILES`` to contents, None for a missing file.
+    Return False, and change nothing, if the real files are not as ``before`` any more. ``lock`` is the open file of the
+    lock; the others map the names of ``_FILES`` to contents, None for a missing file.
     """
     _acquire(lock, fcntl.lockf)
     try:
@@ -87,7 +90,10 @@ def _install(lock: int, before: dict[str, bytes | None], after: dict[str, bytes 
 
 
 def _acquire(lock: int, function: Callable[[int, int], object]) -> None:
-    """Lock the open file. Raise ``ResourceError`` if another program holds the lock too long."""
+    """Lock the open file by ``function``, flock or lockf.
+
+    Raise ``ResourceError`` if another program holds it too long.
+    """
     if not lock_soon(lock, function):
         raise ResourceError("the account files are locked by another program")
 

@@ -72,7 +72,10 @@ class _Bounded:
         self.last = b""
 
     def read(self, size: int = -1) -> bytes:
-        """Read as the library asks. Raise ``ResourceError`` beyond the bounds of one read or of all headers."""
+        """Read for the parsing library. Raise ``ResourceError`` for a larger read than a valid archive needs.
+
+        A malicious header could otherwise make the library read gigabytes into memory.
+        """
         # One byte above the limit shows that there is more.
         self.last = self._file.read(min(size, self._largest_read + 1) if size >= 0 else self._largest_read + 1)
         if self.in_headers:
@@ -93,7 +96,10 @@ class _Bounded:
 
 @contextmanager
 def _parsed() -> Iterator[None]:
-    """Raise ``ResourceError`` for each error of the parsing libraries; malformed archives cause many kinds."""
+    """Raise ``ResourceError`` for any error of the parsing libraries in the ``with`` block.
+
+    A malformed archive, which anybody may have made, causes many kinds of exceptions.
+    """
     try:
         yield
     except (
@@ -125,10 +131,10 @@ def _tar(file: BinaryIO | gzip.GzipFile, limits: Limits) -> Iterator[Member]:
 
 
 def _refuse_many(file: BinaryIO | gzip.GzipFile, limits: Limits) -> None:
-    """Raise ``ResourceError`` for too many members, counted by their headers without other checks.
+    """Raise ``ResourceError`` for too many members of a tar file, counted by their headers without other checks.
 
-    That takes a thirtieth of the time of the checks. Counting stops at an uncommon header, and at contents beyond the
-    limit, which the checks refuse: what is behind them is not decompressed.
+    That takes a thirtieth of the time of the checks, so a huge archive is refused soon. Counting stops at an uncommon
+    header, and at contents beyond the limit, which the checks refuse: what is behind them is not decompressed.
     """
     count = size = 0
     while len(header := file.read(_BLOCK)) == _BLOCK and header[_MAGIC] == b"ustar":

@@ -47,7 +47,8 @@ class AssetReader:
     def __call__(self, spec: ContentSpec, file: str) -> Content:
         """Return the content of ``spec``; relative paths start at the directory of the manifest ``file``.
 
-        Raise ``ValueError`` with a message for users.
+        Its SHA-256 is computed now; its bytes are read when it is opened. Raise ``ValueError`` with a message for
+        users.
         """
         # One method for each origin; it gets the path of the source too.
         find: Callable[[ContentSpec, str], Source] = getattr(self, f"_find_{spec.origin}")
@@ -66,7 +67,10 @@ class AssetReader:
         return sha256(raw).hexdigest(), partial(io.BytesIO, raw)
 
     def _find_file(self, spec: ContentSpec, path: str) -> Source:
-        """Return the source of a file: its bytes or, for an archive, its members, which are verified when opened."""
+        """Return the digest of a file and the function that opens it as an asset, or yields its members as an archive.
+
+        The digest is checked again then: the file must be the one that was planned with.
+        """
         digest = self._digests.get(path)
         if digest is None:
             digest = self._digests[path] = _digest(path, self._trust)
@@ -75,7 +79,7 @@ class AssetReader:
         return digest, partial(_file_members, partial(_open_verified, path, digest))
 
     def _find_url(self, spec: ContentSpec, _path: str) -> Source:
-        """Return the source of a URL, whose SHA-256 is declared: nothing is downloaded yet."""
+        """Return the declared SHA-256 of a URL and the function that downloads it: nothing is downloaded yet."""
         download.check(spec.source)
         fetch = partial(self._download, spec.source, spec.sha256)
         return spec.sha256, fetch if spec.word == "asset" else partial(_file_members, fetch)
@@ -88,7 +92,10 @@ class AssetReader:
         return download.reopen(self._downloads[digest])
 
     def _find_directory(self, _spec: ContentSpec, path: str) -> Source:
-        """Return the source of an archive that is a directory: the digest covers names, kinds, modes and contents."""
+        """Return the digest of a directory as an archive, and the function that yields its members.
+
+        The digest covers names, kinds, modes and contents, so that any change of them is a change of the archive.
+        """
         listing = self._listings.get(path)
         if listing is None:
             listing = self._listings[path] = list_directory(path, self._trust)
@@ -135,7 +142,7 @@ class SentReader(AssetReader):
         return digest, lambda limits: checked_members(iter(members), limits)
 
     def _content(self, spec: ContentSpec, path: str) -> bytes:
-        """Return a file that was sent. Raise ``ValueError`` for one that was not."""
+        """Return a file that the controller has sent. Raise ``ValueError`` for one that it has not."""
         if path not in self._sent:
             msg = f"{spec.source} is not among the files that were sent with the manifest; is it there, and readable?"
             raise ValueError(msg)
@@ -158,7 +165,10 @@ class VerifiedFile(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Read some bytes. Raise ``ResourceError`` at the end of a file that has changed."""
+        """Read some bytes. At the end, raise ``ResourceError`` if all of them do not have the expected digest.
+
+        So a file that was changed after planning is not written as if it were the planned one.
+        """
         count = self._file.readinto(buffer) or 0
         self._digest.update(memoryview(buffer)[:count])
         if not count and len(buffer) and self._digest.hexdigest() != self._expected:

@@ -71,7 +71,7 @@ def list_backups(directory: str) -> list[Backup]:
 
 
 def _decoded(lines: Iterable[bytes]) -> Iterator[Backup]:
-    """Yield the backups of an index; a killed run may have left half a line."""
+    """Yield the backups of an index, one a line; half a line, which a killed run may have left, is skipped."""
     for line in lines:
         with suppress(ValueError, TypeError):
             path, sha256, *numbers, seconds = json.loads(line)
@@ -101,7 +101,7 @@ class BackupStore(AbstractContextManager["BackupStore"]):
             raise PermissionError(errno.EPERM, "no copies are kept where other users can write", directory)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Flush, and remove old backups beyond the limits; on an exception, discard unflushed backups."""
+        """Flush, and remove old backups beyond the limits; after an exception, discard unflushed backups instead."""
         if kind is None:
             self.flush()
         self._batch.__exit__(kind)
@@ -178,11 +178,13 @@ class BackupStore(AbstractContextManager["BackupStore"]):
         self._pending = []
 
     def _append(self, lines: bytes) -> None:
-        """Append lines to the index so that they survive a crash."""
+        """Append lines to the index durably.
+
+        A killed run or a full disk may have left half a line at its end: the new ones begin on a line of their own.
+        """
         with open(f"{self.directory}/{_INDEX}", "ab+", opener=_opener) as index:
             if end := index.seek(0, os.SEEK_END):
                 index.seek(end - 1)
-            # A killed run or a full disk may have left half a line.
             torn = end and index.read(1) != b"\n"
             index.write(b"\n" * bool(torn) + lines)
             index.flush()
@@ -212,7 +214,7 @@ class BackupStore(AbstractContextManager["BackupStore"]):
         return f"{self.directory}/{_CONTENTS}/{digest}"
 
     def _expire(self) -> None:
-        """Remove the oldest backups beyond the limits, and contents without a backup."""
+        """Remove the oldest backups beyond the limits, and contents that no backup refers to."""
         with self._locked():
             backups = list_backups(self.directory)
             remaining = within_bounds(backups, time.time())
@@ -227,7 +229,7 @@ class BackupStore(AbstractContextManager["BackupStore"]):
 def within_bounds(backups: Sequence[Backup], time_now: float) -> list[Backup]:
     """Return the newest backups within the limits of a directory; both lists have the oldest first.
 
-    A backup is no older than those before it, whatever the clock was: a machine may begin in 1970.
+    By its time, a backup counts as no older than those before it: a machine may begin in 1970 and set its clock later.
     """
     contents: set[str] = set()
     size = 0
@@ -253,7 +255,10 @@ def _opener(path: str, flags: int) -> int:
 
 
 def _verified(stream: BinaryIO | RawIOBase, digest: str, size: int, message: str) -> Iterator[bytes]:
-    """Yield the parts of a stream. Raise ``ResourceError`` if its ``size`` or its SHA-256 is another."""
+    """Yield the parts of a stream. Raise ``ResourceError`` with ``message`` if its size or SHA-256 is another.
+
+    The caller then discards what it has written of it.
+    """
     sha256 = hashlib.sha256()
     for part in reading.parts_of(stream):
         size -= len(part)

@@ -62,8 +62,8 @@ class CodeTrust:
     def open(self, path: str) -> int:
         """Open a file of code for reading and return its descriptor, which the caller closes.
 
-        Raise ``UntrustedCode`` with the path, owner and mode of a file or directory that other users can change, and
-        ``OSError``.
+        The descriptor is that of the file that was checked, whatever its path leads to later. Raise ``UntrustedCode``
+        with the path, owner and mode of a file or directory that other users can change, and ``OSError``.
         """
         target = self._follow(path, holds_code=True)
         descriptor = os.open(target.path, _FLAGS)
@@ -98,7 +98,8 @@ class CodeTrust:
     def check_links(self, path: str, descriptor: int) -> str:
         """Return why other users can change a link over which ``path`` was opened, or "", also without any link.
 
-        Raise ``OSError``.
+        ``descriptor`` is the opened file. Such a link could have led to a file that only root can read. Raise
+        ``OSError``.
         """
         opened = os.readlink(f"/proc/self/fd/{descriptor}")
         if opened == os.path.abspath(path):
@@ -165,7 +166,11 @@ class CodeTrust:
         return _Target(here, "" if self._is_exempt(here) else reason)
 
     def _check_alias(self, path: str) -> str:
-        """Return why an alias of a directory above ``path`` may lead elsewhere, or ""; a checked one is forgotten."""
+        """Return why a path by which the user named a directory above ``path`` may lead elsewhere, or "".
+
+        Code is found by the real path, but other users could have changed a link in the named one. A checked alias is
+        forgotten.
+        """
         for directory, alias in list(self._aliases.items()):
             if not path.startswith(f"{directory}/"):
                 continue
@@ -182,7 +187,10 @@ class CodeTrust:
         return any(f"{path}/".startswith(directory) for directory in self._exempt)
 
     def _status(self, path: str, *, last: bool = False) -> os.stat_result:
-        """Return the status of a directory or link, from the cache unless it is the ``last`` name, perhaps a file."""
+        """Return the status of a directory or link on a path, cached, as many files share it.
+
+        ``last``: it is the end of the path, perhaps a file, and not cached.
+        """
         if (status := self._statuses.get(path)) is None:
             status = os.lstat(path)
             if not last:
@@ -228,7 +236,10 @@ class CodeTrust:
         return f"{_describe(path, status)}; {_user_name(status.st_uid)} is neither root nor you; {todo}"
 
     def _is_private_group(self, gid: int) -> bool:
-        """Return whether a group has members, and each is a trusted user: its right to write is harmless then."""
+        """Return whether all members of a group are trusted users, so that its right to write is harmless.
+
+        Distributions give each user such a group. A member without an account counts as untrusted.
+        """
         try:
             names = set(grp.getgrgid(gid).gr_mem)
         except KeyError:

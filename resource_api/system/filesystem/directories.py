@@ -53,7 +53,10 @@ def everybody_can_read(path: str) -> bool:
 
 @contextmanager
 def opened(name: str, flags: int, directory: int | None = None, mode: int = 0o777) -> Iterator[int]:
-    """Open ``name``, relative to ``directory`` if given, yield its descriptor, and close it. Raise ``OSError``."""
+    """Open ``name``, relative to the descriptor ``directory`` unless None; yield its descriptor, and close it.
+
+    Raise ``OSError``.
+    """
     fd = os.open(name, flags, mode, dir_fd=directory)
     try:
         yield fd
@@ -70,7 +73,10 @@ def write_all(fd: int, content: bytes) -> None:
 
 @contextmanager
 def in_memory(content: bytes) -> Iterator[str]:
-    """Yield the path of a file in memory for programs of this user; a killed process does not leave it behind."""
+    """Yield the path of a file in memory, to pass ``content`` to a program of this user.
+
+    Nothing is written to a disk, and a killed process leaves no file behind.
+    """
     with open(os.memfd_create("content"), "wb", buffering=0) as file:
         os.fchmod(file.fileno(), 0o600)
         write_all(file.fileno(), content)
@@ -122,7 +128,8 @@ class Directories(AbstractContextManager["Directories"]):
     def reach(self, path: str) -> Directory:
         """Return the directory at an absolute ``path``; valid until the next call of ``reach`` or ``forget``.
 
-        Raise ``OSError`` with the path: ELOOP for a link that another user could have put there.
+        It stays open, so that several paths in it need one walk. Raise ``OSError`` with the path: ELOOP for a link that
+        another user could have put there.
         """
         directory = self._open.get(path)
         if directory is None:
@@ -226,7 +233,12 @@ class Directories(AbstractContextManager["Directories"]):
         return root
 
     def _enter(self, here: Directory, name: str) -> Directory:
-        """Return the directory ``name`` in an open one. Raise ``NotADirectoryError`` for a link: it is not followed."""
+        """Return the directory ``name`` in the open one ``here``.
+
+        Raise ``NotADirectoryError`` for a link, not followed.
+
+        ``_walk`` then decides whether the link may be followed.
+        """
         path = here.beneath(name)
         directory = self._open.get(path)
         if directory is None or directory.path != path:  # the latter was asked for through a link
@@ -235,7 +247,10 @@ class Directories(AbstractContextManager["Directories"]):
 
 
 def _directory(fd: int, path: str, parent: Directory | None) -> Directory:
-    """Return an open directory with whether only root and the caller can change its entries."""
+    """Return an open directory, with whether other users can change its entries: ``trusted``, ``sticky``.
+
+    ``parent``: the directory above, which others could also rename; None for the root.
+    """
     status = os.fstat(fd)
     is_ours = status.st_uid in {*ROOT, os.geteuid()}
     trusted = is_ours and not status.st_mode & OTHERS_WRITE
@@ -247,7 +262,10 @@ def _directory(fd: int, path: str, parent: Directory | None) -> Directory:
 
 
 def _link(here: Directory, name: str) -> str:
-    """Return the text of a link. Raise ``NotADirectoryError`` for a file that is no link."""
+    """Return the target of a link.
+
+    Raise ``NotADirectoryError`` for a file, which is no link but on the way of a path.
+    """
     try:
         return os.readlink(name, dir_fd=here.fd)
     except OSError as error:

@@ -76,9 +76,10 @@ def reopen(file: BinaryIO) -> BinaryIO:
 
 
 def _transfer(url: str, file: BinaryIO, expected: str, largest: int, end: float) -> None:
-    """Write the content of ``url`` to ``file``, until ``end`` of ``time.monotonic``.
+    """Write the content of ``url`` to ``file``, until the time ``end`` of ``time.monotonic``.
 
-    Raise as ``fetch`` does, with the libraries' errors as they are.
+    ``expected`` is the SHA-256, "" if unknown: then redirects must stay encrypted. Raise as ``fetch`` does, with the
+    libraries' errors as they are.
     """
     digest, size = sha256(), 0
     redirects = request.HTTPRedirectHandler() if expected else _EncryptedRedirects()
@@ -108,7 +109,10 @@ class _EncryptedRedirects(request.HTTPRedirectHandler):
     """Follows redirects, but none from HTTPS to HTTP: a content without a known digest is trusted by its connection."""
 
     def redirect_request(self, req: request.Request, fp: Any, *answer: Any) -> request.Request | None:
-        """Return the request for the URL of a redirect, the last of the ``answer``. Raise ``URLError``."""
+        """Return the request for a redirect to the URL ``answer[-1]``.
+
+        Raise ``URLError`` for one from HTTPS to HTTP.
+        """
         if req.type == "https" and urlsplit(answer[-1]).scheme != "https":
             fp.close()
             raise URLError("it redirects to a URL without encryption")
@@ -116,7 +120,7 @@ class _EncryptedRedirects(request.HTTPRedirectHandler):
 
 
 def _opener(end: float, redirects: request.HTTPRedirectHandler) -> request.OpenerDirector:
-    """Return an opener that redirects only to HTTP and HTTPS, never to a local file.
+    """Return an opener for HTTP and HTTPS alone: a redirect must never lead to a local file.
 
     ``end`` as for ``_transfer``; ``redirects`` follows redirects.
     """

@@ -92,7 +92,10 @@ def edit(
 
 
 def _read_version(path: str) -> _Version:
-    """Return a file's content and identity, to detect changes. Raise ``OSError`` for another kind, or above 16 MiB."""
+    """Return a file's content and identity, so that ``edit`` notices a change by another process.
+
+    Raise ``OSError`` for another kind of file, or above 16 MiB.
+    """
     with Directories() as directories:
         directory, name = directories.follow(path)
         path = directory.beneath(name)
@@ -149,7 +152,10 @@ class Lines:
             self._lines[-1] = _without_end(self._lines[-1])
 
     def delete(self, numbers: Iterable[int]) -> None:
-        """Delete the lines with these numbers, as one by one from the last, in one pass over the file."""
+        """Delete the lines with these numbers in one pass over the file, with the result of single deletions.
+
+        If the last line goes and had no line end, the file has none again.
+        """
         removed = set(numbers)
         shortens = len(self) - 1 in removed and not self._lines[-1].endswith(b"\n")
         self._lines = [line for number, line in enumerate(self._lines) if number not in removed]
@@ -198,6 +204,7 @@ def edit_lines(
     """
 
     def changed(content: bytes) -> bytes:
+        """Return the content after ``change`` of its lines; nothing else of it is different."""
         lines = Lines(content)
         change(lines)
         return lines.content

@@ -63,7 +63,10 @@ class TemporaryNames:
         self._swept: set[str] = set()
 
     def name(self, directory: Directory, name: str) -> str:
-        """Return an unused temporary name for a file ``name``; the first in a directory removes those of crashes."""
+        """Return an unused temporary name for a file ``name``; the first in a directory removes those of crashes.
+
+        It has the number of this process, by which a later process sees that it has ended.
+        """
         if directory.path not in self._swept:
             self._swept.add(directory.path)
             sweep(directory)
@@ -86,9 +89,9 @@ def discard(fd: int, name: str) -> None:
 
 
 def sweep(directory: Directory) -> None:
-    """Remove the temporary files of dead processes from a directory.
+    """Remove the temporary files that killed processes have left in a directory.
 
-    Files with another owner are removed only where no other user can add a name.
+    Files with another owner are removed only where no other user can add a name: elsewhere they may be that user's.
     """
     with opened(".", DIRECTORY_FLAGS, directory.fd) as fd:
         private = not os.fstat(fd).st_mode & OTHERS_WRITE
@@ -100,7 +103,7 @@ def sweep(directory: Directory) -> None:
 
 
 def _is_own(status: os.stat_result, *, private: bool) -> bool:
-    """Return whether a temporary file may be removed: only the caller can have made it, as a kind that is made.
+    """Return whether a temporary file may be removed: only the caller can have made it, and it is of a kind we make.
 
     ``private``: no other user can add a name to its directory.
     """
@@ -125,10 +128,10 @@ _UNSUPPORTED: Final = {errno.ENOSYS, errno.EINVAL}
 
 
 def rename_new(source: int, name: str, directory: int, new_name: str) -> None:
-    """Move ``name`` in the open directory ``source`` to ``new_name`` in the open ``directory``.
+    """Move ``name`` in the open directory ``source`` to ``new_name`` in the open ``directory``, replacing nothing.
 
-    Raise ``OSError``: ``FileExistsError`` if the name exists. If the filesystem has no support for
-    that, an empty directory that appears at that moment is replaced by a directory.
+    Raise ``OSError``: ``FileExistsError`` if the name exists. On a filesystem that cannot refuse that itself, the name
+    is checked before: a directory then replaces an empty directory that appears at that moment.
     """
     with suppress(AttributeError):  # a C library without renameat2(2)
         try:
@@ -166,7 +169,10 @@ class PendingFlush:
         self._changed: dict[str, None] = {}
 
     def file(self, fd: int, directory: Directory) -> None:
-        """Flush an open file in ``directory`` now; after ``FEW`` files, its filesystem in ``flush_files`` instead."""
+        """Flush an open file now, or after ``FEW`` files its whole filesystem later, which is faster for many.
+
+        ``directory`` is the one that the file is in.
+        """
         self._files += 1
         if self._files <= FEW:
             os.fsync(fd)
@@ -188,7 +194,7 @@ class PendingFlush:
                 os.close(fd)
 
     def flush_directories(self) -> None:
-        """Flush each changed directory once, or its filesystem when there are many."""
+        """Flush each changed directory once, or its filesystem when there are many: only then are names durable."""
         changed, self._changed = self._changed, {}
         flushed: set[int] = set()
         for path in changed:
@@ -241,10 +247,10 @@ def replace(
 
 
 def write_output(path: str, content: bytes, mode: int = 0o600) -> None:
-    """Write the output file that the user has chosen: a new file of the caller with exactly ``mode``, atomically.
+    """Write an output file that the user has chosen: a new file of the caller with exactly ``mode``, atomically.
 
-    An existing link is followed unless another user could have put it there; a pipe or terminal of the caller gets the
-    content. Raise ``OSError`` with the path.
+    A pipe or terminal of the caller, such as /dev/stdout, gets the content instead. An existing link is followed unless
+    another user could have put it there. Raise ``OSError`` with the path.
     """
     try:
         _write_output(os.path.abspath(path), content, mode)
@@ -255,6 +261,7 @@ def write_output(path: str, content: bytes, mode: int = 0o600) -> None:
 
 
 def _write_output(target: str, content: bytes, mode: int) -> None:
+    """Write the content to the pipe or terminal ``target``, or replace the file; raise ``OSError`` as it comes."""
     with suppress(FileNotFoundError):
         status = os.stat(target)
         if (stat.S_ISFIFO(status.st_mode) or stat.S_ISCHR(status.st_mode)) and status.st_uid in {*ROOT, os.geteuid()}:
@@ -317,7 +324,10 @@ class Batch(AbstractContextManager["Batch"]):
         self._temporary_names = TemporaryNames()
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Flush, and raise the first failure that ``flush`` returns."""
+        """Flush, and raise the first failure; after an exception, discard the files that have not appeared.
+
+        Other changes of the batch are done already: they are made durable even then.
+        """
         try:
             if kind is not None:
                 self._discard(self._staged)
@@ -404,7 +414,10 @@ class Batch(AbstractContextManager["Batch"]):
         self._pending.entries(directory.path)
 
     def _create_directory_aside(self, directory: Directory, name: str, temporary: str, should: Permissions) -> None:
-        """Create a directory with its final rights in a private one, then move it to its name. Raise ``OSError``."""
+        """Create a directory with its final rights in a private one, then move it to its name. Raise ``OSError``.
+
+        Other users, who can write to ``directory``, cannot exchange it before it has its rights.
+        """
         os.mkdir(temporary, 0o700, dir_fd=directory.fd)
         try:
             with opened(temporary, DIRECTORY_FLAGS, directory.fd) as aside:
@@ -417,7 +430,10 @@ class Batch(AbstractContextManager["Batch"]):
             discard(directory.fd, temporary)
 
     def _create_directory(self, directory: Directory, parent: int, name: str, should: Permissions) -> None:
-        """Create a directory in the open directory ``parent``, in which no other user can write."""
+        """Create a directory with its permissions in the open directory ``parent``, in which no other user can write.
+
+        ``directory`` is its final place, whose default ACL and group count.
+        """
         # Without a declared mode, no later run would correct the narrow mode after a crash.
         os.mkdir(name, DIRECTORY_MODE if should == Permissions() else 0o700, dir_fd=parent)
         try:
@@ -507,7 +523,7 @@ class Batch(AbstractContextManager["Batch"]):
                 self._flush_attributes(fd, status, directory)
 
     def _flush_attributes(self, fd: int, status: os.stat_result, directory: Directory) -> None:
-        """Make attributes durable with the file, or with its directory if it cannot be opened."""
+        """Make extended attributes durable with the file, or with its directory for one that cannot be opened."""
         with suppress(PermissionError):
             if stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode):
                 with opened(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC) as file:
@@ -560,7 +576,7 @@ class Batch(AbstractContextManager["Batch"]):
         return failed
 
     def _appear(self, staged: _Staged) -> None:
-        """Rename a file into place, or overwrite the one that cannot be replaced. Raise ``OSError``."""
+        """Rename a complete file to its name, or overwrite the old file where that is impossible. Raise ``OSError``."""
         directory = self.directories.reach(staged.directory)
         content = staged.content
         if content is None:
@@ -589,7 +605,10 @@ class Batch(AbstractContextManager["Batch"]):
 
 
 def _check_not_planted(status: os.stat_result, should: Permissions, path: str) -> None:
-    """Raise ``PermissionError`` if other users may have put another file here to get permissions for it."""
+    """Raise ``PermissionError`` if other users may have put another file at ``path`` to get permissions for it.
+
+    ``status`` is that of the file there; ``should``, what it is to be given.
+    """
     reason = ""
     if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
         reason = "it has other hard links, and other users can write to its directory"
@@ -624,7 +643,10 @@ def _naming_a_mount_point(path: str) -> Iterator[None]:
 
 
 def _replaceable(directory: Directory, name: str, path: str) -> os.stat_result | None:
-    """Return the status of a regular file, None for a link or a missing file. Raise ``OSError`` for other kinds."""
+    """Return the status of the regular file that is replaced, None for a link or a missing file.
+
+    Raise ``OSError`` for a directory or special file.
+    """
     try:
         old = os.lstat(name, dir_fd=directory.fd)
     except FileNotFoundError:

@@ -70,7 +70,7 @@ def locked_path(path: str, *, removed: bool = False) -> str:
 
 
 def _is_locked(path: str) -> bool:
-    """Return whether a file or directory is immutable or append-only; False also where that cannot be read."""
+    """Return whether chattr(1) has made a file or directory immutable or append-only; False if unreadable."""
     attributes = bytearray(struct.calcsize("l"))
     with suppress(OSError), opened(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC) as fd:
         fcntl.ioctl(fd, _GET_ATTRIBUTES, attributes)
@@ -89,8 +89,9 @@ def can_overwrite(directory: Directory, name: str, old: os.stat_result | None) -
 def overwrite(directory: Directory, name: str, old: os.stat_result, content: bytes, should: Permissions) -> None:
     """Give the ``old`` file ``name`` new permissions, then new content in one write; it is durable on return.
 
-    Raise ``OSError``, with the old content restored: EAGAIN if the file was changed since ``old``, EPERM where other
-    users could swap it or it has other hard links, EBUSY if another process holds the lock.
+    Overwriting is not atomic, so it is done under a lock of the file, and the old content is restored after an error.
+    Raise ``OSError``: EAGAIN if the file was changed since ``old``, EPERM where other users could swap it or it has
+    other hard links, EBUSY if another process holds the lock.
     """
     if not directory.trusted:
         reason = "it cannot be replaced, and other users can write to a directory on its path, so it is not overwritten"
@@ -150,5 +151,5 @@ def lock_soon(fd: int, lock: Callable[[int, int], object] = fcntl.flock) -> bool
 
 
 def file_version(status: os.stat_result) -> tuple[int, ...]:
-    """Return numbers that are equal only if a file was neither written nor replaced between two statuses."""
+    """Return numbers from a status that differ if a file was written or replaced between two statuses."""
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

@@ -78,7 +78,11 @@ def _is_taken_over(should: Permissions, status: os.stat_result) -> bool:
 
 
 def _without_planted_rights(should: Permissions, status: os.stat_result) -> tuple[Permissions, int]:
-    """Return the permissions to set and the initial mode, without an untrusted former owner's group and wider mode."""
+    """Return the permissions to set and the mode to begin with, for a file with this status.
+
+    Where root or the caller takes over a file, its former owner, another user, must not have given rights to others:
+    the group is ours, and others cannot write.
+    """
     mode = stat.S_IMODE(status.st_mode)
     if not _is_taken_over(should, status):
         return should, mode
@@ -179,7 +183,7 @@ def set_new_permissions(fd: int, old: os.stat_result | None, should: Permissions
 
 
 def _set_owner(fd: int, should: Permissions) -> None:
-    """Change owner and group of an open file unless they are already so: chown(2) may be forbidden even then."""
+    """Change owner and group of an open file only if they differ: chown(2) may be forbidden even without a change."""
     if should.ids != (-1, -1):
         status = os.fstat(fd)
         if should.uid not in {None, status.st_uid} or should.gid not in {None, status.st_gid}:
@@ -187,7 +191,10 @@ def _set_owner(fd: int, should: Permissions) -> None:
 
 
 def _inherited_group(should: Permissions, parent: int) -> int | None:
-    """Return the group to set, None for the system's default; the caller's group in an untrusted user's directory."""
+    """Return the group to set for a new file or directory in ``parent``, None for the system's default.
+
+    Another user's directory may pass on its group (set-group-ID): a file that is not that user's gets the caller's.
+    """
     if should.gid is None and should.uid is not None and _is_taken_over(should, os.fstat(parent)):
         return os.getegid()
     return should.gid
@@ -254,7 +261,7 @@ def _mode_without_acl(mode: int, acl: bytes) -> int:
 
 
 def _acl_with_mode(acl: bytes, mode: int) -> bytes:
-    """Return ``acl`` as chmod(2) with ``mode`` would change it."""
+    """Return the extended attribute of an ACL with the entries that chmod(2) to ``mode`` would change in it."""
     bits = {_USER: mode >> 6 & 7, _MASK: mode >> 3 & 7, _OTHER: mode & 7}
     entries = _ENTRY.iter_unpack(acl[_HEADER:])
     return acl[:_HEADER] + b"".join(_ENTRY.pack(tag, bits.get(tag, old), id_) for tag, old, id_ in entries)
@@ -276,7 +283,10 @@ def group_id(owner: str | int) -> int:
 
 
 def _owner_id(owner: str | int, kind: str, find: Callable[[str], int]) -> int:
-    """Return the number of an owner, by ``find`` for a name. Raise ``ResourceError`` for an unknown name."""
+    """Return the number of a user or group, given as number, as digits or as a name, which ``find`` looks up.
+
+    Raise ``ResourceError`` for an unknown name of this ``kind``.
+    """
     if (number := owner_number(owner)) is not None:
         return number
     try:

@@ -28,7 +28,10 @@ _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 
 def create(path: str) -> int:
-    """Create an empty file with mode 0600, whatever the umask; return its descriptor. A leftover file is removed."""
+    """Create an empty file with mode 0600, whatever the umask; return its descriptor.
+
+    A leftover of a killed process under this name is removed.
+    """
     with suppress(FileNotFoundError):
         os.unlink(path)
     fd = os.open(path, _FLAGS, 0o600)
@@ -106,8 +109,8 @@ def _permission_error(status: os.stat_result, path: str) -> str:
 def oldest_first(names: Iterable[str]) -> list[str]:
     """Return names that begin with a time in UTC, such as ``20260102T030405``, the oldest, to be removed, first.
 
-    A time in the future is older than all others: it is from before the clock was set back, and must not displace new
-    files.
+    A time in the future counts as older than all others: it is from before the clock was set back, and would displace
+    new files forever.
     """
     present = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
     return sorted(names, key=lambda name: (name[: len(present)] <= present, name))

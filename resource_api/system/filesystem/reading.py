@@ -68,7 +68,10 @@ def stat_attributes(directories: Directories, path: str) -> tuple[os.stat_result
 
 
 def read(path: str, limit: int) -> bytes:
-    """Return the content of a regular file. Raise ``OSError`` with the path: EFBIG if larger, EINVAL for no file."""
+    """Return the content of a regular file, without following a link of another user or waiting for a FIFO.
+
+    Raise ``OSError`` with the path: EFBIG above ``limit`` bytes, EINVAL for no regular file.
+    """
     try:
         with Directories() as directories:
             status, content = stat_and_read(directories, path, limit)
@@ -115,7 +118,7 @@ def regular(file: int, path: str) -> FileIO:
 
 
 def _whole(file: int, limit: int) -> bytes | None:
-    """Return the whole content of a file, or None above ``limit`` bytes."""
+    """Return the whole content of an open file whose size in its status is wrong; None above ``limit`` bytes."""
     with os.fdopen(file, "rb", closefd=False) as stream:
         stream.seek(0)
         content = stream.read(limit + 1)
@@ -124,7 +127,10 @@ def _whole(file: int, limit: int) -> bytes | None:
 
 @contextmanager
 def opened_for_attributes(directory: Directory, name: str, path: str) -> Iterator[int]:
-    """Yield a descriptor that allows only to read status and attributes. Raise ``OSError``: ELOOP for a link."""
+    """Yield a descriptor of a file of any kind that allows only to read status and attributes.
+
+    Opening a device or FIFO otherwise could act on it or block. Raise ``OSError``: ELOOP for a link.
+    """
     with opened(name, PATH_FLAGS, directory.fd) as fd:
         if stat.S_ISLNK(os.fstat(fd).st_mode):
             raise OSError(errno.ELOOP, "a symbolic link has no such attributes", path)

@@ -215,12 +215,13 @@ def unpack_new(members: Iterable[Member], directory: str) -> None:
 
 
 def remove_unpacked(path: str, record: UnpackRecord) -> None:
-    """Remove the unpacked members from the directory at ``path``, and the record. Raise ``OSError``.
+    """Remove the unpacked members from the directory at ``path``, then the record of them. Raise ``OSError``.
 
     Directories that unpacking did not create, or that contain other files, stay.
     """
     with files.Batch() as batch:
         _remove_members(batch, path, record.members, record.created)
+    # In a second batch: as long as members are there, a run that is killed needs the record of them.
     with files.Batch() as batch, suppress(FileNotFoundError):
         batch.remove(_record_path(path))
 
@@ -232,7 +233,7 @@ def _members(archive: Archive, options: UnpackOptions) -> Iterator[Member]:
 
 
 def _state(member: Member, options: UnpackOptions) -> MemberState:
-    """Return the state of a member on disk after unpacking; reads the content of a file."""
+    """Return the state that a member has on disk after unpacking; the content of a file is read for its digest."""
     mode = member.mode
     if options.mode is not None and member.kind != "link":
         executable = member.kind == "directory" or member.mode & 0o100
@@ -254,9 +255,10 @@ def _measured(parts: Iterable[bytes], sizes: list[int]) -> Iterator[bytes]:
 def _check_conflicts(
     directories: Directories, path: str, members: Mapping[str, MemberState], before: UnpackRecord, *, force: bool
 ) -> None:
-    """Raise ``ResourceError`` if unpacking would destroy a file not from an archive, unless ``force`` or it is equal.
+    """Raise ``ResourceError`` if unpacking would destroy a file that did not come from an archive.
 
-    ``members``: name → state after unpacking; ``before``: the record of the earlier archive.
+    An equal file is no conflict, and ``force`` allows it. ``members``: name → state after unpacking; ``before``: the
+    record of the earlier archive.
     """
     conflicts: list[str] = []
     for name, state in members.items():
@@ -280,7 +282,10 @@ def _check_conflicts(
 
 
 def _has_other_content(directories: Directories, path: str, name: str, before: UnpackRecord) -> bool:
-    """Return whether a directory contains, at any depth, a file that did not come from the archive."""
+    """Return whether a directory contains, at any depth, a file that did not come from the archive ``before``.
+
+    Then it cannot be replaced by a file or link.
+    """
     todo = [name]
     while todo:
         inner = todo.pop()
@@ -334,7 +339,10 @@ def _write_member(batch: files.Batch, path: str, member: Member, record: UnpackR
 
 
 def _as_unpacked(directories: Directories, path: str, name: str, record: UnpackRecord) -> bool:
-    """Return whether a member is on disk as in ``record``; an older directory may have other permissions."""
+    """Return whether a member is on disk as in ``record``.
+
+    A directory that unpacking has not created may have any permissions: it is not ours.
+    """
     state, status = record.members[name], _stat(directories, path, name)
     if status is None or _kind(status) != state.kind:
         return False
@@ -363,7 +371,10 @@ def _kind(status: os.stat_result | None) -> str:
 
 
 def _has_content(directories: Directories, path: str, name: str, status: os.stat_result, state: MemberState) -> bool:
-    """Return whether a file or link with this ``status`` has a content; another user may have made it endless."""
+    """Return whether a file or link with this ``status`` has the content of ``state``.
+
+    No more is read than its size allows: another user may have made the file endless.
+    """
     directory, last = directories.place(_member_path(path, name))
     if stat.S_ISLNK(status.st_mode):
         return os.readlink(last, dir_fd=directory.fd) == state.content

@@ -35,9 +35,10 @@ def install(instructions: Sequence[Instruction]) -> None:
 
 
 def install_with_listener(instructions: Sequence[Instruction], call: int) -> int:
-    """Install a filter permanently; return its listener. ``call`` is the number of seccomp(2). Raise ``OSError``.
+    """Install a filter of system calls permanently; return the descriptor by which a process answers held calls.
 
-    Programs gain no privileges from then on, as the kernel requires of a process without SYS_ADMIN.
+    ``call`` is the number of seccomp(2) on this machine. Programs gain no privileges from then on, as the kernel
+    requires of a process without SYS_ADMIN. Raise ``OSError``.
     """
     c_library.prctl(_NO_NEW_PRIVILEGES, 1)
     with _program(instructions) as address:
@@ -73,10 +74,10 @@ _PLAIN: Final = 0xFFFFFFFF & ~0x40000000
 
 
 def refuse() -> None:
-    """Refuse, permanently (EPERM), calls that reach beyond an overlay whatever the capabilities are. Raise ``OSError``.
+    """Refuse permanently (EPERM) the system calls that reach beyond an overlay whatever the capabilities are.
 
     Keys of the kernel belong to a user and outlive namespaces; programs in the kernel, its modules and other kernels
-    belong to the whole machine.
+    belong to the whole machine. Raise ``OSError``.
     """
     code: list[Instruction] = [(LOAD, 0, 0, MACHINE)]
     for machine, numbers in _MACHINES[os.uname().machine].items():

@@ -59,7 +59,10 @@ class ProcessLimit:
         self._parents = [os.open(path, os.O_RDONLY | os.O_DIRECTORY) for path in _directories()]
 
     def enforce(self) -> None:
-        """Enforce the limit, in the first process of the table, which has private mounts. Raise ``OSError``."""
+        """Enforce the limit, in the first process of the table, which has private mounts. Raise ``OSError``.
+
+        Without it, a fork bomb inside would take all processes of the machine.
+        """
         if os.geteuid():
             _limit_user()
         elif os.stat(f"/proc/{_PID_MAX}").st_ino != os.fstat(self._pid_max).st_ino:  # a setting of this table alone
@@ -155,7 +158,10 @@ class Signals(NamedTuple):
 
 @contextmanager
 def signals_blocked() -> Iterator[Signals]:
-    """Block the signals that ``wait`` accepts in the ``with`` block and in its children; yield the former handlers."""
+    """Block the signals that ``wait`` accepts, in the ``with`` block and in children; yield the former handlers.
+
+    The children restore these before they run other code.
+    """
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {*_PASSED, signal.SIGCHLD, PARENT_DIED})
     before = Signals({number: signal.getsignal(number) for number in (*_PASSED, signal.SIGCHLD)}, mask)
     # An ignored SIGCHLD is not sent.
@@ -167,10 +173,10 @@ def signals_blocked() -> Iterator[Signals]:
 
 
 def wait(child: int, *, orphans: bool = False) -> int:
-    """Wait until a child has ended; return the number of the last signal that was passed on, or 0.
+    """Wait until a child has ended, and pass signals on to it; return the number of the last one, or 0.
 
-    ``orphans``: reap all other children too. Signals that this process ignores are not passed on. When the parent of
-    this process dies, the child is killed.
+    ``orphans``: reap all other children too, as the first process of a table must. Signals that this process ignores
+    are not passed on. When the parent of this process dies, the child is killed.
     """
     last = 0
     accepted = {number for number in _PASSED if signal.getsignal(number) is not signal.SIG_IGN}
@@ -185,7 +191,7 @@ def wait(child: int, *, orphans: bool = False) -> int:
 
 
 def _has_ended(child: int, *, orphans: bool) -> bool:
-    """Reap the ended ones of the children, ``child`` alone without ``orphans``; return whether it was among them."""
+    """Reap children that have ended: ``child``, with ``orphans`` all; return whether ``child`` was among them."""
     while True:
         ended, _ = os.waitpid(-1 if orphans else child, os.WNOHANG)
         if ended in {0, child}:
@@ -278,7 +284,10 @@ def run(function: Callable[[int], bytes], isolation: Isolation) -> Ended:
 
 
 def _fork(function: Callable[[], None], answer: int) -> int:
-    """Return the number of a forked process that calls ``function`` and exits; an exception becomes the answer."""
+    """Return the number of a forked process that calls ``function`` and exits.
+
+    An exception in it is written to the descriptor ``answer``, as the reason why the isolated run is impossible.
+    """
     if child := os.fork():
         return child
     code = 1
@@ -325,7 +334,7 @@ def _outside(started: _Started, parent: int) -> None:
 
 
 def _first(started: _Started, limit: ProcessLimit) -> None:
-    """Run the first process of the new table: build the root, and reap all other processes."""
+    """Run the first process of the new process table: build the root, start the function, reap all others."""
     # The parent has the number 0 here.
     process_tree.end_with(0)
     directory = os.getcwd()
@@ -349,7 +358,7 @@ def _dropped(isolation: Isolation) -> Iterable[int]:
 
 
 def _inside(started: _Started, layers: int) -> None:
-    """Drop access to everything beyond the overlay, and call the function."""
+    """Give up access to everything beyond the overlay, in the process on it, and call the function."""
     os.setsid()
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     close_all_but({0, 1, 2, layers, started.answer, *started.isolation.open_descriptors()})

@@ -63,7 +63,10 @@ def mount(kind: str, target: str, flags: int = 0, data: str = "") -> None:
 
 
 def bind(source: str, target: str, flags: int | None = None, *, recursive: bool = False) -> None:
-    """Mount a file or directory at a second path, with other ``flags`` unless None. Raise ``OSError``."""
+    """Mount a file or directory at a second path, with other ``flags`` unless None; ``recursive``: mounts in it too.
+
+    Raise ``OSError``.
+    """
     first, point = ctypes.c_ulong(_BIND | (_RECURSIVE if recursive else 0)), os.fsencode(target)
     c_library.call("mount", os.fsencode(source), point, None, first, None, path=target)
     if flags is not None:  # the kernel ignores them in the first call
@@ -100,7 +103,10 @@ def start_loopback() -> None:
 
 
 def drop_capabilities(numbers: Iterable[int]) -> None:
-    """Drop capabilities of this process and its descendants permanently. Raise ``OSError``."""
+    """Drop capabilities, by number, of this process and its descendants permanently. Raise ``OSError``.
+
+    They are removed from all sets, and from the bounding set, through which programs could regain them.
+    """
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
     # Effective, permitted and inheritable, for the capabilities from 0 and from 32 on.
     sets = (ctypes.c_uint32 * 6)()

@@ -149,8 +149,8 @@ def _where_to_cover(path: str) -> str:
     """Return the directory that needs its own overlay, so that the user can write in ``path`` or beneath.
 
     A user's overlay copies each directory between its root and a change, so all of them must belong to the user: it is
-    the directory right above the first one of the user. ``/``, which needs none, if that would divide a directory in
-    which the user can write.
+    the directory right above the first one of the user. It is ``/``, which needs none, if a directory would be divided
+    in which the user can write.
     """
     steps = [*_parents(path), path]
     first = next((number for number, step in enumerate(steps) if os.stat(step).st_uid == os.geteuid()), len(steps))
@@ -160,7 +160,10 @@ def _where_to_cover(path: str) -> str:
 
 
 def _cover_entry(entry: os.DirEntry[str], on: MountedTree) -> None:
-    """Cover a file or directory, copy a link, and skip the rest: a socket would lead to its listener."""
+    """Cover a file or directory of the machine on the new root, copy a link, and skip the rest.
+
+    A socket, for example, would lead to a service outside. ``on`` is the mount that the entry is on.
+    """
     target = f"{ROOT}{entry.path}"
     if entry.is_symlink():
         os.symlink(os.readlink(entry.path), target)
@@ -278,7 +281,10 @@ def _make_dev() -> None:
 
 
 def _make_run(nameservers: bytes | None) -> None:
-    """Build an empty ``/run``, without the sockets of the machine's services but with its name servers."""
+    """Build an empty ``/run``, without the sockets of the machine's services.
+
+    ``nameservers`` is the content of ``/etc/resolv.conf`` if that is a file in ``/run``: name look-ups need it.
+    """
     source = f"{BASE}/run"
     os.mkdir(source)
     os.mkdir(f"{source}/rehearsal", 0o700)
@@ -297,7 +303,7 @@ def _make_run(nameservers: bytes | None) -> None:
 
 
 def _nameservers() -> bytes | None:
-    """Return the content of ``/etc/resolv.conf`` if that is a link into ``/run``, or None."""
+    """Return the content of ``/etc/resolv.conf`` if it is a link into ``/run``, which is made anew; otherwise None."""
     if os.path.realpath(_NAMESERVERS).startswith(f"{BASE}/"):
         with suppress(OSError), open(_NAMESERVERS, "rb") as file:
             return file.read()
@@ -333,13 +339,13 @@ def read(layers: int) -> Mapping[str, Written]:
 
 
 def is_full(layers: int) -> bool:
-    """Return whether the file system of the upper layers is full, so that failures inside prove nothing."""
+    """Return whether the layers are full: then a failure inside may come from the limit of the overlay alone."""
     status = os.statvfs(layers)
     return status.f_bavail == 0 or status.f_favail == 0
 
 
 def _walk(directory: str, lower: str) -> Iterator[tuple[str, Written]]:
-    """Yield the files beneath a directory of a layer, with their paths on the overlay, beneath ``lower``."""
+    """Yield the files that a layer stores beneath ``directory``, with their paths on the overlay, beneath ``lower``."""
     waiting = [(directory, lower)]
     while waiting:
         directory, lower = waiting.pop()
@@ -379,7 +385,10 @@ _CRONTAB: Final = re.compile(rb"\A# DO NOT EDIT.*\n(# \(.*\n){2}")
 
 
 def read_contents(layers: int, former: Contents | None = None) -> Contents:
-    """Return the comparable contents of the upper layers; files unchanged since ``former`` are not read again."""
+    """Return the contents of the upper layers, to compare two runs: path → written file and digest.
+
+    Files that are unchanged since ``former`` are not read again.
+    """
     former = former or {}
     contents = {}
     for path, written in read(layers).items():
@@ -411,9 +420,9 @@ def describe_differing(paths: Sequence[str]) -> str:
 
 
 def digest(path: str) -> str:
-    """Return a digest of a file, or the target of a link; empty where it cannot be read or is too large.
+    """Return a digest of a file, or the target of a link; "" where it cannot be read or is too large.
 
-    The digest of a text is followed by a space and a digest of its words in any order.
+    That of a text is followed by a digest of its words in any order, for files to which several resources add lines.
     """
     try:
         if os.path.islink(path):
@@ -496,7 +505,7 @@ def pack(layers: int, target: int) -> None:
 
 
 def _add(archive: tarfile.TarFile, path: str) -> None:
-    """Add a file, directory or symbolic link of the writable layer to an archive."""
+    """Add a file, directory or symbolic link of the overlay to an archive; sockets and devices are left out."""
     member = archive.gettarinfo(path, path.lstrip("/"))
     if member is None:  # a socket, whatever the annotation says
         return
@@ -523,7 +532,10 @@ def _unpack(file: IO[bytes], directory: int) -> None:
 
 
 def _checked(archive: tarfile.TarFile, target: str) -> Iterator[tarfile.TarInfo]:
-    """Yield the members. Raise ``ResourceAPIError`` for one that ``pack`` never writes, such as a second of a name."""
+    """Yield the members of the archive that was written inside, where anything may have changed it.
+
+    Raise ``ResourceAPIError`` for a member that ``pack`` never writes, such as one outside of ``target``.
+    """
     names, base = set(), os.path.realpath(target)
     for member in archive:
         beneath = os.path.realpath(os.path.join(target, member.name)).startswith(f"{base}/")

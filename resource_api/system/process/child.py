@@ -129,8 +129,8 @@ def open_stdin(invocation: Invocation) -> int:
 def above_standard_streams(fd: int) -> int:
     """Return ``fd``, or a duplicate above 2 if it is 0, 1 or 2: the child's own streams would take its place.
 
-    A new descriptor gets such a number where this process runs with a standard stream closed, or another thread has
-    just closed the file with that number. ``/dev/null`` stays open there, so that the next descriptor does not get it.
+    A new descriptor has such a number where this process runs with a standard stream closed. ``/dev/null`` is then
+    opened there, so that the next descriptor does not get it.
     """
     if fd > _LAST_STANDARD_STREAM:
         return fd
@@ -147,7 +147,7 @@ def handled_signals() -> Sequence[int]:
 
 
 def enter(parent: int, handled: Sequence[int]) -> None:
-    """Prepare the child: end it with ``parent``, make it a subreaper, reset signals, their mask and the umask.
+    """Prepare the child for exec: it ends with ``parent``, adopts its orphans, and has default signals and umask.
 
     ``handled`` are the parent's ``handled_signals``: resetting only those saves copies of memory pages.
     """
@@ -204,7 +204,7 @@ def execute(
 
 
 def _fork_guarded(guard: Callable[[int], NoReturn], parent: int) -> int:
-    """Fork again, guard the new child from the calling process, and return in the child with the guardian's number.
+    """Fork again: the calling process becomes the guardian of the new child, in which this returns its number.
 
     The guardian ends with ``parent``, adopts the orphans of the child, and stays in the child's session.
     """
@@ -219,8 +219,8 @@ def _fork_guarded(guard: Callable[[int], NoReturn], parent: int) -> int:
 def _assume(identity: Identity) -> None:
     """Make this process, a forked child without descriptors of its parent, that user permanently. Raise ``OSError``.
 
-    Until exec it contains its parent's memory, so the user must not be able to trace it: ``dumpable`` forbids that, and
-    is set twice because a change of identity may reset it to the system's default (prctl(2)).
+    Until exec it contains its parent's memory, with secrets, so the user must not be able to trace it: ``dumpable``
+    forbids that, and is set twice because a change of identity may reset it to the system's default (prctl(2)).
     """
     c_library.prctl(c_library.SET_DUMPABLE)
     join_new_session_keyring()

@@ -15,9 +15,10 @@ _callers: Final[list[tuple[int, int]]] = []
 
 
 def forbid(soft: int | None = None) -> None:
-    """Forbid core dumps of this process, once; ``soft`` is the caller's limit if this process has another one.
+    """Forbid core dumps of this process, which would write secrets to the disk; only the first call counts.
 
-    Its memory becomes unreadable for other users too. A program that it executes inherits only the limit.
+    ``soft`` is the caller's limit if this process has another one. The memory becomes unreadable for other users, too.
+    A program that it executes inherits only the limit.
     """
     if not _callers:
         before, hard = resource.getrlimit(resource.RLIMIT_CORE)

@@ -90,14 +90,17 @@ class DescriptorFilter:
                 return
 
     def drain(self) -> None:
-        """Wait until all earlier output is passed on, so that the run's own output follows it."""
+        """Wait until all earlier output is passed on, so that a line that the run itself writes next comes after it."""
         # Called before each line, nearly always with an empty pipe. With bytes, `ioctl` would raise and drop an error.
         fcntl.ioctl(self._written, termios.FIONREAD, self._unread)
         if self._unread != _NONE or self._busy[0]:
             self._wait()
 
     def _wait(self) -> None:
-        """Wait, with growing pauses, until the filter has passed on all that was written, or has ended."""
+        """Wait until the filter has passed on all that was written, or has ended, for a limited time.
+
+        The output of other programs may be endless.
+        """
         until, pause = time.monotonic() + _PATIENCE, 0.00005
         reader = select.poll()
         reader.register(self._written, 0)
@@ -124,7 +127,11 @@ class _FilterLoop:
     """The loop of the filter: from ``output`` to descriptor 2."""
 
     def __init__(self, mask: Mask, format_line: Callable[[str], str], busy: mmap.mmap, *descriptors: int) -> None:
-        """Filter to the first of ``descriptors``; new secrets arrive by the second."""
+        """Prepare the loop of the filter process.
+
+        ``descriptors`` are the pipes that it reads: output of the run, and new secrets. ``busy`` is memory shared with
+        the run: 1 while output was read and is not passed on.
+        """
         output, secrets = descriptors
         mask.on_secret = None  # in the run, it sends each new secret here
         self._format_line = format_line
@@ -154,7 +161,7 @@ class _FilterLoop:
                 poller.unregister(self._secrets)
 
     def _learn(self) -> bool:
-        """Learn all secrets that have arrived; return False when the run has closed the pipe: none will follow."""
+        """Read all secrets that have arrived, to mask them; return False when the run has closed their pipe."""
         while select.select([self._secrets], [], [], 0)[0]:
             if not (chunk := os.read(self._secrets, _CHUNK)):
                 return False

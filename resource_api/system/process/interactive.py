@@ -173,7 +173,8 @@ _PATIENCE: Final = 0.5
 def run_shell(terminal: int, greeting: str, stopped: Callable[[], bool]) -> None:
     """Run the user's shell on a new terminal that is connected to ``terminal``, a descriptor, until it ends.
 
-    It has job control even if its session is not the terminal's. It is killed when ``stopped`` returns True.
+    The new one gives it job control, even if its session is not that of ``terminal``. It is killed when ``stopped``
+    returns True.
     """
     before = termios.tcgetattr(terminal)
     child, inner = pty.fork()
@@ -202,9 +203,9 @@ def _become_shell() -> NoReturn:
 
 
 def _pass_on(terminal: int, inner: int, stopped: Callable[[], bool]) -> None:
-    """Copy in both directions, and pass the size of ``terminal`` on, until the end of input.
+    """Copy between ``terminal`` and the shell's terminal ``inner`` in both directions, until the end of input.
 
-    Raise ``OSError`` where one of the terminals is closed.
+    The size of ``terminal`` is passed on too. Raise ``OSError`` where one of them is closed.
     """
     size = os.terminal_size((0, 0))
     while not stopped():
@@ -218,7 +219,7 @@ def _pass_on(terminal: int, inner: int, stopped: Callable[[], bool]) -> None:
 
 
 def _copy(source: int, target: int) -> bool:
-    """Copy the available data; return False at the end. Raise ``OSError``."""
+    """Copy the available data from one terminal to the other; return False at the end. Raise ``OSError``."""
     data = os.read(source, _CHUNK)
     if data:
         write_all(target, data)

@@ -81,7 +81,10 @@ class Process(AbstractContextManager["Process"]):
     """
 
     def __init__(self, invocation: Invocation) -> None:
-        """Start the program in its own session. Raise ``OSError`` if no child can be started."""
+        """Start the program in its own session. Raise ``OSError`` if no child can be started.
+
+        An interrupt that comes meanwhile is raised when the program is registered and ended: see ``interrupt``.
+        """
         self.exit_code: int | None = None
         self.failure: OSError | None = None
         #: Whether ``stop`` has ended it.
@@ -180,12 +183,13 @@ class Process(AbstractContextManager["Process"]):
     def stop(self, grace: float) -> None:
         """End the program and all its descendants: SIGTERM, ``grace`` seconds, SIGKILL; nothing if it has ended.
 
-        Can be called from any thread. Output that arrives during the grace period is dropped.
+        Can be called from any thread. Output of the grace period is dropped, as a full pipe would block the program.
         """
         with self._stop_lock, process_tree.adopting():
             with _LOCK:
                 if self not in _running or self.has_ended() or self._row is None:
                     return
+                # ``_scan`` compares: orphans of a program that has ended since then cannot be told from ours.
                 before = _ended
                 tree = process_tree.Tree(self._row, lambda: self._scan(before))
             self.stopped = True
@@ -201,7 +205,11 @@ class Process(AbstractContextManager["Process"]):
                 self._reap()
 
     def _scan(self, before: int) -> process_tree.Scan:
-        """Return a ``Scan`` for the tree of this program; ``before``: ``_ended`` when the tree was made."""
+        """Return the process table, and the children of this process that belong to other running programs.
+
+        The latter is None if another program has ended since ``before`` (the count ``_ended`` then): its daemons, which
+        must survive, would be taken for orphans of this one.
+        """
         with _LOCK:
             rows = process_tree.table()
             running = _running - {self}
@@ -315,7 +323,7 @@ class _Child:
         self._wait_lock = threading.Lock()
 
     def wait(self) -> int:
-        """Wait for its end, and return its exit code, negative after a signal.
+        """Wait for the end of the child, and return its exit code, negative after a signal; threads may wait together.
 
         Raise ``ChildProcessError`` if other code in this process has reaped it.
         """
@@ -414,7 +422,7 @@ def _open_standard_streams() -> None:
 
 
 def _check_descriptors() -> None:
-    """Raise ``OSError`` unless enough descriptors are free: after a failed start ``sh`` leaves its descriptors open."""
+    """Raise ``OSError`` unless enough descriptors are free for a start by ``sh``, which leaks some if it fails."""
     probes: list[int] = []
     try:
         # Not a list of its own: after a failure, ``probes`` holds those that were opened.

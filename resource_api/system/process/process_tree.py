@@ -94,7 +94,10 @@ def prepare() -> None:
 
 @contextmanager
 def adopting() -> Iterator[None]:
-    """Be a subreaper inside the ``with`` blocks of all threads; the last restores the embedding program's setting."""
+    """Make this process the parent of orphaned descendants (subreaper) inside the ``with`` block.
+
+    Blocks of several threads may overlap; the last one restores the embedding program's setting.
+    """
     with _lock:
         if not _adopters:
             _adopters.append(_is_subreaper())
@@ -171,16 +174,16 @@ class Tree:
                 _send(member, number)
 
     def kill(self) -> None:
-        """Kill all members, and reap those that are children of this process."""
+        """Kill all members, until there are none, and reap those that are children of this process."""
         until = time.monotonic() + _KILL
         while (members := self._freeze()) and time.monotonic() < until:
             for member in members:
                 _send(member, signal.SIGKILL)
             time.sleep(0.002)
-        self.alive()
+        self.alive()  # reaps the last ones
 
     def _freeze(self) -> list[ProcessRow]:
-        """Stop members until no new one appears: a stopped process cannot fork."""
+        """Stop all members by SIGSTOP and return them: a stopped process cannot fork another that would escape."""
         frozen: dict[int, ProcessRow] = {}
         for _ in range(50):  # a bound for processes that fork faster than they are stopped
             running = [member for member in self.alive() if member.pid not in frozen]

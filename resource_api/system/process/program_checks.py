@@ -81,7 +81,8 @@ def refused(name: str, reason: str) -> CommandError:
 def environment(name: str, added: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a program: a fixed set of variables, and the ``added`` ones.
 
-    Raise ``CommandError`` for a variable that is sensitive or not text.
+    Nothing else of this process reaches it, so a run does not depend on who starts it. Raise ``CommandError`` for a
+    variable that is sensitive or not text.
     """
     for variable, value in added.items():
         if not _text(name, "the name of a variable", variable) or "=" in variable:
@@ -130,7 +131,10 @@ def directory_error(directory: str) -> str:
 
 
 def _text(name: str, role: str, value: object) -> str:
-    """Return ``value``. Raise ``CommandError`` unless it is a plain text; ``role``: how the message calls it."""
+    """Return ``value``, a text to pass to the program ``name``, which other users can see.
+
+    Raise ``CommandError`` unless it is a plain text without secrets; ``role``: what the message calls it.
+    """
     if isinstance(value, Sensitive):
         raise refused(name, f"cannot be given {role} that is sensitive: others would see it; pass it by input=")
     if not isinstance(value, str):
