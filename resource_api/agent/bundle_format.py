@@ -113,7 +113,10 @@ def read_signed(path: str) -> tuple[bytes, bytes]:
 
 
 def read(raw: bytes) -> Bundle:
-    """Return the contents of a bundle. Raise ``Untrusted`` for invalid bytes."""
+    """Return the contents of a bundle, whose signature is verified already. Raise ``Untrusted`` for invalid bytes.
+
+    The signer may have packed with another tool: what ``collect`` would not have written is refused.
+    """
     with (
         errors_as(Untrusted, ResourceError),
         errors_as(Untrusted, (ValueError, RecursionError), f"its {INDEX} is damaged: "),
@@ -177,7 +180,10 @@ def _archive(members: Iterable[tuple[str, BundleFile]]) -> bytes:
 
 
 def _files(top: str) -> Iterator[tuple[str, str]]:
-    """Yield name beneath ``top`` and path of all files but ``IGNORED``; links and special ones raise ``UsageError``."""
+    """Yield name beneath ``top`` and path of each file to pack. Links and special files raise ``UsageError``.
+
+    Directories of version control and of compiled Python (``IGNORED``) are left out.
+    """
     todo = [""]
     while todo:
         directory = todo.pop()
@@ -209,7 +215,10 @@ def _checked(name: str, path: str) -> str:
 
 
 def _read(path: str) -> BundleFile:
-    """Return a file to pack, up to a byte above the limit, which ``collect`` refuses. Raise ``OSError`` for a link."""
+    """Return a file to pack. Raise ``OSError`` for a link.
+
+    At most a byte above the limit of a bundle is read: ``collect`` then refuses the file, however large it is.
+    """
     # Since it was listed it may have become a link, or a FIFO, at which an ordinary open would wait.
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK)) as file:
         return BundleFile(file.read(LARGEST + 1), bool(os.fstat(file.fileno()).st_mode & stat.S_IXUSR))

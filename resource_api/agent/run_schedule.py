@@ -232,7 +232,10 @@ class ThisMachine:
 
 
 def log_line(text: str) -> None:
-    """Write a line to stderr, past the buffer that a failed write would leave full; a full log never ends an agent."""
+    """Write a line of the agent's log to standard error; a full or closed log never ends an agent.
+
+    It is written past Python's buffer, which a failed write would leave full.
+    """
     if sys.stderr is not None:  # otherwise descriptor 2 is closed, or another file
         with suppress(OSError):
             os.write(2, f"{escape(text)}\n".encode())
@@ -245,7 +248,10 @@ def now() -> Moment:
 
 @contextmanager
 def locked(directory: str) -> Iterator[None]:
-    """Hold the lock of an agent's directory: one run at a time. Raise ``StateLocked``, ``StateError``."""
+    """Hold the lock of an agent's directory for the ``with`` block, so that it makes one run at a time.
+
+    Raise ``StateLocked`` with the command that holds it, ``StateError``.
+    """
     lock = Lock(f"{directory}/agent")
     try:
         with lock.held(0.0):
@@ -307,7 +313,10 @@ def _outcome_fields(document: Mapping[str, Any], directory: str | None) -> dict[
 
 
 def _location(problem: Mapping[str, object], directory: str | None) -> str:
-    """Return the location of a problem, ``site.yaml:3:1: ``, or ""."""
+    """Return the beginning of a problem's message, its location ``site.yaml:3:1: ``, or "" without a file.
+
+    The path in ``directory``, the source's, is shortened.
+    """
     file = problem.get("file")
     if not file:
         return ""
@@ -341,7 +350,7 @@ def pause(directory: str, reason: str, since: float) -> None:
 
 
 def resume(directory: str) -> bool:
-    """End a pause; return whether the agent was paused. Raise ``OSError``."""
+    """End a recorded pause, so that runs are made again; return whether the agent was paused. Raise ``OSError``."""
     try:
         with files.Batch() as batch:
             batch.remove(f"{directory}/{agent_status.PAUSED}")

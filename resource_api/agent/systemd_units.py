@@ -88,7 +88,10 @@ def units(arguments: Sequence[str], settings: Settings, variables: Mapping[str, 
 
 
 def _directories(settings: Settings, state: str) -> str:
-    """Return the settings for the agent's own directories; an agent that only reports can write nowhere else."""
+    """Return the lines of the service for the agent's own directories: state, reports and metrics.
+
+    In an agent that only reports, all else is read-only, so these must be named.
+    """
     lines = "StateDirectory=resource-api\nStateDirectoryMode=0700\n" if state == "/var/lib/resource-api" else ""
     if settings["mode"] == "noop":
         targets = (target.text for target in (*settings["reports"], *settings["metrics"]))
@@ -100,7 +103,10 @@ def _directories(settings: Settings, state: str) -> str:
 
 
 def _calendar(period: int) -> str:
-    """Return the calendar event of the beginnings of periods (systemd.time(7)). Raise ``UsageError`` without one."""
+    """Return the calendar event (systemd.time(7)) at the beginning of each period of so many seconds.
+
+    Calendars repeat within an hour or a day: raise ``UsageError`` for a period that does not divide one.
+    """
     if period % _MINUTE == 0 and _HOUR % period == 0:
         return f"*:0/{period // _MINUTE}" if period < _HOUR else "hourly"
     if period % _HOUR == 0 and _DAY % period == 0:
@@ -115,7 +121,7 @@ def _program() -> list[str]:
 
 
 def _check_paths(settings: Settings) -> None:
-    """Raise ``UsageError`` for a relative path, which is another file in a service."""
+    """Raise ``UsageError`` for a relative path in the settings: a service is started in /, where it is another file."""
     source = settings["source"].removeprefix("file://")
     paths = [*settings["module_path"], *settings["trust_path"], *settings["input_files"], settings["signers"]]
     paths += [settings["directory"], None if "://" in source else source]
@@ -126,7 +132,10 @@ def _check_paths(settings: Settings) -> None:
 
 
 def _quoted(word: str, doubled: str = "%$") -> str:
-    """Quote a word for systemd; the special characters ``doubled`` are escaped by doubling (systemd.service(5))."""
+    """Quote a word for a unit file of systemd, which splits lines at spaces and replaces ``%`` and ``$``.
+
+    ``doubled`` are the characters that are escaped by doubling where the word stands (systemd.service(5)).
+    """
     escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     for special in doubled:
         escaped = escaped.replace(special, special * 2)

@@ -55,7 +55,10 @@ class Source(NamedTuple):
 
 
 def parse(text: str) -> Source:
-    """Parse the argument of ``--from``. Raise ``UsageError``."""
+    """Return the source that the argument of ``--from`` means: a directory, a bundle, a URL or a git branch.
+
+    Raise ``UsageError`` for another one.
+    """
     if text.startswith(_GIT):
         return _git_source(text)
     if text.startswith(("https://", "http://")):
@@ -81,7 +84,10 @@ def _git_source(text: str) -> Source:
 
 
 def check(source: Source, signers: str | None) -> None:
-    """Raise ``UsageError`` for missing signers, and for signers of a directory."""
+    """Raise ``UsageError`` unless the source fits ``signers``, the file of allowed keys.
+
+    All but a directory must be signed; a directory is trusted by its owner instead.
+    """
     if source.kind == "directory" and signers:
         raise UsageError("--signers: a directory has no signature; make a bundle of it, or leave --signers out")
     if source.kind != "directory" and not signers:
@@ -180,7 +186,7 @@ def run_fields(agent: Agent, trust: str, error: Exception | None = None) -> dict
 
 
 def _trust(error: Exception | None) -> str:
-    """Return the trust in the current version of a source, whose verification has ended with ``error`` or None."""
+    """Return the word in the status for the trust in a source's current version, after ``error`` or None."""
     if error is None:
         return "verified"
     return "untrusted" if isinstance(error, Untrusted) else "unreachable"
@@ -221,7 +227,7 @@ def _update_from_git(source: Source, versions: Versions, path: str, signers: str
 
 
 def _fetch(url: str) -> tuple[bytes, bytes]:
-    """Return a bundle and its signature. Raise ``ResourceError``, and ``Untrusted`` without a signature."""
+    """Download a bundle and the signature beside it. Raise ``ResourceError``, and ``Untrusted`` without a signature."""
     with download.fetch(url, largest=bundle_format.LARGEST_FILE, timeout=_TRANSFER) as file:
         raw = file.read()
     try:
@@ -395,7 +401,10 @@ class Repository:
     """
 
     def __init__(self, path: str) -> None:
-        """Create or complete the copy, and remove locks of killed runs. Raise ``ResourceError``, ``OSError``."""
+        """Create the local copy of a repository, or complete one that a killed run has left, without its lock files.
+
+        git would refuse to work while they are there. Raise ``ResourceError``, ``OSError``.
+        """
         self._path = path
         make_directory(path)
         for lock in Path(path).rglob("*.lock"):  # left by a killed run
@@ -431,7 +440,11 @@ class Repository:
         return Version(commit, int(self._run("rev-list", "--count", commit)), signer)
 
     def write(self, commit: str, directory: str) -> None:
-        """Write the files of a commit into a new directory, durably. Raise ``ResourceError``, ``OSError``."""
+        """Write the files of a commit into a new directory, durably. Raise ``ResourceError``, ``OSError``.
+
+        git only packs them as a tar file, which is checked like a bundle: no filter or hook of the repository is
+        executed.
+        """
         with tempfile.TemporaryFile(dir=self._path) as file:
             # The file has no name, so that a killed run leaves nothing behind.
             output = f"/proc/{os.getpid()}/fd/{file.fileno()}"
@@ -461,7 +474,10 @@ class Repository:
 
 
 def _reason(error: CommandError) -> str:
-    """Return the reason in the messages of git; where it only says that ssh failed, the line before that."""
+    """Return the reason of a failure from git's messages, which are several lines.
+
+    Where git only says that ssh failed, it is the line before that, which is ssh's own.
+    """
     lines = filled_lines(error.stderr) or [str(error)]
     fatal = next((line for line in lines if line.startswith(("fatal: ", "error: "))), lines[-1])
     preceding = lines[: lines.index(fatal)]

@@ -151,7 +151,11 @@ def needed_libraries(
 
 
 def _names_in_code(programs: Iterable[bytes]) -> Iterator[str]:
-    """Yield the names of attributes in programs, such as functions; lower-case texts too, ``File[/a]`` as ``file``."""
+    """Yield the names in Python programs that may mean a function, type or component.
+
+    These are attributes, as in ``m.template()``, and texts in lower case, ``File[/a]`` as ``file``. A file with a
+    syntax error has none: it is reported where it is executed.
+    """
     for raw in programs:
         with suppress(SyntaxError, ValueError):
             for node in ast.walk(ast.parse(raw)):
@@ -162,7 +166,10 @@ def _names_in_code(programs: Iterable[bytes]) -> Iterator[str]:
 
 
 def _used_names(data: object) -> Iterator[str]:
-    """Yield the lower-case types of references, which are keys in manifests, and the functions' names, in JSON data."""
+    """Yield the names of the types and functions that a manifest or plan uses, from its JSON data.
+
+    Types are in references, which are keys or values, in lower case.
+    """
     if isinstance(data, dict):
         for key, value in data.items():
             yield str(key).partition("[")[0].lower()
@@ -210,7 +217,10 @@ def _package_files(needed: Sequence[str] = ()) -> dict[str, str]:
 
 
 def _store(directory: str, prefix: str, path: str, raw: bytes) -> None:
-    """Write the archive to the private cache and remove older ones with the same libraries. Raise ``OSError``."""
+    """Write the archive to the private cache at ``path``. Raise ``OSError``.
+
+    Older ones with the same libraries, whose names begin with ``prefix``, are removed: no run would use them.
+    """
     make_directory(directory)
     if private_files.is_private_directory(directory):
         private_files.replace(path, raw)
@@ -283,7 +293,10 @@ def boot_arguments(digests: Iterable[str | None], cache_directory: str) -> list[
 
 
 def _library(name: str) -> dict[str, str]:
-    """Return name in the archive → path, of the files of an installed library. Raise ``UsageError`` if it has none."""
+    """Return name in the archive → path, for the files of a library that is installed here, to be sent along.
+
+    Raise ``UsageError`` if it is not installed as files, as in a zip file.
+    """
     spec = PathFinder.find_spec(name)  # sh replaces itself by an object without specification when it is imported
     origin = None if spec is None else spec.origin
     if origin is None or not os.path.isfile(origin):

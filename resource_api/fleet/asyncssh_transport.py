@@ -110,7 +110,10 @@ class AsyncsshTransport:
         self._pace = transport.JumpPace()
 
     def endpoint(self, host: Host) -> Endpoint:
-        """Return the endpoint of a host. Raise ``HostUnreachable`` for an invalid configuration."""
+        """Return the address, port, jump hosts and files of known hosts of a host, by the user's ssh configuration.
+
+        What the inventory says takes precedence. Raise ``HostUnreachable`` for an invalid configuration.
+        """
         target = self._target(host.address or host.name, host.port, host.user)
         try:
             options = self.library.SSHClientConnectionOptions(**target, client_keys=None)
@@ -136,7 +139,10 @@ class AsyncsshTransport:
         return await transport.attempted(lambda: self._attempt(host, target))
 
     async def start(self, host: Host, command: str, *, terminal: bool = False) -> AsyncsshProcess:
-        """Connect to a host and start a command in its login shell. Raise ``HostUnreachable``."""
+        """Connect to a host and start a command in its login shell. Raise ``HostUnreachable``.
+
+        With ``terminal``, it is in raw mode, so that it changes no byte.
+        """
         library, endpoint = self.library, self.endpoint(host)
         connection = await self.connect(host, endpoint)
         options: dict[str, object] = {"request_pty": False}
@@ -155,7 +161,10 @@ class AsyncsshTransport:
         return AsyncsshProcess(library, connection, process)
 
     async def host_key(self, host: Host) -> HostKey:
-        """Return the key that a host presents, without authentication. Raise ``HostUnreachable``."""
+        """Return the key that a host presents and whether it is trusted, without authentication: for ``hosts trust``.
+
+        Raise ``HostUnreachable``.
+        """
         endpoint = self.endpoint(host)
         target = {**self._target(endpoint.address, endpoint.port, None), **await self._route(host, endpoint)}
         # A key without certificate, of a known algorithm if there is one.
@@ -187,7 +196,10 @@ class AsyncsshTransport:
         self._jumps.clear()
 
     def _target(self, address: str, port: int | None, user: str | None) -> dict[str, object]:
-        """Return the arguments of asyncssh that name a host, by name; for None the configuration applies."""
+        """Return the arguments of asyncssh that name a host: address, port, user and the configuration file.
+
+        A port or user of None is left out, so that the configuration decides.
+        """
         config = self._directory / "config"
         target: dict[str, object] = {"host": address, "config": [str(config)] if os.access(config, os.R_OK) else None}
         if port is not None:
@@ -197,7 +209,10 @@ class AsyncsshTransport:
         return target
 
     async def _attempt(self, host: Host, endpoint: Endpoint) -> object:
-        """Connect to a host, through its jump hosts. Raise ``HostUnreachable`` with the reason."""
+        """Connect to a host once, through its jump hosts. Raise ``HostUnreachable`` with the reason.
+
+        The configuration's ciphers count; without any, those that the library computes fast.
+        """
         refused_keys: list[str] = []
         arguments = {
             **self._target(host.address or host.name, host.port, host.user),
@@ -214,7 +229,10 @@ class AsyncsshTransport:
             return await self.library.connect(**arguments)
 
     def _identity(self, identity: str, endpoint: Endpoint) -> Sequence[object]:
-        """Return asyncssh's keys of the file ``identity``, read once: copies, because a connection changes its keys."""
+        """Return the keys of the file ``identity`` for a connection.
+
+        The file is read once, and copies are returned, as a connection changes its keys.
+        """
         path = os.path.expanduser(identity)
         if endpoint.configured_identities:
             return [path]  # by which the library selects the key of the agent
@@ -292,9 +310,11 @@ class AsyncsshTransport:
         return f"its host key {refused_keys[-1]} is not known; if it is right: resource-api hosts trust {host.name}"
 
     async def _jump(self, via: str, host: Host) -> object:
-        """Return the connection to the last jump host of ``via``, shared by hosts. Raise ``HostUnreachable``."""
+        """Return the connection to the last jump host of ``via``, which all hosts behind it share.
+
+        One that failed or was closed is made anew. Raise ``HostUnreachable``.
+        """
         task = self._jumps.get(key := (via, host.jump_hosts))
-        # One that failed or was closed is made anew.
         if task is None or (task.done() and (task.cancelled() or task.exception() or task.result().is_closed())):
             task = self._jumps[key] = asyncio.create_task(self._open_jump(via, host))
         with errors_as(HostUnreachable, HostUnreachable, "its jump host "):
@@ -319,7 +339,10 @@ class AsyncsshProcess(transport.RemoteProcess):
     """A program on a host, with a connection of its own."""
 
     def __init__(self, library: Any, connection: Any, process: Any) -> None:
-        """Wrap a process of asyncssh."""
+        """Wrap a program on a host, a process of asyncssh, with its own connection.
+
+        The library is imported late, so it is passed.
+        """
         self._connection = connection
         self._process = process
         #: The exceptions of a lost connection.
@@ -334,7 +357,7 @@ class AsyncsshProcess(transport.RemoteProcess):
         return await self._read(self._process.stderr)
 
     async def write(self, data: bytes) -> None:
-        """Send bytes to standard input, at the speed of the reader. Raise ``ConnectionLost``."""
+        """Send bytes to standard input, and wait while the host reads slowly. Raise ``ConnectionLost``."""
         try:
             self._process.stdin.write(data)
             await self._process.stdin.drain()
@@ -342,7 +365,10 @@ class AsyncsshProcess(transport.RemoteProcess):
             raise _lost(error) from error
 
     async def exit_code(self) -> int | None:
-        """Return the exit code after the end of the output, or None."""
+        """Return the exit code of the program after the end of its output.
+
+        None: a signal has ended it, or the code does not come soon.
+        """
         try:
             await asyncio.wait_for(self._process.wait_closed(), transport.EXIT_SECONDS)
         except TimeoutError:
@@ -364,7 +390,10 @@ class AsyncsshProcess(transport.RemoteProcess):
 
 
 def _explanation(library: Any, error: Exception, host: Host) -> tuple[str, bool]:
-    """Return the message of an error of asyncssh while it connects, and whether another attempt may succeed."""
+    """Return the message for the user about an error of asyncssh while it connects to ``host``.
+
+    With whether another attempt may succeed: the caller then tries again.
+    """
     user = f" for {host.user}" if host.user else ""
     for kind, message, transient in (
         (TimeoutError, f"no answer within {host.connect_timeout:g} s", False),

@@ -14,7 +14,7 @@ import sys
 
 
 def size(path: str) -> int:
-    """Return the total size of the unpacked files: after a power cut some may be empty."""
+    """Return the total size of the unpacked files, without the file that states it and compiled files."""
     return sum(
         size(file.path) if file.is_dir(follow_symlinks=False) else file.stat(follow_symlinks=False).st_size
         for file in os.scandir(path)
@@ -29,7 +29,10 @@ def safe(path: str) -> bool:
 
 
 def whole(path: str) -> bool:
-    """Whether an archive is unpacked completely in ``path``, in a directory that only this user can open."""
+    """Return whether an archive is unpacked completely in ``path``, in a directory that only this user can open.
+
+    Then it need not be sent again. Files may be empty after a power cut, so their total size is compared.
+    """
     try:
         with open(path + "/.size") as file:
             return safe(path) and size(path) == int(file.read())
@@ -38,7 +41,10 @@ def whole(path: str) -> bool:
 
 
 def unpack(path: str, new: str) -> None:
-    """Read the archive whose digest is the name of ``path``, verify it, unpack it into ``new``, and rename that."""
+    """Read the archive whose digest is the name of ``path`` from standard input, verify it, and unpack it.
+
+    It is unpacked into ``new`` and renamed when it is complete: another job never sees half of it.
+    """
     import hashlib
     import lzma
     from shutil import rmtree

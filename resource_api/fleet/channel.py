@@ -62,7 +62,7 @@ class HostChannel:
     """The exchange of one job and its events with one host."""
 
     def __init__(self, host: str, job: HostJob, bytes_of: Callable[[str], bytes]) -> None:
-        """Send ``job``; ``bytes_of`` returns an archive by its digest."""
+        """Begin the exchange with a host that is to run ``job``; ``bytes_of`` returns an archive by its digest."""
         self.host = host
         self._job = job
         self._bytes_of = bytes_of
@@ -82,7 +82,10 @@ class HostChannel:
         return boot_arguments((self._job.payload, self._job.modules), cache_directory)
 
     def receive(self, data: bytes) -> list[HostEvent]:
-        """Return the events that are complete with these bytes; none after the end."""
+        """Return the events that are complete with these bytes from the host; none after its end.
+
+        A host that sends anything else is given up: its data is untrusted.
+        """
         events: list[HostEvent] = []
         if self.ended:
             return events
@@ -121,7 +124,10 @@ class HostChannel:
         return [self._end(LOST if self.sent else UNREACHABLE, error=error)]
 
     def _answer(self, kind: str, body: Mapping[str, object]) -> list[HostEvent]:
-        """Answer a frame, and return its events. Raise ``ValueError`` for one that the host may not send now."""
+        """Handle a frame of the host: queue the answer to its request, or return its event or end.
+
+        Raise ``ValueError`` for a frame that the host may not send now.
+        """
         if kind in {"need", "have"} and not self.sent:
             if self._interrupted:
                 return self.close(UNSENT)
@@ -134,7 +140,10 @@ class HostChannel:
         raise ValueError(f"a frame '{kind}' at the wrong time")
 
     def _supply(self, kind: str, body: Mapping[str, object]) -> None:
-        """Send the archives that ``need`` names, or on ``have`` the job. Raise ``ValueError`` for other archives."""
+        """Send the host the archives that its frame ``need`` names, or on ``have`` the job.
+
+        Raise ``ValueError`` for archives that are not for this job, or that were sent before.
+        """
         if kind == "have":
             self._outgoing.append(jobs.encode(self._job))
             self.sent = True
@@ -149,7 +158,10 @@ class HostChannel:
             self._outgoing += [b"%d\n" % len(raw), raw]
 
     def _event(self, kind: str, document: object) -> HostEvent:
-        """Return the event of a document. Raise ``ValueError`` for unknown ones, and for more than a run can have."""
+        """Return the event of a document from the host. Raise ``ValueError`` for what a run never sends.
+
+        Unknown types, too many events and deep nesting could exhaust this machine.
+        """
         self._events += 1
         if self._events > MAX_EVENTS:
             raise ValueError(f"more than {MAX_EVENTS} events")
@@ -165,7 +177,10 @@ class HostChannel:
         return HostEvent(self.host, document)
 
     def _ended(self, code: object) -> HostEvent:
-        """Return the end of a job with its exit code. Raise ``ValueError`` for another value."""
+        """Return the end of a job with its exit code. Raise ``ValueError`` if that is none.
+
+        It is a refusal if the host has said so before, and the code is one of a run that changed nothing.
+        """
         if type(code) is not int or not 0 <= code <= 255:  # noqa: PLR2004 - the largest exit code
             raise ValueError("no exit code")
         if self._refused and code in _REFUSALS:
@@ -186,7 +201,10 @@ class HostChannel:
 
 
 def _is_too_deep(document: Mapping[str, object]) -> bool:
-    """Whether mappings and lists are nested in a document below ``_DEEPEST`` levels."""
+    """Return whether values are nested in a document below ``_DEEPEST`` levels.
+
+    What shows a document follows it by recursion; this search, level by level, does not.
+    """
     level: list[Any] = [document]
     for _ in range(_DEEPEST):
         members = (item.values() if type(item) is dict else item for item in level)

@@ -65,7 +65,7 @@ class Host(NamedTuple):
 
 
 def jump_host(text: str) -> Address:
-    """Return the parts of one jump host in ``Host.via``: ``ops@gate:2222``, or an IPv6 address in brackets."""
+    """Return user, name and port of one jump host in ``Host.via``: ``ops@gate:2222``, ``[fe80::1]:22``."""
     user, _, rest = text.rpartition("@")
     name, colon, port = rest.rpartition(":")
     # The end of an IPv6 address without brackets, ``fe80::1``, is no port.

@@ -40,7 +40,7 @@ class SelectionTerm(NamedTuple):
 
 
 def address(name: str) -> Address:
-    """Return the parts of ``admin@web1:2222``. Raise ``ValueError`` for an invalid name."""
+    """Return user, host and port in a name such as ``admin@web1:2222``. Raise ``ValueError`` for an invalid name."""
     text, port = name, None
     before, colon, after = name.rpartition(":")
     if colon and ":" not in before:
@@ -111,7 +111,10 @@ def _width(number: str) -> int:
 
 
 def fold(names: Iterable[str]) -> list[str]:
-    """Return patterns for names, to print many of them, ordered by first names; ``expand`` returns exactly these."""
+    """Return patterns such as ``web[1:50]`` for names, to print many hosts on one line.
+
+    They are ordered by their first names; ``expand`` returns exactly these names.
+    """
     # A row alternates text and number: its numbers, at the odd positions, are folded from the last to the first.
     rows = [_parts(name) for name in dict.fromkeys(names)]
     by_length: dict[int, list[tuple[str, ...]]] = {}

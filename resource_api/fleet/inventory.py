@@ -80,7 +80,10 @@ class Inventory(NamedTuple):
         return host._replace(via=",".join(hops) or "none") if host.via else host
 
     def _host(self, name: str) -> Host:
-        """Return a host with its settings; one that the inventory lacks has its user and port in its name."""
+        """Return the connection of a host from its merged settings.
+
+        A name that the inventory lacks is an address, and may have a user and port in it.
+        """
         connection = self.settings_of(name).connection
         fields = {key: setting.value for key, setting in connection.items()}
         fields["connect_timeout"] = float(fields.pop("timeout", 10.0))
@@ -147,7 +150,7 @@ class _Builder:
         self.problems: list[Problem] = []
 
     def build(self) -> Inventory:
-        """Return the inventory, which is valid only without problems."""
+        """Return the inventory of the document; with ``problems``, which have then been collected, it is not valid."""
         defaults = self._settings("defaults", body=self._source.data.get("defaults"))
         bodies, groups = (self._source.data.get(section) or {} for section in ("hosts", "groups"))
         hosts, keys = self._memberships(bodies, groups)
@@ -238,7 +241,10 @@ class _Builder:
             self.problems.append(problem)
 
     def _settings(self, *path: str, body: Mapping[str, Any] | None) -> HostSettings:
-        """Return the settings at a path of the file, with their positions; null is as not written."""
+        """Return the connection settings and inputs at a path of the file, with their positions for messages.
+
+        ``body`` is the mapping there; a key with null counts as not written.
+        """
         settings = {key: value for key, value in (body or {}).items() if value is not None}
         connection = {
             key: self._value(value, (*path, key)) for key, value in settings.items() if key not in _NO_CONNECTION
@@ -247,7 +253,7 @@ class _Builder:
         return HostSettings(connection, {name: self._value(value, (*path, "inputs", name)) for name, value in inputs})
 
     def _value(self, value: object, path: tuple[str, ...]) -> LocatedValue:
-        """Return the value at a path of the file, with its position; report a mistake in a source ``{file: PATH}``."""
+        """Return the value at a path of the file with its position; report a mistake in a source ``{file: PATH}``."""
         if message := source_problem(value):
             self._add(path, message)
         return LocatedValue(value, self._source.file, *self._source.position(path))
@@ -270,7 +276,10 @@ class _Builder:
 
 
 def _members(hosts: Mapping[str, Membership], groups: Mapping[str, object]) -> dict[str, list[str]]:
-    """Return the hosts of each group: of declared ones, which may be empty, and of those that only hosts name."""
+    """Return group → its hosts, in the order of the file.
+
+    A group is declared in the section ``groups``, perhaps without hosts, or only named by hosts.
+    """
     members: dict[str, list[str]] = {name: [] for name in groups}
     for host, (_, host_groups) in hosts.items():
         for group in host_groups:
@@ -364,7 +373,10 @@ class Selection:
         return [*(item for item in self._inventories.values() if item is not self._default), self._default]
 
     def _members(self, name: str) -> Sequence[str]:
-        """Return the hosts that a word means: ``@FILE``, a group, ``all``, names with ranges. Raise ``ValueError``."""
+        """Return the hosts that one word of a selection means: ``@FILE``, a group, ``all``, or names with ranges.
+
+        Raise ``ValueError`` for a name that can be no host.
+        """
         if name.startswith(_AT):
             return list(self._load(name.removeprefix(_AT)).hosts)
         for inventory in self._searched:
@@ -389,7 +401,10 @@ class Selection:
         return self._inventories[path]
 
     def _executed(self, path: str) -> Inventory:
-        """Return the inventory that a program prints. Raise ``ManifestError``, ``UntrustedCode``."""
+        """Return the inventory that a program prints as JSON; ``path`` is an executable, not a file of data.
+
+        Raise ``ManifestError``, and ``UntrustedCode`` if other users can change it.
+        """
         try:
             os.close(self._trust.open(path))  # raises if other users can change it
             if not os.access(path, os.X_OK):

@@ -114,7 +114,11 @@ def for_host(
 
 
 def decoded_inputs(job: HostJob) -> dict[str, object]:
-    """Return name → value, of a job's inputs for ``Runtime``: a text has the class of its source again."""
+    """Return name → value of a job's inputs, for ``Runtime`` on the host.
+
+    A text from a command line, file or variable gets the class that tells this again, as its data type decides about
+    it.
+    """
     return {
         name: _TEXT_INPUTS[value[0]](reveal(value[1])) if type(value) is tuple else value
         for name, value in job.inputs.items()
@@ -158,7 +162,10 @@ _last_manifest: list[tuple[object, object, Mapping[str, str]]] = [(None, None, {
 
 
 def _manifest_texts(job: HostJob) -> Mapping[str, str]:
-    """Return the encoded fields ``documents`` and ``files``, which the jobs of a run share."""
+    """Return the encoded fields ``documents`` and ``files`` of a job.
+
+    All jobs of a run share them, so they are encoded once, not for each of many hosts.
+    """
     documents, files, texts = _last_manifest[0]
     if documents is not job.documents or files is not job.files:
         texts = {name: protocol.encode_value(getattr(job, name)) for name in ("documents", "files")}
@@ -167,7 +174,10 @@ def _manifest_texts(job: HostJob) -> Mapping[str, str]:
 
 
 def _digest(job: HostJob, key: bytes) -> str:
-    """Return the digest of a job, from which no secret can be guessed without the key."""
+    """Return the digest of a job, its id, which is equal for equal jobs.
+
+    Secrets are in it as keyed digests, so that none can be guessed from it without the key.
+    """
     from hashlib import blake2b, sha256  # only the controller needs it
 
     def digested(value: object) -> Any:
@@ -184,7 +194,10 @@ def _digest(job: HostJob, key: bytes) -> str:
 
 
 def document_fields(document: Document) -> dict[str, Any]:
-    """Return a file of a manifest as an item of a job's documents: a mapping of JSON data and bytes."""
+    """Return a file of a manifest as an item of a job's documents: JSON data, with positions for messages.
+
+    A Python manifest is sent as text alone, to be executed on the host.
+    """
     path = "" if document.file == STDIN else absolute(document.file)
     fields = {"file": document.file, "path": path, "raw": document.raw}
     if document.file.endswith(".py"):

@@ -143,9 +143,9 @@ def _node_pattern(node: ast.expr) -> str:
 
 
 def _contents_at(path: str, trust: CodeTrust) -> Iterator[tuple[str, bytes]]:
-    """Yield a file's path and content; for a directory the list of its members first, under its path with a slash.
+    """Yield a file's path and content; for a directory first the list of its members, under its path with a slash.
 
-    Raise ``OSError``, and ``ResourceError`` as ``list_directory`` does.
+    The host takes both together for the directory. Raise ``OSError``, and ``ResourceError`` as ``list_directory`` does.
     """
     if not os.path.isdir(path):
         with open_trusted(path, trust) as file:
@@ -190,7 +190,10 @@ class HostInputs:
         self._problems: dict[Problem, list[str]] = {}
 
     def of_all(self, hosts: Iterable[tuple[str, Inventory]]) -> dict[str, Mapping[str, object]]:
-        """Return the inputs of each host. Raise ``ManifestError`` with all problems and their hosts."""
+        """Return the inputs of each host. Raise ``ManifestError`` with all problems, each with the hosts that have it.
+
+        No host is connected to before all inputs are right.
+        """
         inputs = {name: self._of(name, inventory.settings_of(name)) for name, inventory in hosts}
         if self._problems:
             raise ManifestError(
@@ -218,7 +221,10 @@ class HostInputs:
         return inputs
 
     def _resolved(self, host: str, settings: HostSettings, problems: dict[Problem, None]) -> Mapping[str, object]:
-        """Return the inputs of one host, checked, with secrets marked; add errors to ``problems``, an ordered set."""
+        """Return the inputs of one host, checked against the manifest, with secrets marked.
+
+        Errors are added to ``problems``, an ordered set.
+        """
         from_inventory = {
             name: value
             for name, value in settings.inputs.items()

@@ -63,7 +63,10 @@ class Ledger:
     """The runs of one machine."""
 
     def __init__(self, directory: str) -> None:
-        """Open the database, created if missing. Raise ``StateError``, also where other users can write to it."""
+        """Open the database in ``directory``, created if missing.
+
+        Raise ``StateError``, also where other users can write to it.
+        """
         self.path = f"{directory}/{FILE}"
         with self._errors():
             prepare_directory(self.path)
@@ -138,7 +141,10 @@ class Ledger:
             self._connection.execute("UPDATE run SET ended = ? WHERE id = ?", (time.time(), run))
 
     def find(self, prefix: str) -> RecordedRun:
-        """Return the run whose id begins with ``prefix``; ``last`` is the newest. Raise ``UsageError``."""
+        """Return the recorded run whose id begins with ``prefix``; ``last`` means the newest. Raise ``UsageError``.
+
+        Its remaining hosts are those that have not succeeded.
+        """
         with self._errors():
             rows = self._connection.execute("SELECT id, about, digest FROM run ORDER BY rowid").fetchall()
             matches = rows[-1:] if prefix == "last" else [row for row in rows if row[0].startswith(prefix)]
@@ -169,7 +175,10 @@ def digest_of(values: Mapping[str, object] | Sequence[object], key: bytes) -> by
 
 
 def _revealed(value: object) -> object:
-    """Return a value in a form whose ``repr`` is the same for equal values, with marked secrets in clear."""
+    """Return a value in a form whose ``repr`` is the same for equal values, to compute its digest.
+
+    Mappings are sorted, and secrets are in clear text, but marked as such.
+    """
     if isinstance(value, dict):
         return [(str(name), _revealed(value[name])) for name in sorted(value, key=str)]
     if isinstance(value, (list, tuple)):

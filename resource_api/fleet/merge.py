@@ -132,7 +132,10 @@ class HostGroup:
         self._addresses |= group._addresses
 
     def documents(self, host: str = "") -> list[dict[str, object]]:
-        """Return the stored documents with the names of the representative; with ``host``, as that host sent them."""
+        """Return the stored documents with the name and address of a host in place of the placeholders.
+
+        That is the representative of the group, or with ``host`` this one, as it had sent them.
+        """
         source = self._representative
         if host and source is _PLACEHOLDER_HOST:
             source = Host(host, self._addresses.get(host, ""))
@@ -169,10 +172,12 @@ class _Groups:
         return nameless in self._results
 
     def groups(self) -> list[HostGroup]:
-        """Return the groups in the order of their first hosts."""
+        """Return the groups in the order of their first hosts.
+
+        Hosts with literally equal results stay a group; single hosts are joined if they differ only by their names.
+        """
         alike: dict[bytes, list[HostGroup]] = {}
         for exact, (group, nameless) in self._exact.items():
-            # Literally equal hosts stay a group; single hosts are joined if they differ only by their names.
             alike.setdefault(exact if len(group.hosts) > 1 else nameless, []).append(group)
         return [groups[0] if len(groups) == 1 else self._joined(digest, groups) for digest, groups in alike.items()]
 
@@ -238,7 +243,7 @@ class _HostResult:
         self.outputs: tuple[str, str] | None = None
 
     def add(self, document: Mapping[str, object]) -> None:
-        """Take the counts, the step, the outputs or the refusal of a document; store one that is printed."""
+        """Take a document of the host's run: note counts, step, outputs or refusal, and store one that is printed."""
         kind = document["type"]
         if kind == "summary":
             self.summary = {name: count(document.get(name)) for name in COUNTS}
@@ -299,7 +304,10 @@ class _HostResult:
             self.more += 1
 
     def _texts(self, value: object) -> tuple[str, str]:
-        """Return a value as JSON, literally and with placeholders for the host's name and address."""
+        """Return a value as JSON twice: literally, and with placeholders for the host's name and address.
+
+        The second form is equal for hosts that differ by these alone.
+        """
         exact = _text(value)
         if not any(own in exact for own, _ in self._marks):
             return exact, exact
@@ -325,7 +333,10 @@ class _HostResult:
         return HostReport(self._host.name, status, self.summary, error=error, code=code, seconds=seconds, batch=batch)
 
     def _outcome(self, ended: str, code: int | None, error: str) -> tuple[str, str]:
-        """Return the status of a host and its error: by the end of its connection, otherwise by the exit code."""
+        """Return the host's status in the report, and its error, from how its connection ``ended``.
+
+        If the run itself has ended, the exit code ``code`` decides.
+        """
         if ended == UNREACHABLE:
             return "unreachable", f"unreachable: {error}"
         if ended == REFUSED:
@@ -408,7 +419,10 @@ class Merge:
             result.add(document)
 
     def end(self, host: Host, document: Mapping[str, object], seconds: float, batch: int) -> HostReport:
-        """Group a finished host by its result, count its status, and return its report."""
+        """Group a finished host by its result, count its status, and return its report.
+
+        ``document`` is its last event.
+        """
         result = self._results.pop(host.name)
         report = result.report(document, seconds, batch)
         report = report._replace(error=self._mask(report.error))
@@ -446,7 +460,7 @@ class Merge:
     def _add_outputs(self, host: Host, exact: str, text: str) -> None:
         """Group a host by its outputs: ``exact`` as JSON, ``text`` with placeholders for its name and address.
 
-        Outputs beyond the limit of memory are one group without texts.
+        When the memory for texts is used up, all further hosts are one group without a text, of the key b"".
         """
         exact_key, key = (blake2b(form.encode(errors="surrogatepass")).digest() for form in (exact, text))
         if not self._outputs.has(key):
@@ -464,7 +478,7 @@ class Merge:
         self._counts[report.status] += 1
 
     def _stored(self, result: _HostResult, status: str, error: str) -> _StoredResult:
-        """Return a result of hosts as it is stored, masked, and cut where the report would exceed ``_room``."""
+        """Return the result of a host as it is stored: masked, and cut where the memory for all hosts is used up."""
         texts, size = result.texts, sum(map(len, result.texts))
         if size > self._room:
             texts = texts[:_TRUNCATED_DOCUMENTS]
@@ -480,7 +494,7 @@ def _filled(text: str, host: Host) -> str:
 
 
 def _document(text: str, host: Host) -> dict[str, object]:
-    """Return a stored document with the name and the address of a host."""
+    """Return a stored document with the name and address of a host for the placeholders in its texts."""
     document: dict[str, object] = map_leaves(
         json.loads(text), lambda leaf: _filled(leaf, host) if type(leaf) is str else leaf
     )
@@ -488,7 +502,10 @@ def _document(text: str, host: Host) -> dict[str, object]:
 
 
 def _replaced(text: str, name: str, mark: str) -> str:
-    """Return a text with ``mark`` for each ``name`` that is not part of a longer one, as ``web1`` in ``web10``."""
+    """Return a text with the placeholder ``mark`` for a host's ``name``, where it is not part of a longer name.
+
+    ``web1`` must stay in ``web10``, which is another host.
+    """
     if not name or name not in text:
         return text
     pieces, start, index = list[str](), 0, text.find(name)

@@ -89,7 +89,7 @@ class OpensshTransport:
     """Connects to hosts by processes of ``ssh``; no connection is shared."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        """Use the configuration of the user whose ``HOME`` is in ``environment``, and the agents named there."""
+        """Use the configuration of the user whose ``HOME`` is in ``environment``, and the key agents named there."""
         # Without those of this program, such as the key of the state.
         variables = {name: value for name, value in environment.items() if not name.startswith("RESOURCE_API_")}
         # A shell starts the ssh of a jump host, and a service user may have none.
@@ -98,6 +98,7 @@ class OpensshTransport:
         self._pace = transport.JumpPace()
         #: The tasks that wait for killed processes.
         self._exiting: set[asyncio.Task[None]] = set()
+        # Before any fork: each ``ssh`` asks the kernel to end it with this process.
         process_tree.prepare()
 
     async def start(self, host: Host, command: str, *, terminal: bool = False) -> OpensshProcess:
@@ -113,7 +114,10 @@ class OpensshTransport:
             await asyncio.wait(self._exiting, timeout=transport.EXIT_SECONDS)
 
     async def _attempt(self, host: Host, arguments: Sequence[str], *, terminal: bool) -> OpensshProcess:
-        """Connect once. Raise ``HostUnreachable`` after the time limit, and if the program ends before."""
+        """Connect to a host by one process of ``ssh``, up to its sign that it is connected. Raise ``HostUnreachable``.
+
+        Each jump host may take the time limit of a host too.
+        """
         hops = len(jump_chain(host))
         if hops:
             await self._pace.wait(_via(host))
@@ -141,7 +145,10 @@ class OpensshTransport:
         return process
 
     def _configuration(self, host: Host) -> str:
-        """Return the configuration for a host, which includes the user's. Raise ``HostUnreachable``."""
+        """Return the configuration file for ``ssh``: our rules, the keys of host and jump hosts, then the user's.
+
+        Of an option, ssh takes the first value. Raise ``HostUnreachable`` for a missing key.
+        """
         lines = [_RULES, f"ConnectTimeout {max(1, round(host.connect_timeout))}\n"]
         lines.append(f"ServerAliveInterval {max(1, round(transport.KEEPALIVE_SECONDS))}\n")
         lines.append(f"ServerAliveCountMax {transport.KEEPALIVE_COUNT}\n")
@@ -160,7 +167,10 @@ class OpensshTransport:
         return "".join(lines)
 
     async def _started(self, arguments: Sequence[str], *, terminal: bool) -> OpensshProcess:
-        """Start ``ssh`` with pipes, in a session without our terminal: it cannot ask. Raise ``HostUnreachable``."""
+        """Start ``ssh`` with pipes, in a session without our terminal, so that it cannot ask.
+
+        Raise ``HostUnreachable``.
+        """
         loop = asyncio.get_running_loop()
         with errors_as(unreachable, OSError, "the program ssh cannot be started: "):
             child, protocol = await loop.subprocess_exec(
@@ -205,7 +215,10 @@ class OpensshProcess(transport.RemoteProcess):
         *,
         terminal: bool,
     ) -> None:
-        """Wrap a process with a session of its own; ``on_close`` waits for its end."""
+        """Wrap a process of ``ssh``; ``child`` has its pipes and exit code, ``process`` waits for it.
+
+        ``on_close`` waits for the end of a killed one. ``terminal``: the program on the host has one.
+        """
         self._child = child
         self._process = process
         #: None after ``close``, which calls it once.
@@ -239,7 +252,10 @@ class OpensshProcess(transport.RemoteProcess):
         return await _read(self._stdout)
 
     async def read_error(self) -> bytes:
-        """Return bytes from standard error, including those of ``ssh``, b"" at its end. Raise ``ConnectionLost``."""
+        """Return bytes from standard error, b"" at its end; ``ssh`` writes its own messages there, too.
+
+        Their end is kept, as it says why a connection was lost. Raise ``ConnectionLost``.
+        """
         while data := await _read(self._stderr):
             self._stderr_tail = (self._stderr_tail + data)[-_TAIL:]
             if output := _TERMINAL_CLOSED.sub(b"", data) if self._terminal else data:
@@ -271,7 +287,7 @@ class OpensshProcess(transport.RemoteProcess):
         return None if code is None or code < 0 or code == _FAILED else code
 
     def close(self) -> None:
-        """Kill the process, and its ``ssh`` for a jump host."""
+        """Kill ``ssh``, with the ``ssh`` that it has started for a jump host, and close the pipes."""
         if self._on_close is None:
             return
         on_close, self._on_close = self._on_close, None
@@ -308,7 +324,7 @@ def _arguments(host: Host, *, terminal: bool) -> list[str]:
 
 
 def _via(host: Host) -> str:
-    """Return the text of ``-J``, in which names of the inventory are addresses."""
+    """Return the jump hosts as the option ``-J`` has them, with the addresses of those that the inventory names."""
     if not host.jump_hosts:
         return host.via or ""
     hops = list[str]()
@@ -343,7 +359,10 @@ def _unreachable_error(host: Host, output: str) -> HostUnreachable:
 
 
 def _existing(identity: str) -> str:
-    """Return the path of a key; with an agent, only the public half exists. Raise ``HostUnreachable``."""
+    """Return the path of a private key, which must exist, or its public half, as for a key in an agent.
+
+    Raise ``HostUnreachable``: ``ssh`` itself would go on with other keys.
+    """
     path = os.path.expanduser(identity)
     if not any(os.access(file, os.R_OK) for file in (path, f"{path}.pub")):
         raise unreachable(f"{path}: no such key, or it cannot be read")

@@ -111,7 +111,10 @@ class Launch:
     def __init__(
         self, become: str, password: Sensitive[str] | None, runtime: Callable[[HostPlatform], tuple[str, bytes] | None]
     ) -> None:
-        """Become root by ``become``, with a password or None; ``runtime`` finds the archive for a platform."""
+        """Prepare the launch as the user of the login, or as root by ``become``: sudo or doas, with a password or None.
+
+        ``runtime`` finds the archive with Python for a host's platform, None without one.
+        """
         self._become = become
         self._password = password
         self._find_runtime = runtime
@@ -190,7 +193,7 @@ class Launch:
         del self._buffer[:-_TAIL]
 
     def receive_error(self, data: bytes) -> None:
-        """Process bytes from standard error."""
+        """Take bytes from standard error: keep its end for messages, and answer sudo's prompt for the password."""
         self._error = (self._error + data)[-_TAIL:]
         self._error_size += len(data)
         if self._error_size > _MAX_ERROR:
@@ -220,14 +223,17 @@ class Launch:
         return f"the program there {result}{self.printed()}"
 
     def printed(self) -> str:
-        """Return the last lines that a host without an answer printed to its standard output, as part of a message."""
+        """Return the end of a message: the last lines that a host printed which runs no program of ours.
+
+        They may be an error of its login.
+        """
         lines = filled_lines(self._printed.decode("utf-8", "replace"))
         if self.answered or self.terminal or not lines:
             return ""
         return f"; it printed: {' | '.join(map(escape, lines[-_PRINTED_LINES:]))}"[:_MAX_PRINTED]
 
     def _answer_prompt(self) -> None:
-        """Send the password at the first prompt; a second prompt means that it was refused."""
+        """Send the password at the first prompt; a second prompt means that it was refused, so it is not sent again."""
         self._prompts += 1
         if self._prompts > 1 or self._password is None:
             self.problem = f"{self._become} has refused the password"

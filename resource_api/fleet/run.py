@@ -78,7 +78,7 @@ class RolloutStep(NamedTuple):
 
 
 def parse_share(text: str) -> Share:
-    """Parse ``3`` or ``10%``. Raise ``ValueError``."""
+    """Return the number of hosts or the share of them that an option states, ``3`` or ``10%``. Raise ``ValueError``."""
     match = _SHARE.fullmatch(text.strip())
     if match is None or (match[2] and int(match[1]) > _WHOLE):
         raise ValueError(f"'{text}' is neither a number of hosts nor a share of them from 0% to 100%")
@@ -86,7 +86,7 @@ def parse_share(text: str) -> Share:
 
 
 def parse_batches(text: str) -> list[Share]:
-    """Parse the sizes of batches, ``1,10%,100%``. Raise ``ValueError``."""
+    """Return the sizes of the batches in ``--batches``, ``1,10%,100%``. Raise ``ValueError``."""
     shares = [parse_share(item) for item in text.split(",")]
     if not all(share.number for share in shares):
         raise ValueError(f"'{text}': a batch has at least one host")
@@ -134,7 +134,7 @@ def decide(plan: Rollout, progress: RunProgress) -> RolloutStep:
 
 
 def _stopped(plan: Rollout, progress: RunProgress) -> str:
-    """Return the reason to start no further host, or "" without one and when all have started."""
+    """Return the reason to start no further host, or "" if there is none, or no host is left to start."""
     if progress.started == plan.total:
         return ""
     if plan.bound is not None and progress.failed > plan.bound:
@@ -288,7 +288,10 @@ class FleetRun:
         return stop
 
     def _loop(self) -> str:
-        """Carry out the decisions of the pure stage until the run is over; return why it stopped early, or ""."""
+        """Start hosts, wait for them and begin batches as the pure ``decide`` says, until the run is over.
+
+        Return why it stopped early, or "".
+        """
         self._begin_batch(1)
         while not (decision := decide(self._plan, self._progress)).finished:
             if self._interrupts > self._handled:
@@ -302,7 +305,7 @@ class FleetRun:
         return decision.stop
 
     def _start(self, count: int) -> None:
-        """Start the next hosts in order."""
+        """Start the next ``count`` hosts in order: make their jobs only now, and send them."""
         first = self._progress.started
         names = self._names[first : first + count]
         self._started += names
@@ -328,7 +331,10 @@ class FleetRun:
         self._observer.running(self._progress.started, self._progress.ended, self._progress.failed, slowest)
 
     def _take(self, event: HostEvent) -> None:
-        """Record an event of a running host; one that sends no valid document is given up as lost."""
+        """Record an event of a running host, or its end.
+
+        A host whose event cannot be used is given up as lost: its data is untrusted.
+        """
         if (running := self._running.get(event.host)) is None:
             return
         if event.document["type"] == "end":
@@ -359,7 +365,7 @@ class FleetRun:
         self._progress = self._progress._replace(ended=self._progress.ended + 1, failed=failed)
 
     def _too_late(self, status: str) -> str:
-        """Return the error of a host that was interrupted after its timeout, or "" for another reason."""
+        """Return the error of a host that was interrupted after its timeout, by the status of its end, or ""."""
         seconds = f"{self._host_timeout:g} s"
         return {
             LOST: f"it did not end within {seconds}, see --host-timeout",
@@ -396,13 +402,16 @@ class FleetRun:
         self._progress = self._progress._replace(halted=self._progress.halted or reason)
 
     def _batch_report(self, number: int, *, last: bool = False) -> BatchReport:
-        """Return the results so far of a batch, the present one; ``last``: the run ends with it."""
+        """Return the report of the present batch, with the results so far; ``last``: the run ends with it."""
         remaining = self._plan.total - self._plan.ends[number - 1]
         counts = dict(Counter(self._outcomes.values()))
         return BatchReport(number, len(self._plan.ends), counts, remaining, self._outcomes, last)
 
     def _write_record(self) -> None:
-        """Record the changes since the last time. A kill loses the unrecorded ones: such hosts run again."""
+        """Write started hosts and reports to the ledger, several at once.
+
+        A kill loses the unwritten ones: ``--rerun`` runs such hosts again, which does no harm.
+        """
         if self._record is not None and (self._started or self._reports):
             self._record[0].note(self._record[1], self._started, self._reports)
         self._started, self._reports, self._recorded = [], [], self._clock()

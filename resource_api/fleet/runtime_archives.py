@@ -105,7 +105,10 @@ class PythonRuntimes:
         return None
 
     def add(self, path: str) -> PythonRuntime:
-        """Add the archive in a file, repacked. Raise ``UsageError`` for an invalid one, ``OSError``."""
+        """Keep the archive in a file as a runtime for hosts, repacked with what they need.
+
+        Raise ``UsageError`` for an archive without a Python that hosts can use, ``OSError``.
+        """
         with _opened(path) as file:
             python, top, platform = _inspect(path, file)
             raw = _packed(file, top)
@@ -118,7 +121,7 @@ class PythonRuntimes:
 
 
 def _read(file: Path) -> PythonRuntime:
-    """Return the runtime that a file describes. Raise ``ResourceError``."""
+    """Return the runtime that a stored description, a JSON file, names. Raise ``ResourceError`` for a damaged one."""
     try:
         fields = json.loads(reading.read(str(file), _LARGEST_DESCRIPTION))
         first, second = map(int, fields["libc_version"].split("."))
@@ -181,7 +184,10 @@ def _inspect(path: str, file: BinaryIO) -> tuple[str, str, HostPlatform]:
 
 
 def _elf(path: str, header: bytes) -> tuple[str, str]:
-    """Return the machine and the C library of a 64-bit program (elf(5)). Raise ``UsageError`` for another one."""
+    """Return the machine and the C library that a program is made for, from its header (elf(5)).
+
+    The C library follows from the loader that it names. Raise ``UsageError`` for another than a 64-bit program.
+    """
     try:
         # e_machine; e_phoff; e_phentsize and e_phnum; then of each program header p_type, p_offset and p_filesz.
         (kind,) = struct.unpack_from("<H", header, 18)
@@ -201,7 +207,10 @@ def _elf(path: str, header: bytes) -> tuple[str, str]:
 
 
 def _packed(file: BinaryIO, top: str) -> bytes:
-    """Return the files beneath ``top``, Python's prefix, as a gzipped tar, reproducible as its digest is its name."""
+    """Return the files of Python as a gzipped tar, without those that no run needs; ``top`` is their directory.
+
+    Equal files give equal bytes, as the digest is the name of the runtime.
+    """
     stream = io.BytesIO()
     with (
         gzip.GzipFile(fileobj=stream, mode="wb", compresslevel=6, mtime=0) as packed,

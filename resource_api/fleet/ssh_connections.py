@@ -131,7 +131,7 @@ class SshConnections:
         task.add_done_callback(partial(self._end, host.name, stream))
 
     def _interrupt(self, host: str) -> None:
-        """Interrupt a host's job, or drop a host that was sent none."""
+        """Ask the run on a host to end; end a host at once that was sent no job yet."""
         if (stream := self._streams.get(host)) is None:
             return
         if stream.channel.sent:
@@ -174,7 +174,10 @@ class SshConnections:
             await transport_.close()
 
     async def _run(self, host: Host, stream: _HostStream) -> str:
-        """Run the job on its host; return the reason why its stream ended, whatever happens."""
+        """Run the job on its host, and return the reason why its stream ended, or "".
+
+        No exception leaves it, as one host must not end the others.
+        """
         try:
             async with self._slots:
                 return await self._connect(host, stream)
@@ -195,7 +198,10 @@ class SshConnections:
             gc.collect()
 
     async def _connect(self, host: Host, stream: _HostStream) -> str:
-        """Connect to a host and relay bytes until its end; return the error, or "" after the end."""
+        """Connect to a host, start our program there, and relay bytes until the host's end; return the error, or "".
+
+        The time limit of the connection also holds until a program there answers.
+        """
         password = None
         if host.become != "none" and host.become_password is not None:
             password = await self._loop.run_in_executor(None, self._passwords.read, host.become_password)
@@ -274,7 +280,7 @@ class _HostStream:
             self._writer = asyncio.get_running_loop().create_task(self._write(self.process))
 
     async def wait(self) -> None:
-        """Wait until the buffer is below its limit."""
+        """Wait until the caller has taken enough events: until then no more is read from the host."""
         while self.buffered >= MAX_BUFFERED:
             self.drained.clear()
             await self.drained.wait()
@@ -299,7 +305,10 @@ class BecomePasswords:
         self._lock = threading.Lock()
 
     def read(self, source: ValueSource) -> Sensitive[str]:
-        """Return the password from a file or a program. Raise ``ResourceError``."""
+        """Return the password for sudo or doas from its source, a file or program, which is read once for all hosts.
+
+        Raise ``ResourceError``.
+        """
         with self._lock:  # a program may ask the user for something, which should happen once
             if source not in self._passwords:
                 self._passwords[source] = Sensitive(_read_password(source))
@@ -324,7 +333,10 @@ def _read_password(source: ValueSource) -> str:
 
 
 def connection_limit(connections: int, transports: Collection[str]) -> int:
-    """Raise the limit of descriptors; return how many of ``connections`` it allows for these transports."""
+    """Raise the limit of open files, and return how many of ``connections`` it allows at once.
+
+    A connection by the program ``ssh`` needs more of them.
+    """
     if PROGRAM not in transports:
         return transport.descriptor_limit(connections)
     return transport.descriptor_limit(connections, descriptors=openssh_transport.DESCRIPTORS)

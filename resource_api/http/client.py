@@ -110,7 +110,7 @@ class ConnectionPool:
         return Response(response.status, response_headers, content.decode("utf-8", "replace"))
 
     def _connection(self) -> HTTPConnection:
-        """Return a connection that is open, one that was used before where its other end has not closed it."""
+        """Return an open connection to the service: an idle one if it is still open, or a new one."""
         while self._open:
             try:
                 connection = self._open.pop()
@@ -124,7 +124,7 @@ class ConnectionPool:
         return connection
 
     def _unopened(self) -> HTTPConnection:
-        """Return an unopened connection to the service, through the proxy where one is set."""
+        """Return a connection to the service that is not opened yet, through the environment's proxy if it has one."""
         address = self._proxy or self._origin
         host, timeout = address.hostname or "", self._timeout
         if self._origin.scheme == "http":  # its proxy gets the whole URL in each request instead of a tunnel
@@ -150,7 +150,10 @@ def _close_all(connections: deque[HTTPConnection]) -> None:
 
 
 def _is_quiet(connection: HTTPConnection) -> bool:
-    """Return whether an idle connection is open: one that has something to read was closed by the service."""
+    """Return whether an idle connection can be used again.
+
+    One that has something to read was closed by the service, which otherwise sends nothing unasked.
+    """
     if connection.sock is None:
         return False
     poll = select.poll()
@@ -159,7 +162,10 @@ def _is_quiet(connection: HTTPConnection) -> bool:
 
 
 def _read_content(response: HTTPResponse) -> bytes:
-    """Read an answer. Raise ``ResourceError`` if it is too large, ``HTTPException`` if it ends early."""
+    """Return the content of an answer, so that the connection can be used again.
+
+    Raise ``ResourceError`` if it is too large, ``HTTPException`` if it ends early.
+    """
     parts, size = [], 0
     while part := response.read1(_CHUNK):
         parts.append(part)
@@ -339,7 +345,7 @@ def _is_service(url: str) -> bool:
 
 
 def _with_parameter(path: str, name: str, value: object) -> str:
-    """Return a path whose query has one parameter more, or another value of it."""
+    """Return a URL whose query has this value of a parameter, instead of a former one if it had it."""
     parts = urlsplit(path)
     pairs = [pair for pair in parse_qsl(parts.query, keep_blank_values=True) if pair[0] != name]
     return parts._replace(query=urlencode([*pairs, (name, value)])).geturl()
@@ -411,7 +417,10 @@ class Client:
     def patch(
         self, path: str, body: object, *, content_type: str = "application/json", etag: str = "", repeat: bool = False
     ) -> Response:
-        """Change an object; ``repeat``: the patch may be sent twice."""
+        """Change an object by a PATCH; with ``etag`` only if it is still the one that had it.
+
+        ``repeat``: sending the patch twice does no harm, so it is sent again after a failure.
+        """
         headers = {"Content-Type": content_type, **_if_match(etag)}
         return self.request("PATCH", path, body, headers=headers, repeat=repeat)
 
@@ -551,12 +560,18 @@ class Client:
         return response, status
 
     def _error(self, response: Response, status: int) -> RequestError:
-        """Return the error for an answer with this status, 0 for none, with the service's message without secrets."""
+        """Return the error for a failed request, with the service's message without secrets.
+
+        ``status`` is that of the answer, 0 if there was none.
+        """
         message = " ".join(self._mask(response.words).split())[:_LONGEST_MESSAGE]
         return RequestError(f"{response.request}: {f'{status} {message}'.strip() if status else message}", status)
 
     def _wait(self, seconds: float, url: str, response: Response) -> None:
-        """Wait before the next request to ``url``. Raise ``RequestError`` for too long a wait and an interrupt."""
+        """Wait before the next request to ``url``, because the service is busy or a job is not over.
+
+        Raise ``RequestError`` where the wait would pass the time limit of the call, and for an interrupt.
+        """
         context = current.get()
         late = context is not None and context.deadline is not None and time.monotonic() + seconds > context.deadline
         if late or seconds > _LONGEST_PAUSE:

@@ -152,7 +152,7 @@ def with_field(value: dict[str, object], path: str, field: object) -> dict[str, 
 
 
 def without_field(value: dict[str, object], path: str) -> dict[str, object]:
-    """Return an object without the field at ``path``."""
+    """Return an object without the field at ``path``; the object itself stays as it is."""
     first, _, rest = path.partition(".")
     if not rest or path in value:
         return {name: field for name, field in value.items() if name != path}
@@ -196,7 +196,10 @@ def merge_patch(is_: Mapping[str, object], should: Mapping[str, object]) -> dict
 
 
 def json_patch(is_: Mapping[str, object], should: Mapping[str, object], path: str = "") -> list[dict[str, object]]:
-    """Return the operations of a JSON Patch (RFC 6902) for changed fields beneath ``path``, nested ones one by one."""
+    """Return the operations of a JSON Patch (RFC 6902) that bring the declared fields from ``is_`` to ``should``.
+
+    ``path`` is that of the object within the whole; fields of nested objects have operations of their own.
+    """
     operations: list[dict[str, object]] = []
     for name, value in changed_fields(is_, should).items():
         pointer = f"{path}/{name.replace('~', '~0').replace('/', '~1')}"

@@ -184,7 +184,7 @@ class Implementations:
         self._call_each("close")
 
     def _call_each(self, method: str) -> None:
-        """Call a method of each implementation that was made; raise the first exception after all calls."""
+        """Call a method such as ``close`` of each provider that was made; raise the first error after all calls."""
         errors = []
         for provider in list(self._made.values()):
             if (call := getattr(provider, method, None)) is not None:

@@ -78,7 +78,10 @@ class DefinitionFiles:
     """Loads files of the module path; those of one directory share the modules of its ``lib/``."""
 
     def __init__(self, read: ReadCode) -> None:
-        """Begin without any module loaded; ``read`` as for ``execute_in``, for all but the bundled files."""
+        """Begin without any module loaded; ``read`` checks and reads each file, as for ``execute_in``.
+
+        The bundled files are trusted and read without it.
+        """
         self._read = read
         #: Directory of the module path → its ``lib/``.
         self._libraries: dict[str, Library] = {}
@@ -141,7 +144,10 @@ class DefinitionFiles:
         return value, build
 
     def _unread(self, path: str, names: Sequence[str]) -> Iterator[str]:
-        """Yield the problem of each constant of a component that is called like a section of manifests."""
+        """Yield the problem of each constant of a component that is called like a section of manifests.
+
+        Nothing reads it, although its author expects that; the remedy is part of the message.
+        """
         from resource_api.manifest.python_positions import constant_position
 
         raw = self._bytes(path)
@@ -189,7 +195,10 @@ def by_preference(providers: Mapping[str, object]) -> Mapping[str, Any]:
 
 
 def policy(name: str, file: str, functions: Mapping[str, object]) -> Policy:
-    """Return a policy; ``functions``: ``resource`` and ``plan`` → function or None. Raise ``DefinitionError``."""
+    """Return a policy of two functions, ``resource`` and ``plan`` → function or None.
+
+    Raise ``DefinitionError`` unless one is there and callable: a policy that checks nothing would pass all.
+    """
     for word, function in functions.items():
         if function is not None and not callable(function):
             raise DefinitionError(f"{file}: '{word}' must be a function, not {type(function).__name__}")
@@ -269,7 +278,10 @@ def _mapping(path: str, label: str, value: object) -> Mapping[str, Any]:
 def _members(
     path: str, word: str, values: object, make: Callable[[str, str, Mapping[str, object]], object]
 ) -> dict[str, object]:
-    """Return the values of a JSON object by name, built by ``make``. Raise ``DefinitionError`` with the key path."""
+    """Return name → the part of a type that ``make`` builds from each member of a JSON object.
+
+    ``word`` is the object's key path in the file; ``DefinitionError`` names the path of the wrong member.
+    """
     members = {}
     for name, value in _mapping(path, word, values).items():
         key_path = f"{word}.{name}"
@@ -343,7 +355,7 @@ def _run(module: ModuleType, path: str, loader: Callable[[str, str], SourceFileL
 
 
 def _relative(path: str) -> str:
-    """Return the path of a file from its directory of a module path on: ``providers/dns.py``."""
+    """Return the path of a file from its directory of a module path on, ``providers/dns.py``, for messages."""
     parts = path.split("/")
     kinds = [number for number, part in enumerate(parts[:-1]) if part in _KINDS]
     return "/".join(parts[kinds[-1] :] if kinds else parts[-1:])
@@ -387,7 +399,7 @@ class _WriteDetector:
         self._thread, self._stdout = get_ident(), sys.stdout
 
     def write(self, text: str) -> int:
-        """Note that the file prints, and discard the text; that of another thread is printed."""
+        """Note that the loading file prints, and discard the text; a line of another thread is printed as before."""
         if get_ident() != self._thread:
             return self._stdout.write(text)
         self.written = self.written or bool(text)
@@ -401,7 +413,10 @@ class _WriteDetector:
 
 
 def line_of(error: BaseException, file: str, default: int = 1) -> int:
-    """Return the line of ``file`` that an exception came from, ``default`` if no frame of its traceback is in it."""
+    """Return the line of ``file`` that an exception comes from: the innermost one in its traceback.
+
+    ``default`` if no frame of the traceback is in the file.
+    """
     if isinstance(error, SyntaxError) and error.filename == file:
         return error.lineno or 1
     line, trace = default, error.__traceback__
@@ -431,7 +446,7 @@ def _import_hint(error: BaseException, path: str) -> str:
 
 
 def _describe(error: BaseException) -> str:
-    """Return the error of a file that was loaded in an author's words."""
+    """Return the error of a file that was loaded, for its author: without our file names, with a hint for ``.is``."""
     if isinstance(error, DefinitionError):
         return str(error)
     if isinstance(error, SystemExit):
@@ -545,7 +560,10 @@ class Library:
         return self._modules[name]
 
     def _load(self, name: str) -> None:
-        """Load a module of ``lib`` and bind it to its package, as the import system would. Raise ``MissingModule``."""
+        """Load a module of ``lib`` and bind it to its package, as the import system would. Raise ``MissingModule``.
+
+        A directory without ``__init__.py`` is a package, too.
+        """
         base = f"{self._root}/{name.replace('.', '/')}".rstrip("/")
         is_package = os.path.isdir(base)
         path = f"{base}/__init__.py" if is_package else f"{base}.py"

@@ -176,7 +176,10 @@ class ModulePath:
         return "", ""
 
     def names(self, kind: str, *, installed: bool = True) -> list[str]:
-        """Return every name of a kind, sorted; without executables, whose files have no suffix."""
+        """Return every name of a ``kind`` such as ``types``, sorted, for lists and suggestions.
+
+        Executables, whose files have no suffix, are not in it.
+        """
         files: set[str] = set()
         for directory in self._all() if installed else self.directories:
             with suppress(OSError):
@@ -202,7 +205,7 @@ def _goes_through_links(path: str, real: str) -> bool:
 
 
 def _files(directories: Iterable[str], kind: str, name: str) -> Iterator[str]:
-    """Yield the file of one name in each directory that has it; a ``.py`` comes before its other forms."""
+    """Yield the file of one name in each directory that has one; Python comes before JSON or an executable."""
     for directory in directories:
         for suffix in _SUFFIXES.get(kind, (".py",)):
             path = f"{directory}/{kind}/{name}{suffix}"
@@ -232,7 +235,10 @@ def _providers(directories: Iterable[str], name: str) -> dict[str, str]:
 
 
 def _providers_in(directory: str, name: str) -> dict[str, str]:
-    """Return the files of a type's providers in one directory by name."""
+    """Return name → file of a type's providers in one directory: ``providers/TYPE.py`` and ``providers/TYPE/NAME.py``.
+
+    Other files there, such as a README, are left out; an executable has no suffix.
+    """
     path = next(_files([directory], "providers", name), None)
     paths = {} if path is None else {name: path}
     try:

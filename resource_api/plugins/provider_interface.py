@@ -51,7 +51,10 @@ _NOOP: Final = "noop"
 
 
 def interface_problems(definition: TypeDefinition, provider: type[object]) -> Sequence[str]:
-    """Return the mismatches between a type's declaration and its provider's methods: missing and undeclared ones."""
+    """Return the mismatches between a type's declaration and its provider's methods, as lines for the author.
+
+    A method may be missing, misspelt, not declared as a feature, or have other parameters than it is called with.
+    """
     type_name, features = definition.name, definition.features
     required = (*(("get", "set") if definition.attributes else ()), *definition.functions)
     misspelt = _misspelt_methods(provider, required)
@@ -147,7 +150,10 @@ def _has(provider: type[object], method: str) -> bool:
 
 
 def _config_problems(definition: TypeDefinition, provider: type[object]) -> list[str]:
-    """Return the mismatches between the methods for configuration and ``config`` of the type."""
+    """Return the mismatches between a type's ``config`` and the provider's methods for it, such as ``configure``.
+
+    Such a method without ``config`` would never be called.
+    """
     if definition.config.attributes:
         has = callable(getattr(provider, "configure", None))
         return [] if has else [f"provider of '{definition.name}' has no method 'configure', which 'config' requires"]
@@ -160,7 +166,7 @@ def _config_problems(definition: TypeDefinition, provider: type[object]) -> list
 
 
 def _signature_problems(features: Collection[str], provider: type[Any]) -> Iterator[str]:
-    """Yield the problems of the two methods whose parameters depend on a feature."""
+    """Yield the problems of ``get`` and ``set``, whose parameters depend on the features of the type."""
     yield from _get_problems(features, provider.get)
     if "simple_get_filter" in features and not takes(provider.get, "names", 2):
         yield "get takes no 'names', which feature 'simple_get_filter' requires"
@@ -171,7 +177,10 @@ def _signature_problems(features: Collection[str], provider: type[Any]) -> Itera
 
 
 def _get_problems(features: Collection[str], get: object) -> Iterator[str]:
-    """Yield the problems of the parameter ``names``: passed with the feature only, and None for all resources."""
+    """Yield the problems of the parameter ``names`` of ``get``.
+
+    It is passed only with the feature ``simple_get_filter``, and None means all resources, so None must be its default.
+    """
     if not inspect.isfunction(get):
         return
     parameters = [parameter for parameter in _parameters(get)[2:] if parameter.kind is parameter.POSITIONAL_OR_KEYWORD]

@@ -52,7 +52,7 @@ class ProviderPool:
     """The providers of one transaction, by instance; closed at its end, also when it ends by an exception."""
 
     def __init__(self, registry: Registry, run: RunContext) -> None:
-        """Begin without providers."""
+        """Begin without providers, to be made from the types and classes of ``registry``, for the calls of ``run``."""
         self.registry = registry
         self.run = run
         run.trusted_directories = registry.trusted_directories
@@ -109,9 +109,10 @@ class ProviderPool:
         self.required.update({instance: name for instance, name in required.items() if name})
 
     def implementation(self, instance: str, name: object, recorded: str | None = None) -> str | None:
-        """Return the implementation that manages a resource, or None where the type has one provider.
+        """Return which of a type's providers manages the resource ``name``; None where the type has only one.
 
-        Before the choice, it is the ``recorded`` one.
+        It is the one that the resource states, or else this machine's choice, or before that choice the ``recorded``
+        one.
         """
         implementations = self.several.get(instance)
         return None if implementations is None else implementations.implementation(name) or recorded
@@ -214,7 +215,10 @@ class ProviderPool:
         return deepcopy(self._function_results[key])
 
     def _call_function(self, call: FunctionCall, inputs: Mapping[str, object], *, secret: bool) -> object:
-        """Call a provider's function and check its answer. Raise ``ValueError``, without secrets in the message."""
+        """Call a function of a type's provider and check the data type of its answer.
+
+        Raise ``ValueError`` with the reason of a failure, without secrets.
+        """
         datatype, run = call.function.datatype, self.run
         run.log.mask.add(inputs)
         try:
@@ -345,7 +349,7 @@ class ProviderPool:
         return implementations
 
     def _make_several(self, definition: TypeDefinition) -> several_implementations.Implementations:
-        """Return the provider of a type with several implementations, which chooses one at its first call."""
+        """Return the object that stands for several providers of a type, and chooses between them at its first call."""
         instance = definition.instance
         return several_implementations.Implementations(
             definition,
@@ -391,7 +395,10 @@ class ProviderPool:
         return provider
 
     def _call_configure(self, instance: str, definition: TypeDefinition, provider: Any) -> None:
-        """Configure a provider with a copy of its configuration. Raise ``ProviderError`` also where it has none."""
+        """Call ``configure`` of a provider with a copy of its configuration.
+
+        Raise ``ProviderError`` for its exception, and where the instance has no configuration or cannot have one.
+        """
         if instance in self._unavailable:
             raise ProviderError(self._unavailable[instance])
         if instance not in self._configs:
@@ -418,7 +425,7 @@ class ProviderPool:
         self._functions.pop(instance, None)
 
     def _call_at_end(self, instance: str, method: str) -> None:
-        """Call ``cancel`` or ``close`` of a provider that has it; an exception or exit becomes a warning."""
+        """Call ``cancel`` or ``close`` of a provider that has it; an exception is a warning, as the run is over."""
         if (call := self._end_method(instance, method)) is None:
             return
         try:
@@ -474,7 +481,10 @@ class _PureCalls:
     def functions(
         self, check_policies: Callable[[Entry, Mapping[str, object]], str] | None, implementations: Sequence[str]
     ) -> ProviderFunctions:
-        """Return the functions for the features that the type declares, and the names of its ``implementations``."""
+        """Return the provider's pure methods as functions; None for one whose feature the type does not declare.
+
+        ``check_policies`` and ``implementations`` (the names of the type's providers) are passed on for planning.
+        """
         features = self._definition.features
         return ProviderFunctions(
             self._definition,
@@ -514,7 +524,7 @@ class _PureCalls:
         return canonical
 
     def validate(self, resources: Sequence[Mapping[str, object]]) -> Iterator[list[Problem] | Exception]:
-        """Yield the problems of each resource, or the exception that its check raised."""
+        """Yield the problems of each resource, or the exception that its check raised: one must not stop the others."""
         self._mask_secrets(resources)
         flat = are_flat(resources)
         if not flat:
@@ -598,7 +608,10 @@ class _PureCalls:
         return call
 
     def _call(self, method: str, *arguments: Any) -> object:
-        """Call a method that only computes, with its secrets masked and this process protected; pass on its error."""
+        """Call a pure method of the provider, with secrets among its arguments masked, and this process protected.
+
+        Its exception is passed on, with the place in the author's code logged.
+        """
         if self._definition.sensitive:
             self._mask.add(arguments)
         call = getattr(self._provider(), method)

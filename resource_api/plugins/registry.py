@@ -112,7 +112,7 @@ class Registry:
         vars(self).pop("trust", None)  # it knows the links on the module path
 
     def register_type(self, definition: TypeDefinition) -> None:
-        """Add a type. Raise ``DefinitionError`` when its name is taken, also by a file of the module path."""
+        """Add a type of an embedding program. Raise ``DefinitionError`` when its name is taken, also by a file."""
         if not isinstance(definition, TypeDefinition):
             raise DefinitionError(f"expected a TypeDefinition, got {type(definition).__name__}")
         if definition.name in self._types:
@@ -339,7 +339,10 @@ class Registry:
         return "" if path.endswith(".py") else self._files.provider(path, self.type(name, versions)).executable
 
     def files_of(self, name: str) -> list[str] | None:
-        """Return the files of a type and its providers, for the cache; None where one is missing or for a component."""
+        """Return the files of a type and its providers, whose changes make a cached plan invalid.
+
+        None for a component, and where one is missing: such a plan is not cached.
+        """
         if self._module_path.find("components", name, installed=False):
             return None
         path, providers = self._module_path.find("types", name), self._module_path.providers(name)
@@ -384,12 +387,18 @@ class Registry:
     def _classes(
         self, files: Mapping[str, str], definition: TypeDefinition, *, first: bool = True
     ) -> Mapping[str, builtins.type[object]]:
-        """Load provider files, by name; ``first``: of the first type of its name on the module path."""
+        """Load the provider classes of a type from files, by name; return them in the order of preference.
+
+        ``first``: the type is the first of its name on the module path, not another version.
+        """
         classes = {name: self._files.provider(path, definition, first=first) for name, path in files.items()}
         return by_preference(classes)
 
     def _classes_in(self, directory: str, definition: TypeDefinition) -> Mapping[str, builtins.type[object]]:
-        """Load the providers beside a version that is not the first. Raise ``DefinitionError`` where there are none."""
+        """Load the providers in the directory of a type's version that is not the first on the module path.
+
+        Providers elsewhere belong to another version. Raise ``DefinitionError`` where there are none.
+        """
         if not (files := self._module_path.providers(definition.name, directory)):
             path = f"{directory}/providers/{definition.name}.py"
             msg = f"type '{definition.name}' {definition.version} has no provider beside it; expected {path}"
@@ -434,7 +443,10 @@ class Registry:
         return self._version(name, versions).directory if versions else None
 
     def _version(self, name: str, versions: str) -> _TypeVersion:
-        """Return the newest version that fits ``versions``, the same at each call. Raise ``DefinitionError``."""
+        """Return the newest version of a type that fits ``versions``, a range; computed once for a run.
+
+        Raise ``DefinitionError`` where none fits.
+        """
         if (name, versions) not in self._versions:
             paths = self._module_path.find_all("types", name) if TYPE_NAME.match(name) else []
             if not paths and name not in self._types:

@@ -54,7 +54,10 @@ def variadic(function: Any) -> bool:
 
 
 def validation_answers(answer: Any) -> list[str | Problem]:
-    """Return the answer of ``validate`` as a list. Raise ``WrongAnswer`` for any part but texts and problems."""
+    """Return the answer of a provider's ``validate`` as a list, empty for None.
+
+    It may be one text or ``Problem``, or several. Raise ``WrongAnswer`` for anything else.
+    """
     if answer is None:
         return []
     is_list = not isinstance(answer, (str, bytes, Problem, MappingABC)) and hasattr(answer, "__iter__")

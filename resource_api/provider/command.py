@@ -106,7 +106,10 @@ class Command:
     def __init__(
         self, program: str, *, read_only: bool = False, timeout: float = 300.0, env: Mapping[str, str] | None = None
     ) -> None:
-        """Describe the program; it is not searched yet. Raise ``TypeError`` for another type."""
+        """Describe the program; it is searched at its first use, as an earlier resource may install it.
+
+        Raise ``TypeError`` for another type than text.
+        """
         if not isinstance(program, str):
             raise TypeError(f"a program is text such as 'git', not {program!r:.80}")
         self.program = program
@@ -170,14 +173,14 @@ class Command:
         return calling_context(self.provider) if self.provider is not None else current.get()
 
     def _result(self, run: ProgramRun) -> CommandResult:
-        """Run the program to its end and return its result; an empty one if it is skipped."""
+        """Run the program to its end and return its result; an empty success if noop skips it."""
         if self._skip(run):
             return CommandResult(0, "", "")
         stdout = run.stdout()
         return CommandResult(run.exit_code, stdout, run.stderr)
 
     def _skip(self, run: ProgramRun) -> bool:
-        """Return whether the program is not run because of noop, and log it."""
+        """Return whether noop forbids to run the program, which may change something; then log that it is skipped."""
         context = run.context
         if context is None or not context.noop or context.reading or self.read_only:
             return False
@@ -216,7 +219,10 @@ class _Discarded:
         self._run, self._context, self._source_line = run, context, source_line
 
     def __del__(self) -> None:
-        """Report a program that was not run: the call, or the open logging context, fails for it when it ends."""
+        """Report a program that was never run, because nothing iterated over its output.
+
+        Its author expected that it runs, so the provider's call, or its open logging context, fails at its end.
+        """
         if not self.started:
             text = f"{self._run.quoted} was not run: nothing iterates over what lines() returned ({self._source_line})"
             self._context.mistakes.append(CommandError(text, self._run.argv))
@@ -254,7 +260,10 @@ def _invocation(
 
 
 def _account(name: str, user: str) -> child.Identity:
-    """Return the account that a program is to run with. Raise ``CommandError`` if there is none."""
+    """Return the account of ``user``, as whom the program ``name`` is to run.
+
+    Raise ``CommandError`` if there is none.
+    """
     try:
         return child.find_identity(user)
     except (KeyError, ValueError):  # the latter for a character that no name has, such as NUL
@@ -291,7 +300,10 @@ class ProgramRun:
         self._invocation = invocation
 
     def stdout(self) -> str:
-        """Run the program to its end, log and return its stdout. Raise ``CommandError`` for more than 64 MiB."""
+        """Run the program to its end, log its stdout by lines, and return it.
+
+        Raise ``CommandError`` for more than 64 MiB.
+        """
         chunks, size, logged = [], 0, LineSplitter(self._mask)
         with closing(self.output()) as output:
             for stdout in output:
@@ -322,7 +334,10 @@ class ProgramRun:
             self.fail(processes.describe_exit(self.exit_code), self.exit_code)
 
     def output(self) -> Generator[bytes, None, None]:
-        """Run the program and yield its stdout as it arrives; log stderr, keep its end. Raise ``CommandError``."""
+        """Run the program and yield its stdout as it arrives; log its stderr, and keep the end of it for errors.
+
+        Raise ``CommandError`` if it cannot be started, takes too long, or is stopped.
+        """
         seconds_left = self._timer()
         self._started = time.monotonic()
         self.log("debug", [f"Executing {self.quoted}{self._as_user}"])
@@ -353,7 +368,7 @@ class ProgramRun:
         return text[self._mask.boundary(text, start) :] if start else text
 
     def _log_end(self) -> None:
-        """Log how it ended."""
+        """Log at debug how the program ended, and how long it took."""
         success = f"Successfully executed {self.quoted}"
         text = f"{self.quoted} {processes.describe_exit(self.exit_code)}" if self.exit_code else success
         self.log("debug", [text], exit_code=self.exit_code, seconds=round(time.monotonic() - self._started, 6))
@@ -365,7 +380,10 @@ class ProgramRun:
                 self.context.note(level, message, command=self.command_line, **fields)
 
     def _log_output(self, level: str, lines: list[str]) -> None:
-        """Log lines that it has printed; keep the last one that is not shown, for the display of the running call."""
+        """Log lines that the program has printed.
+
+        If they are not shown, the last one is kept for the display of the call that runs.
+        """
         if self.context is not None and lines:
             self.context.last_printed = "" if self.context.enabled(level) else lines[-1]
             for line in lines:
@@ -384,7 +402,10 @@ class ProgramRun:
         return f" as '{self._user.name}'" if self._user else ""
 
     def _start(self) -> Process:
-        """Start the program. Raise ``CommandError`` if it cannot be started or the run is being stopped."""
+        """Start the program. Raise ``CommandError`` if it cannot be started.
+
+        While the run is being stopped, no program that may change something is started any more.
+        """
         if self.context is not None and self.context.stopping and not self.context.reading:
             self.fail("was not started: the run is being stopped")
         directory = self._invocation.cwd
@@ -421,6 +442,7 @@ class ProgramRun:
         until = start + seconds
 
         def seconds_left() -> float:
+            """Return the seconds left; raise ``CommandError`` when there are none."""
             remaining = until - time.monotonic()
             if remaining <= 0:
                 self.fail(f"timed out after {seconds:.4g} s{limit}")

@@ -100,7 +100,10 @@ def _compute_in_child(function: Callable[[], object], go_on: Callable[[], None])
 
 
 def _answer(function: Callable[[], object], writing: int, parent: int) -> NoReturn:
-    """Compute in the child, write ``(failed, result or exception)`` in pickle's form, and end the child."""
+    """Compute in the forked child, send ``(failed, result or exception)`` to the parent by pickle, and end the child.
+
+    Memory is limited, as the data is untrusted.
+    """
     try:
         process_tree.end_with(parent)
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)
@@ -118,7 +121,10 @@ def _answer(function: Callable[[], object], writing: int, parent: int) -> NoRetu
 
 
 def _packed(error: Exception) -> bytes:
-    """Return an error for the parent; one that cannot be pickled as a ``ResourceError`` with its text."""
+    """Return an exception for the parent in pickle's form.
+
+    One whose class cannot be pickled and read again becomes a ``ResourceError`` with its text.
+    """
     try:
         packed = pickle.dumps((True, error))
         pickle.loads(packed)  # noqa: S301 - see above
@@ -128,7 +134,7 @@ def _packed(error: Exception) -> bytes:
 
 
 def _read(reading: int, go_on: Callable[[], None]) -> bytes:
-    """Return all output of the computing process, which may have died; ``go_on`` raises to end the wait."""
+    """Return all that the computing process sends until it ends or dies; ``go_on`` raises to end the wait."""
     chunks: list[bytes] = []
     while True:
         go_on()

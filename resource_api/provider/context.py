@@ -143,7 +143,10 @@ class RunContext:
         return nullcontext() if self.progress is None else self.progress().running(activity)
 
     def cancel(self) -> None:
-        """Begin nothing new, and call ``cancel`` of the providers at the first call. Safe in a signal handler."""
+        """Begin nothing new in this run; at the first call, have ``cancel`` of the providers called.
+
+        Safe in a signal handler.
+        """
         first, self.cancelled = not self.cancelled, True
         if first and self.on_cancel is not None:
             self.on_cancel()
@@ -157,7 +160,7 @@ class RunContext:
         return not self.cancelled
 
     def stop_soon(self) -> None:
-        """Start no programs any more, and give calls side by side a few seconds to end. Safe in a signal handler."""
+        """Let no program be started any more, and give running calls a few seconds to end. Safe in a signal handler."""
         self.stopping = True
         if self.threads is not None:
             self.threads.start_grace_period()
@@ -243,7 +246,7 @@ class Context:
     if not TYPE_CHECKING:  # a type checker is to find these mistakes itself
 
         def __getattr__(self, name: str) -> Any:
-            """Raise ``AttributeError`` with the name that is meant."""
+            """Raise ``AttributeError`` with the method that the author means, such as ``err`` for ``error``."""
             if name in _LEVELS_ELSEWHERE:
                 hint = f"did you mean '{_LEVELS_ELSEWHERE[name]}'?"
             else:
@@ -517,12 +520,15 @@ class Context:
     def _open(
         self, titles: object, message: str, status: str, change: tuple[object, object] | None = None
     ) -> LoggingContext:
-        """Open a logging context, as a block or not; success gives ``status`` or reports ``change``, is and should."""
+        """Open a logging context for resources; used by ``with`` or without it.
+
+        Its success sets ``status``, or reports the difference of the two states in ``change``, is and should.
+        """
         self._require_changing()
         return LoggingContext(self, self.outcomes.names(titles), message, status, change).opened()
 
     def _report(self, titles: object, status: str, message: str) -> None:
-        """Set the status of resources, and log it unless the message is empty."""
+        """Set the status of resources that the provider reports, and log it unless the message is empty."""
         self._require_changing()
         names = self.outcomes.names(titles)
         self.outcomes.set_status(names, status)
@@ -531,7 +537,10 @@ class Context:
         self._close_plain()
 
     def _close_plain(self) -> None:
-        """Close the logging contexts without a block whose resources have a status."""
+        """Close the logging contexts that are used without ``with`` and whose resources all have a status.
+
+        The work that they stand for has ended.
+        """
         for opened in [opened for opened in self.open_contexts if not opened.is_block]:
             if not self.outcomes.without_status(opened.names):
                 self.open_contexts.remove(opened)
@@ -546,7 +555,10 @@ class Context:
         return self.open_contexts[-1].names if self.open_contexts else ()
 
     def _log(self, level: str, titles: object, message: str | None) -> None:
-        """Log a ``message`` about resources; without one, ``titles`` is the message about those of the open context."""
+        """Log ``message`` about the resources ``titles``; without a ``message``, ``titles`` is the text.
+
+        It is then about the resources of the open logging context.
+        """
         self.wrote_output = self.wrote_output or level not in {"debug", "info"}
         if message is not None:
             names = self.outcomes.names(titles)
@@ -569,7 +581,10 @@ class LoggingContext:
     def __init__(
         self, context: Context, names: list[Name], message: str, status: str, change: tuple[object, object] | None
     ) -> None:
-        """Prepare a block for ``names``: its message, the status of success, and for ``processing`` both states."""
+        """Prepare a logging context for ``names``; ``message`` says what is done, ``status`` is that of success.
+
+        ``change`` has both states for ``processing``, whose status follows from them.
+        """
         self.names = names
         self.message = message
         self._context = context
@@ -600,7 +615,10 @@ class LoggingContext:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
-        """Report success, or log an error and fail the names without a status; an ``Exception`` ends here."""
+        """Report success, or log the exception and mark the resources without a status as failed.
+
+        An ``Exception`` ends here, so that the other resources of the call go on.
+        """
         self._context.open_contexts.remove(self)
         error = self._context.end_block(error, self._mistakes)
         names = self._outcomes.without_status(self.names)

@@ -63,7 +63,10 @@ class CallOutcomes(dict["Name", Outcome]):
     def __init__(
         self, definition: TypeDefinition, log: Log, subjects: Mapping[Name, Subject], *, anyone: bool, noop: bool
     ) -> None:
-        """Begin without outcomes for a call about ``subjects``; ``anyone`` allows reports about other names."""
+        """Begin without outcomes for a call about ``subjects``; its log lines go to ``log``.
+
+        ``anyone`` allows reports about other names, as in ``get``; ``noop``: the lines of changes are marked.
+        """
         super().__init__()
         #: Whether the status of any name is ``failed``; and of any whose call is not repeated.
         self.any_failed = self.any_failed_finally = False
@@ -80,7 +83,10 @@ class CallOutcomes(dict["Name", Outcome]):
         self.held: list[Callable[[Collection[Name]], None]] | None = None
 
     def names(self, titles: object) -> list[Name]:
-        """Return the names in ``titles``, one or a list. Raise ``ProviderError`` for one that is not in the call."""
+        """Return the names in ``titles``, which an author gives as one name or a list.
+
+        Raise ``ProviderError`` for one that is not in the call.
+        """
         names = list(titles) if isinstance(titles, (list, set, frozenset)) else [titles]
         if not self._anyone:
             for name in names:
@@ -120,7 +126,10 @@ class CallOutcomes(dict["Name", Outcome]):
         self._log.write(level, subject, text, self._definition.name, lambda: self.fields(names), **fields)
 
     def fields(self, names: Sequence[Name]) -> Mapping[str, Any]:
-        """Return the fields of events about names: the call's, also in a thread of the provider, and the names' own."""
+        """Return the log fields of an event about names: the call's, and the names' reference, action and URN.
+
+        The call's fields are bound to its thread; they hold in a thread that the provider starts, too.
+        """
         bound = {**self.bound, **self._log.bound}
         if not names:
             return bound
@@ -193,7 +202,10 @@ class CallOutcomes(dict["Name", Outcome]):
             self.copy_status(name, status, text, tainted=tainted)
 
     def copy_status(self, name: Name, status: str, reason: str, *, tainted: bool) -> None:
-        """Set a status without the checks of ``set_status``, which the outcomes in a worker may have made."""
+        """Set the status of a name without the checks of ``set_status``, which a worker has made on its side.
+
+        A failure of a name in ``repeated`` does not count as final: a further call of ``set`` follows.
+        """
         outcome = self.setdefault(name, Outcome())
         outcome.status, outcome.reason, outcome.tainted = status, reason, tainted
         if status == "failed":
@@ -201,7 +213,10 @@ class CallOutcomes(dict["Name", Outcome]):
             self.any_failed_finally = self.any_failed_finally or name not in self.repeated
 
     def add_attribute(self, name: Name, difference: Difference, text: str) -> None:
-        """Record and log that one attribute has been changed. Raise ``ProviderError`` after the resource's status."""
+        """Record and log that one attribute of a resource has been changed.
+
+        Raise ``ProviderError`` after the resource's status, which ends the report.
+        """
         outcome = self.mention(name)
         if outcome.status is not None:
             attribute = f"{self.reference([name])}: attribute '{difference.attribute}'"

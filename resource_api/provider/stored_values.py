@@ -47,13 +47,16 @@ class PrivateData:
         self.may_hold_secrets = True
 
     def begin(self, records: Mapping[RecordKey, Record], *, may_hold_secrets: bool) -> None:
-        """Take over the data of records, by instance and name; forget the data that calls stored."""
+        """Take over the private data of the records of a stack.
+
+        What calls have stored for an earlier transaction is forgotten. ``may_hold_secrets`` as for the class.
+        """
         self._recorded = {key: record.private for key, record in records.items() if record.private is not None}
         self.stored = {}
         self.may_hold_secrets = may_hold_secrets
 
     def get(self, key: RecordKey) -> Any:
-        """Return a copy of the present data with its secrets, or None."""
+        """Return a copy of a resource's private data with its secrets: this run's, else the recorded one, or None."""
         if key in self.stored:
             return deepcopy(self.stored[key])
         return deepcopy(open_sealed(self._recorded.get(key)))
@@ -93,7 +96,10 @@ class DerivedValues:
         self._earlier, self._earlier_code = earlier, code
 
     def get(self, owner: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-        """Return ``function(*arguments)`` of a type, ``owner``, stored or computed; ``used`` keeps it if it is JSON."""
+        """Return ``function(*arguments)``, stored by an earlier run or computed; ``owner`` is the type that asks.
+
+        A new result is kept for later runs if it is JSON data.
+        """
         try:
             data = marshal.dumps((owner, function.__module__, function.__qualname__, arguments), _WITHOUT_REFERENCES)
         except ValueError:

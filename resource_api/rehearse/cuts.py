@@ -196,7 +196,7 @@ def _is_file(process: int, descriptor: int) -> bool:
 
 
 def _program(process: int) -> str:
-    """Return the name of the program of a process, for messages."""
+    """Return the name of the program of a process, for the message at which call it was killed."""
     try:
         with open(f"/proc/{process}/comm", encoding="utf-8", errors="replace") as file:
             return file.read().strip()
@@ -205,7 +205,10 @@ def _program(process: int) -> str:
 
 
 def _kill_others() -> None:
-    """Kill all other processes, until the first process of the table has reaped them."""
+    """Kill all other processes, and wait until the first process of the table has reaped them.
+
+    Otherwise one of them could still change a file while the next run begins.
+    """
     with suppress(ProcessLookupError):  # raised when there is none left
         while True:
             os.kill(-1, signal.SIGKILL)
@@ -334,7 +337,10 @@ class _MonitoredStore:
 
     @contextmanager
     def lock(self, command: str, timeout: float) -> Iterator[None]:
-        """Hold the lock of the store; taking and releasing it are writes of state, the block is not."""
+        """Hold the lock of the store for the ``with`` block.
+
+        Taking and releasing it count as writes of state; what happens in the block does not.
+        """
         held = self._store.lock(command, timeout)
         self._monitor.write(held.__enter__)
         try:
@@ -395,9 +401,10 @@ def survives_cuts(
 def _findings(
     outcome: Mapping[str, Any], whole: Mapping[str, Any], compared: set[str], writers: Mapping[str, Sequence[str]]
 ) -> Iterator[Finding]:
-    """Yield the damage that the next run did not mend after a cut: failed steps, or else paths that differ.
+    """Yield what the next run did not mend after a cut: its failed steps, or else the paths that differ.
 
-    ``outcome`` and ``whole`` are the documents of a cut run and of an uncut one; ``writers`` as in ``survives_cuts``.
+    ``outcome`` and ``whole`` are the documents of a cut run and of an uncut one; only ``compared`` paths count.
+    ``writers`` as in ``survives_cuts``.
     """
     if outcome["failed"]:
         for fields in outcome["failed"]:

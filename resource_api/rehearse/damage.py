@@ -137,7 +137,7 @@ def _attributes(step: Step, before: StepReport | None, alike: Sequence[Step]) ->
 
 
 def _removal(step: Step) -> dict[str, Any]:
-    """Return the declaration that removes a resource, with its names and its parameters, such as ``force``."""
+    """Return the declaration that removes a resource; only its names and parameters, such as ``force``, are needed."""
     definition = step.definition
     identity = {*definition.namevars, *definition.parameters}
     return {**{name: value for name, value in step.should.items() if name in identity}, "ensure": "absent"}
@@ -326,7 +326,10 @@ def _near(value: object) -> Iterator[Any]:
 
 
 def _near_text(text: str) -> Iterator[str]:
-    """Yield texts with another last letter or digit, or one more."""
+    """Yield texts that resemble ``text``, with another last letter or digit or one more.
+
+    A machine is likely to accept them in its place.
+    """
     for index in range(len(text) - 1, -1, -1):
         last = text[index]
         if last.isalnum():

@@ -197,7 +197,10 @@ class Search:
 
     @cached_property
     def _unsteady(self) -> Tried:
-        """The differences when the file's order is tried again, which no order causes; ``contents`` has paths only."""
+        """The differences that the file's order has when it is tried again: no order causes these.
+
+        ``contents`` has the paths only. It is computed only when a difference is found.
+        """
         again = self._attempt(range(self._relationships.count))
         failed = {
             failed_reference: f"fails when applied anew: {error}" for failed_reference, error in again.failed.items()
@@ -368,7 +371,10 @@ def _path(catalog: Catalog, entry: Entry) -> list[Declared]:
 
 
 def _may_require(then: Declared, first: Declared, relationships: Relationships) -> bool:
-    """Return whether a relationship makes no cycle: no resource of the first depends on one of the other."""
+    """Return whether ``then`` may be declared to require ``first``: no resource of ``first`` may depend on one of it.
+
+    Otherwise the manifest would have a cycle.
+    """
     return not any(
         relationships.is_before(later.index, earlier.index) for later in _members(then) for earlier in _members(first)
     )

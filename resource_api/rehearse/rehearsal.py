@@ -122,7 +122,11 @@ class _Outside:
     """The work outside of the overlays: it starts the runs on them, and judges their documents."""
 
     def __init__(self, runtime: Runtime, request: Request) -> None:
-        """Compile the manifest; the resources that act outside of the machine's files are left out."""
+        """Compile the manifest, and find the resources that must be left out of the rehearsal.
+
+        They act outside of the machine's files, such as those of a service elsewhere: an overlay could not discard
+        that.
+        """
         with _silent(runtime):  # inside, the same is shown
             self._catalog = runtime.validate(request.source, request.inputs)
         self._runtime = runtime.with_copied_state(MemoryStore(), self._catalog)
@@ -141,7 +145,10 @@ class _Outside:
         return self._positions[reference]().line_text if reference in self._positions else ""
 
     def planned(self) -> list[Finding]:
-        """Return the planned change of each resource left out; those with a configuration need the network."""
+        """Return for each resource that is left out what a run would do to it, by a plan on this machine.
+
+        Those with a configured provider are read over the network, so only if that is allowed.
+        """
         request = self._request
         configured = {str(entry.reference) for entry in self._catalog.entries if entry.definition.config.attributes}
         readable = [name for name in self._left_out if request.isolation.network or name not in configured]
@@ -180,7 +187,10 @@ class _Outside:
         return orders.free_in_order(first, self._request.orders, attempt)
 
     def survives_cuts(self, document: Mapping[str, Any]) -> Verdict:
-        """Return whether the next run reaches the state of the first, ``document``, after cut runs on new overlays."""
+        """Return the verdict whether runs recover from a cut at any moment, tried on new overlays.
+
+        ``document`` is that of the first run, whose state is to be reached.
+        """
 
         def attempt(point: int) -> Any:
             return self._isolated(lambda inside: inside.cut(point))
@@ -216,6 +226,7 @@ class _Outside:
         request = request or self._request
 
         def encoded(layers: int) -> bytes:
+            """Do the work in the isolated process, and return its document, or its error, as JSON."""
             try:
                 document = work(_Inside(self._runtime, request, self._left_out, layers))
             except ResourceAPIError as error:
@@ -262,7 +273,7 @@ class _Inside:
         return (runtime or self._runtime).apply(self._request.source, self._request.inputs, **self._options)
 
     def once(self) -> dict[str, Any]:
-        """Apply and show nothing; return the failures and the contents."""
+        """Apply without output; return the failures and the contents, to be compared with another order's."""
         with _silent(self._runtime):
             report = self._apply()
         return {"run": _failures(report), "contents": read_contents(self._layers)}
@@ -330,7 +341,10 @@ class _Inside:
         return document
 
     def _destroy(self, created: set[str]) -> list[Finding]:
-        """Destroy the resources that the first run created, and no other recorded ones; return the failures."""
+        """Destroy the resources that the first run created; return the failures.
+
+        Others that the copied state has recorded were there before, and stay.
+        """
         store = self._runtime.store
         for name in store.stacks():
             state = store.load(name)
@@ -433,7 +447,7 @@ def _recorded_call(references: Sequence[str], declared: Mapping[str, Any], chang
 
 
 def _prediction(step: Step) -> str:
-    """Return the effect of a planned step as the end of a sentence: ``would be created``."""
+    """Return what a planned step would do as the end of a sentence: ``would be created``."""
     if step.error:
         return f"cannot be planned: {step.error}"
     if step.action is Action.SAME:
@@ -467,7 +481,10 @@ def _repeated(report: StepReport, calls: Sequence[RecordedCall], acted: set[str]
 
 
 def _remedy(definition: TypeDefinition) -> str:
-    """Return the attributes that state when a resource of a type is done, as a hint, or ""."""
+    """Return as a hint how a resource of this type can say when it is done, or "".
+
+    An imperative resource without that runs each time.
+    """
     if definition.attributes.keys() >= set(_GUARDS):
         return "; say by 'creates', 'unless' or 'onlyif' when it is done"
     return "; by 'refreshonly: true' it runs only when notified" if "refreshonly" in definition.attributes else ""

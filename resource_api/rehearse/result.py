@@ -52,7 +52,7 @@ class Finding(NamedTuple):
 
 
 def finding(step: Step, text: str, attribute: str = "") -> Finding:
-    """Return a finding about a step, or about an attribute of it, with its line in the manifest."""
+    """Return a finding about a step, or about an attribute of it, with its position in the manifest."""
     declaration = step.entry.declaration
     position = declaration.place(attribute) if attribute else declaration.place()
     return Finding(str(step.reference), text, attribute, position.line_text)

@@ -75,7 +75,10 @@ class EffectRecorder:
 
     @contextmanager
     def running(self, activity: Activity) -> Iterator[None]:
-        """Record the changes in the ``with`` block, if there are any, and show the activity on the run's display."""
+        """Record which paths change in the ``with`` block, in which a provider is called.
+
+        The activity is also shown on the run's display.
+        """
         before = overlay.read(self._descriptor)
         display: AbstractContextManager[None] = (
             nullcontext() if self._display is None else self._display().running(activity)
@@ -110,7 +113,7 @@ def packages(calls: Sequence[RecordedCall]) -> Mapping[str, str]:
 
 
 def _changes(before: Mapping[str, Written], after: Mapping[str, Written]) -> Iterator[PathChange]:
-    """Yield the differences between two readings of the overlay, path → written file, sorted by path."""
+    """Yield the paths that differ between two readings of the overlay, path → written file."""
     for path in sorted(before.keys() | after.keys()):
         written = after.get(path)
         if before.get(path) != written:
@@ -200,7 +203,10 @@ def is_common(path: str) -> bool:
 
 
 def declared_paths(calls: Sequence[RecordedCall]) -> Callable[[str], bool]:
-    """Return a predicate: whether a resource of a call declares a path, by its name, a value, or a parent."""
+    """Return a function that tells whether a resource of the calls declares a path: then its change is no side effect.
+
+    A resource declares its name, the values of its attributes, and all paths beneath its name.
+    """
     declared = [paths for call in calls for paths in call.declared.values()]
     names = {paths.name for paths in declared if paths.name}
     values = {value for paths in declared for value in paths.values}
@@ -208,7 +214,10 @@ def declared_paths(calls: Sequence[RecordedCall]) -> Callable[[str], bool]:
 
 
 def lines(all_effects: Sequence[Effect]) -> Iterator[str]:
-    """Yield a line for each effect: ``Exec[cleanup]: deleted /etc/motd (site.yaml:9)``; caches last."""
+    """Yield a line for each side effect: ``Exec[cleanup]: deleted /etc/motd (site.yaml:9)``.
+
+    Those on caches and logs come last and are only counted.
+    """
     quiet = [effect for effect in all_effects if is_cache(effect.path)]
     loud = [effect for effect in all_effects if not is_cache(effect.path)]
     last = None
@@ -279,7 +288,10 @@ def _differs(status: os.stat_result, written: Written) -> bool:
 
 
 def _folded_call(group: Sequence[Effect]) -> Iterator[tuple[str, str]]:
-    """Yield a verb or "" and a text for each group of a call: by package, of all users and groups, by directory."""
+    """Yield verb and text for groups of a call's effects: files of a package, account files, then by directory.
+
+    The verb of a package's files is "".
+    """
     for package, count in Counter(
         effect.package for effect in group if effect.package and effect.verb == "made"
     ).items():

@@ -85,7 +85,10 @@ def read_recipients(path: str) -> list[object]:
 
 
 def _recipient(pyrage: ModuleType, line: str, path: str) -> object:
-    """Return the recipient in a line of the file ``path``. Raise ``UsageError``."""
+    """Return the recipient in a line of the file ``path``: a key of age or of ssh.
+
+    Raise ``UsageError`` for another line.
+    """
     kind = pyrage.ssh if line.startswith("ssh-") else pyrage.x25519
     try:
         return kind.Recipient.from_str(line)

@@ -27,7 +27,10 @@ def load() -> tuple[object, Callable[[], int]]:
 
 
 def call(function: str, *arguments: object, path: str | None = None) -> int:
-    """Return the result of a function. Raise ``OSError``, with ``path`` as its file name, if it is negative."""
+    """Return the result of a function of the C library. Raise ``OSError`` for a negative one, which means failure.
+
+    ``path`` becomes the file name of the error.
+    """
     library, get_errno = load()
     result: int = getattr(library, function)(*arguments)
     if result < 0:

@@ -147,7 +147,10 @@ def _read(name: str) -> Any:
 
 
 def resolved(part: object, name: str) -> Any:
-    """Return a part of the schema ``name`` without references, which ``accepts`` does not follow."""
+    """Return a part of the schema ``name`` with the schemas that it refers to in place of ``$ref``.
+
+    ``accepts`` does not follow references. ``name`` is the schema in which the part is: references are relative to it.
+    """
     if isinstance(part, list):
         return [resolved(item, name) for item in part]
     if not isinstance(part, dict):
@@ -160,7 +163,10 @@ def resolved(part: object, name: str) -> Any:
 
 
 def _violations(error: ValidationError) -> Iterator[SchemaViolation]:
-    """Yield the violations in an error of the library, which may be about more than one key of a mapping."""
+    """Yield the violations that an error of the library ``jsonschema`` means, one for each wrong key of a mapping.
+
+    Their messages are ours: the library's show whole documents.
+    """
     path = tuple(error.absolute_path)
     schema: Any = error.schema
     value: Any = error.instance

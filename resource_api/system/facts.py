@@ -54,7 +54,7 @@ def _release() -> Mapping[str, str]:
 
 
 def _os() -> dict[str, object]:
-    """Return the fact ``os`` in the form of Puppet's Facter: name, family, architecture, release, distro."""
+    """Return the fact ``os`` with the names that Puppet's Facter has, so that manifests can be taken over."""
     system, release = os.uname(), _release()
     identity = release.get("ID", "")
     full = _debian_version() if identity == "debian" else release.get("VERSION_ID", system.release)
@@ -86,7 +86,10 @@ def _identity() -> dict[str, object]:
 
 
 def networking() -> dict[str, object]:
-    """Return the fact: names, all ``interfaces``, and the addresses of the first one with IPv4, ``lo`` last."""
+    """Return the fact about the network: host names, all interfaces, and the addresses of the primary one.
+
+    That is the first interface with IPv4 beside ``lo``.
+    """
     import socket  # 3 ms for this fact alone
 
     hostname, _, domain = socket.gethostname().partition(".")

@@ -210,7 +210,7 @@ class Log:
         return {**bound_fields.get(), **event}
 
     def mask_secrets(self, _logger: object, _method: str, event: EventDict) -> EventDict:
-        """Make the fields plain data, and mask secrets in them, in the subject and in the text."""
+        """Make the fields of an event plain data, and mask secrets in all of it; a processor of structlog."""
         if not self.terse:
             data = {key: plain(value) for key, value in event.items() if key not in _OWN}
             event.update(_masked_data(data, self.mask) if self.mask else data)
@@ -253,7 +253,7 @@ class EmbeddedLog(Log):
         self._loggers: dict[str, Any] = {}
 
     def enabled(self, level: str, resource_type: str = "") -> bool:
-        """Return whether the program's logger is enabled for a level."""
+        """Return whether the logger of the embedding program, structlog's or Python's, shows a level for a type."""
         if self.level == "off":
             return False
         if structlog := _configured_structlog():
@@ -268,7 +268,7 @@ class EmbeddedLog(Log):
 
 
 def _configured_structlog() -> Any:
-    """Return structlog if the embedding program has configured it, else None."""
+    """Return structlog if the embedding program has configured it, for our events to go there; else None."""
     structlog = sys.modules.get("structlog")
     # Another thread may be importing it.
     is_configured = getattr(structlog, "is_configured", None)
@@ -281,7 +281,10 @@ def _name(resource_type: str) -> str:
 
 
 def _to_program(_logger: object, method: str, event: EventDict) -> object:
-    """Give an event to the logger of the embedding program; return an empty one, which ours shows nowhere."""
+    """Give an event to the logger of the embedding program, the last processor of an embedded log.
+
+    It returns an empty event, which our own output shows nowhere.
+    """
     import logging
 
     from structlog.contextvars import merge_contextvars
@@ -305,7 +308,7 @@ class StreamLogger:
     """The output of a log on a stream: it writes lines, and drops them after the stream is closed."""
 
     def __init__(self, stream: TextIO, most: int = _BUFFER) -> None:
-        """Write at once after ``most`` lines of a ``buffered`` block."""
+        """Write lines to ``stream``; within ``buffered`` after ``most`` lines at the latest."""
         self._stream: TextIO | None = stream
         self._most = most
         self._lines: list[str] = []
@@ -313,7 +316,7 @@ class StreamLogger:
         self._room = self._group = 1
 
     def msg(self, line: str) -> None:
-        """Write a line, or keep it for the end of the block."""
+        """Write a line at once, or within ``buffered`` when enough lines have come."""
         self._lines.append(line)
         self._room -= 1
         if self._room <= 0:
@@ -340,7 +343,7 @@ class StreamLogger:
 
     @contextmanager
     def buffered(self) -> Iterator[None]:
-        """Write the lines of the ``with`` block in large groups: one system call for hundreds of lines."""
+        """Write the lines of the ``with`` block in large groups: a system call for each line would be slow."""
         self._room = self._group = self._most
         try:
             yield
@@ -362,7 +365,7 @@ def as_document(_logger: object, _method: str, event: EventDict) -> dict[str, ob
 
 
 def render_line(_logger: object, _method: str, event: EventDict, *, color: bool = False) -> str:
-    """Render an event as a line of text, as on the console."""
+    """Render an event as a line of text on the console: ``Notice: Widget[a]: created``; a processor of structlog."""
     level, subject, text = event["level"], event["subject"], event["event"]
     text = f"{_LABELS[level]}: {subject}: {text}" if subject else f"{_LABELS[level]}: {text}"
     text = text if text.isprintable() else escape(text)
@@ -395,6 +398,7 @@ def _masked_data(value: object, mask: Mask) -> Any:
     """Return JSON data with secrets masked in every text, number and key."""
 
     def masked(leaf: object) -> object:
+        """Return a text or number masked, anything else as it is."""
         if isinstance(leaf, str):
             return mask(leaf)
         if leaf is None or isinstance(leaf, bool):
@@ -415,14 +419,20 @@ class LineSplitter:
     """
 
     def __init__(self, mask: Mask | None = None, *, keep_ends: bool = False) -> None:
-        """Start at the beginning of a line."""
+        """Start at the beginning of a line.
+
+        ``mask``: the secrets within which no line is cut; ``keep_ends`` as for the class.
+        """
         self._end = "\n" if keep_ends else ""
         self.size = 0
         self._mask = mask or Mask()
         self._pending: list[bytes] = []
 
     def feed(self, chunk: bytes, limit: int | None = None) -> list[str]:
-        """Return the lines that ``chunk`` completes, and the incomplete line once it is longer than ``limit`` bytes."""
+        """Return the lines that ``chunk`` completes, without the unfinished one at its end.
+
+        That is returned too, as far as it is no secret, once it is longer than ``limit`` bytes.
+        """
         head, newline, tail = chunk.rpartition(b"\n")
         lines = []
         if newline:

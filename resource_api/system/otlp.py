@@ -43,7 +43,10 @@ class _Session(Session):
     outcome = ""
 
     def request(self, *arguments: Any, **named: Any) -> Response:
-        """Send a request, and keep its outcome: "", or the reason of the failure. Raise ``RequestException``."""
+        """Send a request for the exporter, and keep its outcome: "", or why it failed. Raise ``RequestException``.
+
+        The exporter itself only says whether it failed.
+        """
         try:
             response = super().request(*arguments, **named)
         except RequestException as error:
@@ -105,7 +108,7 @@ def _resource() -> Resource:
 
 
 def _is_sampled(span: Span, context: TraceContext, parent: TraceContext | None, resource: Resource) -> bool:
-    """Return the decision of the sampler that the variables configure."""
+    """Return whether the trace is to be sent, by the sampler that OpenTelemetry's variables configure."""
     outer = None
     if parent is not None:
         outer = trace.set_span_in_context(trace.NonRecordingSpan(_span_context(parent, is_remote=True)))
@@ -117,7 +120,10 @@ def _is_sampled(span: Span, context: TraceContext, parent: TraceContext | None, 
 def _spans(
     span: Span, context: TraceContext, parent: TraceContext | None, resource: Resource, *, root: bool = True
 ) -> Iterator[ReadableSpan]:
-    """Yield a span and all below it in the form of the library; ``root``: ``parent`` is another process's span."""
+    """Yield a span and all below it as values of OpenTelemetry's library.
+
+    ``root``: the span is the first of this process, whose ``parent`` is in another one.
+    """
     yield ReadableSpan(
         span.name,
         _span_context(context),

@@ -108,7 +108,11 @@ def call_contained(function: Callable[..., object], *arguments: object) -> Any:
 
 @contextmanager
 def contained() -> Iterator[None]:
-    """Run provider code within ``protected``; raise ``ProviderError`` for an exit, as ``call_contained`` does."""
+    """Run provider code in the ``with`` block, within ``protected``.
+
+    An exit or another ``BaseException`` of the code becomes ``ProviderError``, as it must not end the run; an interrupt
+    passes.
+    """
     with protected():
         try:
             yield
@@ -119,7 +123,7 @@ def contained() -> Iterator[None]:
 
 
 def _process_state() -> _ProcessState:
-    """Return the state of this process that code of an author may change by accident."""
+    """Return the state of this process, to restore what provider code changes by accident."""
     try:
         directory = os.getcwd()
     except OSError:
@@ -143,7 +147,7 @@ def _umask() -> int:
 
 
 def _restore(before: _ProcessState) -> None:
-    """Set the process back to an earlier state, if anything has changed: most calls change nothing."""
+    """Restore the state that provider code may have changed; mostly nothing has."""
     sys.setrecursionlimit(before.recursion)  # first: a low one would break the rest
     after = _process_state()
     if after == before:
@@ -163,7 +167,7 @@ def _restore(before: _ProcessState) -> None:
 
 
 def _copy_descriptors() -> list[tuple[int, int]]:
-    """Return (number, copy) for each open standard descriptor: code that closes one frees its number for any file."""
+    """Return (number, copy) for each open standard descriptor, to restore one that provider code closes or replaces."""
     copies = []
     for number in _STANDARD_DESCRIPTORS:
         with suppress(OSError):
@@ -194,7 +198,7 @@ def _close(copies: list[tuple[int, int]]) -> None:
 
 
 def _file_identity(descriptor: int) -> tuple[int, int] | None:
-    """Return device and inode of an open file, or None for a closed descriptor."""
+    """Return device and inode of an open file, by which two descriptors are compared; None for a closed one."""
     try:
         status = os.fstat(descriptor)
     except OSError:

@@ -39,7 +39,7 @@ class ThreadPool:
     """Up to ``size`` threads. The thread that enters the pool's context holds the lock too."""
 
     def __init__(self, size: int) -> None:
-        """Create the pool without starting a thread."""
+        """Create a pool of up to ``size`` threads, each started when it is needed."""
         self._size = size
         # It knows its owner: a signal handler may raise while the lock is being released or acquired.
         self._lock = RLock()
@@ -120,7 +120,10 @@ class ThreadPool:
 
     @contextmanager
     def unlocked(self) -> Iterator[None]:
-        """Release the lock during a slow operation. An abandoned thread never returns from here."""
+        """Release the lock for a slow operation, such as a provider call, so that other threads go on.
+
+        A thread that was abandoned meanwhile never returns from here.
+        """
         self._lock.release()
         try:
             yield
@@ -140,7 +143,10 @@ class ThreadPool:
         self._results.put(None)
 
     def _wait(self) -> _Result:
-        """Return the next result; None among them begins the grace period. Raise ``Abandoned`` at its end."""
+        """Return the next result of a task. A None in the queue, from a signal handler, begins the grace period.
+
+        Raise ``Abandoned`` at its end.
+        """
         while True:
             try:
                 result = self._results.get(timeout=self._seconds_left())
@@ -168,13 +174,19 @@ class ThreadPool:
         self._deadline = self._deadline or time.monotonic() + GRACE
 
     def _abandon(self) -> NoReturn:
-        """Give up all running tasks, whose threads wait for the lock forever. Raise ``Abandoned``."""
+        """Give up all running tasks. Raise ``Abandoned``.
+
+        Their threads wait for the lock forever, so that they change nothing of the run any more.
+        """
         self._abandoned = True
         self._running = 0
         raise Abandoned
 
     def _run_tasks(self) -> None:
-        """Run tasks until the queue ends, with an exception as a result."""
+        """Run tasks of the queue in a thread, each under the lock, and queue its result or exception.
+
+        None in the queue ends the thread.
+        """
         while (task := self._tasks.get()) is not None:
             with self._lock:
                 try:

@@ -74,7 +74,10 @@ class Certificate(NamedTuple):
 
 
 def generate_certificate() -> Certificate:
-    """Return a new certificate for either end of a connection on this machine. Raise ``ImportError``."""
+    """Return a new self-signed certificate for either end of a connection on this machine.
+
+    The two ends recognize each other by it for one run. Raise ``ImportError`` without the library ``cryptography``.
+    """
     # Imported late: seldom needed, as programs on Linux listen on private sockets.
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
@@ -113,7 +116,10 @@ class PluginAddress(NamedTuple):
     client: bytes = b""
 
     def connect(self) -> socket.socket:
-        """Return a connection. Raise ``OSError``; ``CallError`` where another certificate is presented."""
+        """Return a connection to the program, encrypted if its handshake names a certificate. Raise ``OSError``.
+
+        Raise ``CallError`` where another certificate is presented.
+        """
         if self.network == "unix":
             connection = socket.socket(socket.AF_UNIX)
             connection.connect(self.address)
@@ -168,14 +174,17 @@ class Channel:
         return self._socket.fileno() < 0
 
     def call(self, path: str, message: bytes, timeout: float | None = None) -> bytes:
-        """Return the message of a unary response. Raise ``CallError``."""
+        """Make a call whose response is one message, and return that. Raise ``CallError``."""
         messages = list(self.stream(path, message, timeout))
         if len(messages) != 1:
             raise CallError(_INTERNAL, f"{len(messages)} messages came instead of one")
         return messages[0]
 
     def stream(self, path: str, message: bytes, timeout: float | None = None) -> Iterator[bytes]:
-        """Yield the messages of a response; ``timeout`` in seconds is for all of them. Raise ``CallError``."""
+        """Make a call, and yield the messages of its response as they come. Raise ``CallError``.
+
+        ``path`` names the method; ``timeout`` in seconds is for all messages.
+        """
         call = _Call(self._http.get_next_available_stream_id(), None if timeout is None else time.monotonic() + timeout)
         headers = [(":method", "POST"), (":scheme", "http"), (":path", path), (":authority", "localhost")]
         headers += [("content-type", "application/grpc"), ("te", "trailers")]
@@ -195,7 +204,11 @@ class Channel:
 
     @contextmanager
     def _limited(self, call: _Call) -> Iterator[None]:
-        """Close the connection and raise ``CallError`` at the call's end time, and if the connection fails."""
+        """Bound the operations of the ``with`` block by the time limit of a call.
+
+        At its end, and if the connection fails, close the connection, whose state is then unknown, and raise
+        ``CallError``.
+        """
         try:
             # Never 0, which would mean not to wait at all.
             self._socket.settimeout(None if call.end is None else max(call.end - time.monotonic(), 0.001))
@@ -264,7 +277,10 @@ class _Call:
     """One call: the unsent rest of its request, and the received part of its response."""
 
     def __init__(self, stream: int, end: float | None) -> None:
-        """Begin a call on a stream of HTTP/2; ``end``: its time limit by ``time.monotonic``, or None."""
+        """Begin a call on a ``stream``, one of the many of an HTTP/2 connection.
+
+        ``end``: its time limit by ``time.monotonic``, or None.
+        """
         self.stream, self.end = stream, end
         self.unsent = b""
         self.received = bytearray()
@@ -273,7 +289,10 @@ class _Call:
         self.ended = False
 
     def complete_messages(self) -> Iterator[bytes]:
-        """Yield each message that came whole. Raise ``CallError`` for a compressed or an endless one."""
+        """Yield each message whose bytes have all come, by the length before it.
+
+        Raise ``CallError`` for a compressed one, and one so long that it would fill the memory.
+        """
         while len(self.received) >= _PREFIX:
             compressed, size = struct.unpack(">BI", self.received[:_PREFIX])
             if compressed or size > _LARGEST_MESSAGE:

@@ -38,7 +38,7 @@ def parse_type(constraint: bytes) -> Type:
 
 
 def _pairs(constraint: Any) -> Type:
-    """Return the type of a constraint that was parsed as JSON, where it is a list or a text."""
+    """Return a type of cty from its form in JSON, in which lists stand for our pairs."""
     if isinstance(constraint, str):
         return constraint
     word, inner = constraint[:2]  # a third part names the optional attributes of an object
@@ -53,7 +53,10 @@ def to_dynamic(kind: Type, value: object) -> Message:
 
 
 def _packed(kind: Type, value: object) -> object:
-    """Return a value in the form that msgpack encodes; a dynamic one carries its type."""
+    """Return a value in the form that msgpack encodes, by its type ``kind``.
+
+    A value of the type ``dynamic`` carries its own type; secrets are in clear text.
+    """
     if isinstance(value, Sensitive):
         value = value.reveal()
     if value is None or value is UNKNOWN:
@@ -67,7 +70,10 @@ def _packed(kind: Type, value: object) -> object:
 
 
 def implied_type(value: object) -> object:
-    """Return the constraint, in the form of JSON, of a value that is declared for a type ``dynamic``."""
+    """Return the type, in its form in JSON, that a value has by itself: for values of the type ``dynamic``.
+
+    A list is a tuple, as its members may differ.
+    """
     if isinstance(value, Sensitive):
         value = value.reveal()
     if isinstance(value, dict):
@@ -78,7 +84,10 @@ def implied_type(value: object) -> object:
 
 
 def from_dynamic(kind: Type, value: Message | None) -> Any:
-    """Return the value of a ``DynamicValue``, or None where there is none. Raise ``ValueError`` for damaged bytes."""
+    """Return the value in a message ``DynamicValue`` of the protocol, None without one.
+
+    It is in MessagePack or JSON. Raise ``ValueError`` for bytes that do not fit the type ``kind``.
+    """
     if not value:
         return None
     try:
@@ -90,7 +99,10 @@ def from_dynamic(kind: Type, value: Message | None) -> Any:
 
 
 def _unpacked(kind: Type, raw: Any) -> Any:
-    """Return a value from its form in MessagePack: null is None, an extension is ``UNKNOWN``, sets are in one order."""
+    """Return a value from its form in MessagePack, by its type ``kind``.
+
+    An extension type stands for an unknown value; sets get one order, so that equal ones are equal.
+    """
     if raw is None or isinstance(raw, msgpack.ExtType):
         return None if raw is None else UNKNOWN
     if kind == "dynamic":
@@ -99,7 +111,7 @@ def _unpacked(kind: Type, raw: Any) -> Any:
 
 
 def from_json(kind: Type, raw: Any) -> Any:
-    """Return a value from the JSON of a state."""
+    """Return a value of the type ``kind`` from the JSON of a state."""
     if raw is None:
         return None
     if kind == "dynamic":
@@ -108,7 +120,7 @@ def from_json(kind: Type, raw: Any) -> Any:
 
 
 def to_json(kind: Type, value: object) -> Any:
-    """Return a known value as the JSON of a state."""
+    """Return a known value of the type ``kind`` as the JSON of a state, Terraform's own form."""
     if value is None:
         return None
     if kind == "dynamic":
@@ -129,7 +141,7 @@ def _mapped(kind: Type, value: Any, function: Callable[[Type, Any], Any]) -> obj
 
 
 def _scalar(kind: str, raw: object) -> object:
-    """Return a scalar; a number is an integer where its value is one."""
+    """Return a text, boolean or number as Python has it; a whole number is an integer, whatever its form was."""
     if kind != "number":
         return raw
     if isinstance(raw, str):

@@ -114,7 +114,10 @@ class Family:
 
     @cached_property
     def identities(self) -> Mapping[str, Message]:
-        """The schemas of identities by type; empty for a program without them, such as one of an older protocol."""
+        """The schemas of identities by resource type: attributes by which an import may name a resource.
+
+        Empty for a program without them, such as one of an older protocol.
+        """
         try:
             schemas: Mapping[str, Message] = self.process().call("identities")["identity_schemas"]
         except PluginError:
@@ -143,7 +146,10 @@ class Family:
 
     @contextmanager
     def _schema_errors(self, name: str) -> Iterator[None]:
-        """Raise ``DefinitionError`` for a damaged schema: each part of it is decoded when it is asked for."""
+        """Raise ``DefinitionError`` for a damaged schema of ``name`` in the ``with`` block.
+
+        Each part of the schema is decoded only when it is used.
+        """
         try:
             yield
         except (ValueError, LookupError, RecursionError) as error:
@@ -184,7 +190,7 @@ class Family:
         return values
 
     def provider(self, name: str) -> type[BaseProvider]:
-        """Return the provider class of a type, made for it: of resources, or with one method for each function."""
+        """Return a new provider class for a type: for a resource, or with one method for each function."""
         configurable = (Configurable,) if self.config_fields else ()
         if name != self.name:
             return type("Provider", (*configurable, Resources), {"family": self, "type_name": name})
@@ -235,14 +241,20 @@ def _method(method: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 
 def _type_names(name: str, schema: Message) -> TypeNames:
-    """Return the names of all types, with the one of data sources and functions."""
+    """Return the names of the types that a program's schema gives, and of the functions.
+
+    The type called like the provider, ``name``, has all its data sources and functions.
+    """
     sources, called, ephemeral = map(schema.__getitem__, _CALLED)
     functions = sorted([*sources, *called, *map(ephemeral_function, ephemeral)])
     return TypeNames(sorted([*([name] if functions else []), *schema["resource_schemas"]]), functions)
 
 
 def register_families(registry: Registry, manifest: Manifest, log: Log) -> None:
-    """Make the types of the Terraform providers of a manifest known. Raise ``ManifestError`` for a wrong program."""
+    """Add the types of the Terraform providers that a manifest declares to ``registry``.
+
+    Raise ``ManifestError`` for a program that is missing or that others can change; none is started yet.
+    """
     for program in find_all(manifest, registry.trust.open, os.environ):
         declared = manifest.providers[program.name]
         names_file = TypeNamesFile(manifest.file, program.name, (declared.source, declared.path, declared.version))

@@ -133,7 +133,7 @@ class Method(NamedTuple):
 
 
 def _field(text: str) -> Field:
-    """Return a field from its form in ``_TABLE``: ``attributes=2:*Attribute``."""
+    """Return the field that a word of ``_TABLE`` describes: ``attributes=2:*Attribute``."""
     name, _, rest = text.partition("=")
     number, _, kind = rest.partition(":")
     return Field(name, int(number), kind.lstrip("*<"), kind[0] if kind[0] in "*<" else "")
@@ -160,7 +160,10 @@ class MessageMap(Mapping[str, Message]):
         self._decoded: dict[str, Message] = {}
 
     def add(self, content: int | bytes) -> None:
-        """Add an entry in wire format: field 1 is the key, 2 the message. Raise ``ValueError`` for other bytes."""
+        """Add an entry of a map in wire format: field 1 is the key, 2 the message, which stays encoded.
+
+        Raise ``ValueError`` for other bytes.
+        """
         entry = dict(_fields(content)) if isinstance(content, bytes) else {}
         encoded = entry.get(2, b"")
         if isinstance(encoded, int):
@@ -171,7 +174,10 @@ class MessageMap(Mapping[str, Message]):
         self._decoded.pop(key, None)
 
     def __getitem__(self, key: str) -> Message:
-        """Return a message. Raise ``KeyError``, and ``ValueError`` for damaged bytes."""
+        """Return the message of a key, decoded at its first use.
+
+        Raise ``KeyError``, and ``ValueError`` for damaged bytes.
+        """
         if key not in self._decoded:
             self._decoded[key] = decode(self._kind, self._encoded[key])
         return self._decoded[key]
@@ -232,7 +238,10 @@ def _delimited(number: int, content: bytes) -> bytes:
 
 
 def _encode_varint(number: int) -> bytes:
-    """Return an integer in groups of seven bits, the lowest first; a negative one as its two's complement."""
+    """Return an integer in protobuf's variable length: groups of seven bits, the lowest first.
+
+    A negative one is its two's complement.
+    """
     number &= _WORD
     groups = bytearray()
     while number > _BITS:
@@ -292,7 +301,10 @@ def _fields(data: bytes) -> list[tuple[int, int | bytes]]:
 
 
 def _decode_value(kind: str, content: int | bytes) -> Any:
-    """Return the value of a field; integers are signed. Raise ``ValueError`` for content in another kind's form."""
+    """Return the value of a field of this ``kind`` from its content: a number, or bytes.
+
+    Raise ``ValueError`` for content in the form of another kind.
+    """
     if isinstance(content, int) is not (kind in {"int", "bool"}):
         raise ValueError("a message of the protocol has a field of another kind")
     if isinstance(content, int):
@@ -301,7 +313,10 @@ def _decode_value(kind: str, content: int | bytes) -> Any:
 
 
 def _decode_varint(data: bytes, position: int) -> tuple[int, int]:
-    """Return an integer and the position after it. Raise ``ValueError`` if it does not end."""
+    """Return an integer of protobuf's variable length, and the position after it.
+
+    Raise ``ValueError`` if it does not end.
+    """
     number = 0
     for index, byte in enumerate(data[position : position + _LONGEST_VARINT]):
         number |= (byte & _BITS) << 7 * index

@@ -114,7 +114,10 @@ class Mirror(NamedTuple):
 
 
 def _matches(pattern: str, address: ProviderAddress) -> bool:
-    """Whether a pattern ``HOST/NAMESPACE/NAME`` fits; an address without a host is in both default registries."""
+    """Return whether a pattern ``HOST/NAMESPACE/NAME`` of a mirror fits an address.
+
+    An address without a host is in both default registries.
+    """
     host, namespace, name = ["", *pattern.split("/")][-3:]
     hosts = [address.host] if address.host else ["", *DEFAULT_HOSTS]
     return any(fnmatchcase(host_name, host) for host_name in hosts) and all(
@@ -155,9 +158,9 @@ def _filesystem_mirror(attributes: Mapping[str, Any], environment: Mapping[str, 
 
 
 def _configuration(environment: Mapping[str, str], home: str) -> HclBlock:
-    """Return the configuration of Terraform's or OpenTofu's command, an empty one where there is none.
+    """Return the configuration file of Terraform's or OpenTofu's command, in which users declare mirrors.
 
-    Raise ``ValueError`` for a file that cannot be read.
+    It is empty where there is none. Raise ``ValueError`` for a file that cannot be read.
     """
     config_home = environment.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
     files = [os.path.join(home, ".tofurc"), f"{config_home}/opentofu/tofurc", os.path.join(home, ".terraformrc")]
@@ -216,7 +219,7 @@ def version_range(text: str) -> SpecifierSet:
 
 
 def find(address: ProviderAddress, mirrors: Iterable[str]) -> Iterator[Package]:
-    """Yield the packages of a provider in mirrors, in their order."""
+    """Yield the packages of a provider that the directories ``mirrors`` have, in their order."""
     for mirror in mirrors:
         for directory in address.directories:
             path = os.path.join(mirror, directory)
@@ -234,7 +237,10 @@ def _names(path: str) -> list[str]:
 
 
 def _package(directory: str, entry: str, name: str) -> Package | None:
-    """Return the package at a directory entry, a zip file or a directory named by version; None for any other entry."""
+    """Return the package that an ``entry`` of a mirror's directory is, or None for any other entry.
+
+    It is a zip file with the version in its name, or a directory named by the version.
+    """
     start, end = f"terraform-provider-{name}_", f"_{platform()}.zip"
     if entry.startswith(start) and entry.endswith(end):
         version, path = entry[len(start) : -len(end)], os.path.join(directory, entry)
@@ -290,7 +296,10 @@ def unpacked(package: Package, open_trusted: Callable[[str], int], cache: str) -
 
 
 def _members(file: BinaryIO) -> Iterator[Member]:
-    """Yield the members of a package, all of them executable. Raise ``ResourceError`` for a link, which none has."""
+    """Yield the members of a package's zip file to unpack, all executable: some lose the mode of the program.
+
+    Raise ``ResourceError`` for a link, which no package has.
+    """
     for member in archive_members.members(file, _LIMITS):
         if member.kind == "link":
             raise ResourceError(f"'{member.name}' is a link, which no package of a provider has")
@@ -305,7 +314,7 @@ class LockedProvider(NamedTuple):
 
 
 def package_hash(directory: str) -> str:
-    """Return the hash ``h1:`` of an unpacked package."""
+    """Return the hash ``h1:`` of an unpacked package, by which a lock file identifies it: a digest of all its files."""
     paths = (os.path.join(parent, name) for parent, _, names in os.walk(directory) for name in names)
     lines = hashlib.sha256()
     for name in sorted(os.path.relpath(path, directory) for path in paths):
@@ -327,7 +336,10 @@ def read_lock(path: str) -> dict[ProviderAddress, LockedProvider] | None:
 
 
 def _locked(block: HclBlock) -> LockedProvider:
-    """Return the provider of a block. Raise ``LookupError``, ``TypeError`` or ``ValueError`` for another form."""
+    """Return the provider of a block in a lock file.
+
+    Raise ``LookupError``, ``TypeError`` or ``ValueError`` for another form, which ``read_lock`` reports.
+    """
     version, hashes = block.attributes["version"], block.attributes["hashes"]
     if not (isinstance(version, str) and isinstance(hashes, list) and all(isinstance(item, str) for item in hashes)):
         raise TypeError(f"provider '{block.labels[0]}' needs a version and hashes")
@@ -391,7 +403,10 @@ def parse_hcl(text: str) -> HclBlock:
 
 
 def _tokens(text: str) -> Iterator[_Token]:
-    """Yield the tokens of a lock file or CLI configuration. Raise ``ValueError`` with the line."""
+    """Yield the words, texts, numbers and signs of a file in HCL, without comments.
+
+    Raise ``ValueError`` with the line.
+    """
     position, line = 0, 1
     while position < len(text):
         match = _TOKEN.match(text, position)
@@ -419,7 +434,10 @@ class _Parser:
         return ValueError(f"line {self.token.line}: {self.token.text} is not expected")
 
     def _take(self, *kinds: str, text: str | None = None) -> str:
-        """Return the text of the present token, of one of these kinds, and go on. Raise ``ValueError`` for another."""
+        """Return the text of the present token and go on to the next.
+
+        Raise ``ValueError`` unless it is of one of ``kinds``, and ``text`` where that is given.
+        """
         token = self.token
         if token.kind not in kinds or (text is not None and token.text != text):
             raise self.error()
@@ -430,7 +448,10 @@ class _Parser:
         return self.token.kind == "sign" and self.token.text == text
 
     def body(self, kind: str, labels: Sequence[str]) -> HclBlock:
-        """Return the attributes and blocks of a block, or of the file, up to a closing brace or the end."""
+        """Return the attributes and blocks up to a closing brace or the end of the file.
+
+        They make up a block of type ``kind`` with ``labels``.
+        """
         block = HclBlock(kind, labels, {}, [])
         while self.token.kind == "word":
             name, words = self._take("word"), list[str]()
@@ -446,7 +467,7 @@ class _Parser:
         return block
 
     def _value(self) -> Any:
-        """Read a literal value: these files need no expressions."""
+        """Return the literal value at the present position; these files need no expressions."""
         token = self.token
         if token.kind == "word" and token.text in _WORDS:
             self._position += 1
@@ -460,7 +481,7 @@ class _Parser:
         return self._take("text")
 
     def _items(self, opening: str, closing: str) -> Iterator[Any]:
-        """Yield the elements of a list, or the pairs of a mapping."""
+        """Yield the elements of a list in brackets, or the pairs of a mapping in braces, up to ``closing``."""
         self._take("sign", text=opening)
         while not self._is(closing):
             yield self._value() if opening == "[" else self._pair()
@@ -469,7 +490,7 @@ class _Parser:
         self._take("sign", text=closing)
 
     def _pair(self) -> tuple[str, Any]:
-        """Read a member of a mapping: ``key = value`` or ``key: value``. Raise ``ValueError`` for another form."""
+        """Return a member of a mapping, ``key = value`` or ``key: value``. Raise ``ValueError`` for another form."""
         key = self._take("text", "word")
         if not (self._is("=") or self._is(":")):
             raise self.error()

@@ -71,7 +71,10 @@ class PluginProcess:
     def __init__(
         self, command: Sequence[str], log: Callable[[str, str], None], client: Certificate | None = None
     ) -> None:
-        """Start the program and read its handshake. Raise ``HandshakeError`` where there is none within 20 s."""
+        """Start the program of a provider and wait for its handshake.
+
+        Raise ``HandshakeError`` where none comes within 20 s, ``PluginError`` if it cannot be started.
+        """
         self._log = log
         self._client = client
         self._directory = tempfile.mkdtemp(prefix="resource-api-")  # mode 0700: no other user can connect
@@ -99,7 +102,10 @@ class PluginProcess:
             raise
 
     def _environment(self) -> dict[str, str]:
-        """Return the variables of the caller, with credentials, without ours, and the ones of go-plugin."""
+        """Return the variables for the program: the caller's, which may be credentials, and those of go-plugin.
+
+        Our own, such as the key of the state, are left out.
+        """
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
         protocols = {"PLUGIN_PROTOCOL_VERSIONS": ",".join(map(str, _VERSIONS)), **_COOKIE}
         if self._client is not None:
@@ -132,7 +138,10 @@ class PluginProcess:
         self._log(level, text)
 
     def _await_handshake(self) -> tuple[PluginAddress, int]:
-        """Return the address of the program and its version of the protocol. Raise ``PluginError``."""
+        """Wait for the line that names the program's address and version of the protocol, and return both.
+
+        Raise ``PluginError`` if it ends before, or does not come in time.
+        """
         end = time.monotonic() + HANDSHAKE_LIMIT
         while True:
             try:
@@ -178,7 +187,10 @@ class PluginProcess:
 
     @contextmanager
     def _errors(self, method: str) -> Iterator[None]:
-        """Raise ``PluginError`` with the method's name for a failed call, and the last output of an ended program."""
+        """Raise ``PluginError`` for a call that fails in the ``with`` block, with the name of the method.
+
+        If the program has ended, its last output may say why.
+        """
         name = METHODS[method].names[self.version - 5]
         try:
             yield

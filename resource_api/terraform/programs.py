@@ -67,7 +67,10 @@ def find_all(
 
 
 def _check(path: str, key: str, open_trusted: Callable[[str], int]) -> None:
-    """Raise ``ProgramError``, about ``key``, for a program that cannot be executed, or that others can change."""
+    """Raise ``ProgramError`` for a provider's program that cannot be executed, or that others can change.
+
+    ``key`` is the key of the manifest that names it, for the position of the error.
+    """
     try:
         descriptor = open_trusted(path)
         is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
@@ -97,7 +100,10 @@ class _ProgramFinder:
 
     @cached_property
     def lock(self) -> Mapping[ProviderAddress, LockedProvider] | None:
-        """The providers in the lock file by address, None without a file. Raise ``ProgramError``."""
+        """The version and hashes of each provider in the lock file, by address; None without a file.
+
+        Raise ``ProgramError``.
+        """
         try:
             return packages.read_lock(self.lock_path)
         except ValueError as error:
@@ -118,7 +124,7 @@ class _ProgramFinder:
             raise ProgramError(str(error)) from error
 
     def _of_source(self, declared: ConfiguredProvider, *, locked: bool) -> ProviderProgram:
-        """Return the program of a provider with ``source``, unpacked into the cache and checked against the lock."""
+        """Return the program of a provider declared by ``source``: unpacked, and compared with the lock file."""
         address, package = self._package(declared, locked=locked)
         directory = packages.unpacked(package, self._open_trusted, cache_directory(self._environment, "providers"))
         path = packages.executable(directory, address.name)
@@ -151,7 +157,10 @@ class _ProgramFinder:
         return address, package
 
     def _mirrors(self, address: ProviderAddress) -> list[str]:
-        """Return the directories that may have it, each once, in the order of search. Raise ``ProgramError``."""
+        """Return the directories that may have packages of a provider, in the order of search.
+
+        Raise ``ProgramError``.
+        """
         try:
             serving = [mirror for mirror in packages.mirrors(self._beside, self._environment) if mirror.serves(address)]
         except ValueError as error:
@@ -166,7 +175,11 @@ class _ProgramFinder:
         candidates: Sequence[Package],
         searched: Sequence[str],
     ) -> Package:
-        """Return the package of the version that the lock names. Raise ``ProgramError`` with the remedy."""
+        """Return the package of the version that the lock file names, which must be in the range ``accepted``.
+
+        Raise ``ProgramError`` with the remedy if there is none among the ``candidates`` of the ``searched``
+        directories.
+        """
         if locked is None:
             raise ProgramError(f"{self.lock_path} has no {address}; 'resource-api providers lock MANIFEST' adds it")
         if not accepted.contains(locked.version):
@@ -182,7 +195,10 @@ class _ProgramFinder:
         return package
 
     def _check_hash(self, program: ProviderProgram, locked: LockedProvider) -> None:
-        """Raise ``ProgramError`` unless the unpacked package has a hash of the lock."""
+        """Raise ``ProgramError`` unless the unpacked package has one of the hashes in the lock file.
+
+        Otherwise another program than the one that was locked would be executed.
+        """
         digest = packages.package_hash(program.directory)
         if digest not in locked.hashes:
             msg = (
@@ -193,7 +209,10 @@ class _ProgramFinder:
 
 
 def _not_found(address: ProviderAddress, versions: str, candidates: Sequence[Package], searched: Sequence[str]) -> str:
-    """Return the error for a source without a package, with all directories that were searched."""
+    """Return the error for a provider without a package that fits.
+
+    It names the versions that are there, or else the directories that were searched.
+    """
     there = ", ".join(sorted({str(package.version) for package in candidates}))
     if there:
         return f"no version of {address} for {packages.platform()} fits '{versions}'; there are: {there}"

@@ -103,7 +103,7 @@ class _ProgramSession(BaseProvider):
         self._deadline: float | None = None
 
     def _call(self, context: Context, method: str, **fields: object) -> Message:
-        """Call the program, log its warnings, and raise ``ResourceError`` with its errors."""
+        """Call a method of the program, log the warnings in its answer, and raise ``ResourceError`` with its errors."""
         answer = self._call_unchecked(context, method, **fields)
         _check_diagnostics(context, answer)
         return answer
@@ -160,7 +160,10 @@ class _ProgramSession(BaseProvider):
         self._call(context, "configure", **fields)
 
     def _events(self, context: Context, method: str, **fields: object) -> Iterator[Message]:
-        """Yield the answers of a program to a listing; log warnings, and raise ``ResourceError`` with their errors."""
+        """Yield the answers of a listing, as the program finds resources.
+
+        Its warnings are logged; raise ``ResourceError`` with its errors.
+        """
         self._configure(context)
         with self._errors():
             for event in self.family.process(self._key).stream(method, None, **fields):
@@ -168,7 +171,10 @@ class _ProgramSession(BaseProvider):
                 yield event
 
     def cancel(self) -> None:
-        """Ask the program to give up its work; one that cannot, or has ended, is no error."""
+        """Ask the program to give up its present work, after an interrupt or at the time limit.
+
+        One that cannot do that, or has ended, is no error.
+        """
         if self._key is not None:
             with suppress(PluginError):
                 self.family.process(self._key).call("stop", _STOP_LIMIT)
@@ -253,7 +259,10 @@ class Resources(_ProgramSession):
                 yield self._row(name, state.values)
 
     def _listed(self, context: Context) -> Iterator[Resource]:
-        """Yield the listed resources, named by id, or by display name where they have none. Raise ``CannotList``."""
+        """Yield all resources of the type, as the program lists them, named by id or else by display name.
+
+        Raise ``CannotList`` if the program cannot list them, or not without a selection.
+        """
         declared = self.family.schema["list_resource_schemas"].get(self.type_name)
         if declared is None:
             raise CannotList("a Terraform provider reads single resources, by what was recorded of them")
@@ -268,7 +277,10 @@ class Resources(_ProgramSession):
                 yield self._row(identifier if isinstance(identifier, str) else event["display_name"], values)
 
     def _read(self, context: Context, data: Mapping[str, Any]) -> _State:
-        """Return the present state of a resource from its private data, see ``_store``, perhaps of an older schema."""
+        """Return the present state of a resource, read by the program from its private data ``data`` (see ``_store``).
+
+        The data may be of an older schema, which the program converts, or of another type.
+        """
         raw, private = {"json": json.dumps(_revealed(data["state"])).encode()}, base64.b64decode(data["private"])
         if data.get("type", self.type_name) != self.type_name:
             return self._moved(context, data, raw, private)
@@ -331,7 +343,7 @@ class Resources(_ProgramSession):
 
     @staticmethod
     def _check_secrets(context: Context, name: str, declared: Mapping[str, object]) -> None:
-        """Raise ``ResourceError`` before anything is changed where the state could not keep a declared secret."""
+        """Raise ``ResourceError`` before a change if the state cannot keep a declared secret, for want of a key."""
         if is_secret(dict(declared)):
             former = context.private(name)
             context.store_private(name, Sensitive(name))  # a trial: it raises without a key
@@ -354,7 +366,10 @@ class Resources(_ProgramSession):
         return self._row(name, state.values)
 
     def _identified(self, identifier: str) -> dict[str, object]:
-        """Return the fields of a request that identify a resource. Raise ``ResourceError`` for another identity."""
+        """Return the fields of an import's request that name the resource: an id, or an identity in JSON.
+
+        Raise ``ResourceError`` for an identity of another form.
+        """
         declared = self.family.identities.get(self.type_name)
         if declared is None or not identifier.startswith("{"):
             return {"id": identifier}
@@ -423,7 +438,7 @@ class Resources(_ProgramSession):
     def insync(
         self, context: Context, name: str, attribute: str, is_: Mapping[str, object], should: Mapping[str, object]
     ) -> bool | None:
-        """Return whether the program would leave a declared attribute as it is."""
+        """Return whether the program's plan leaves a declared attribute as it is; None where it need not be asked."""
         if is_.get("ensure") != "present" or should.get("ensure") != "present":
             return None
         return attribute == "ensure" or attribute not in self._planned(context, name, should, creates=False).changed
@@ -527,7 +542,10 @@ class Resources(_ProgramSession):
 
 
 def _revealed(state: object) -> object:
-    """Return a recorded state with its secrets. Raise ``ResourceError`` where only a digest of one is recorded."""
+    """Return a recorded state with its secrets, as the program needs it.
+
+    Raise ``ResourceError`` where only a digest of a secret is recorded, because the state had no key.
+    """
     if has_sealed(state):
         raise ResourceError("its state has a secret of which only a digest is recorded; use --key")
     return reveal(state)
@@ -543,7 +561,10 @@ class Functions(_ProgramSession):
         self._opened: list[tuple[str, bytes]] = []
 
     def close(self) -> None:
-        """Close all ephemeral resources, the last one first. Raise ``ResourceError`` with the errors of all."""
+        """Close all ephemeral resources, such as tokens, the last one first, as one may need an earlier one.
+
+        Raise ``ResourceError`` with the errors of all.
+        """
         errors = list[str]()
         while self._opened:
             name, private = self._opened.pop()
@@ -564,14 +585,14 @@ class Functions(_ProgramSession):
         """Change nothing."""
 
     def read_data_source(self, context: Context, name: str, inputs: Mapping[str, object]) -> Any:
-        """Return the attributes of a data source."""
+        """Return the attributes of the data source ``name``, read by the program for these ``inputs``."""
         fields = schema.fields_of_block(self.family.schema["data_source_schemas"][name]["block"])
         config = _config_value(fields, inputs)
         self._call(context, "validate_data", type_name=name, config=config)
         return _result(fields, self._call(context, "data", type_name=name, config=config).get("state"))
 
     def open_ephemeral(self, context: Context, name: str, inputs: Mapping[str, object]) -> Any:
-        """Return the attributes of an ephemeral resource, which is open until the end of the run."""
+        """Return the attributes of an ephemeral resource, such as a token; ``close`` ends it at the end of the run."""
         fields = schema.fields_of_block(self.family.schema["ephemeral_resource_schemas"][name]["block"])
         config = _config_value(fields, inputs)
         self._call(context, "validate_ephemeral", type_name=name, config=config)
@@ -580,7 +601,7 @@ class Functions(_ProgramSession):
         return reveal(_result(fields, answer.get("result")))
 
     def call_function(self, context: Context, name: str, inputs: Mapping[str, object]) -> Any:
-        """Return the result of a function. Raise ``ResourceError`` with its error."""
+        """Return the result of the provider's function ``name``. Raise ``ResourceError`` with its error."""
         declared, values = self.family.schema["functions"][name], with_field_names(inputs)
         arguments = [cty.to_dynamic(kind, values.get(parameter["name"])) for parameter, kind in parameters(declared)]
         if "variadic_parameter" in declared:

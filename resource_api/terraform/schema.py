@@ -88,7 +88,7 @@ def fields_of_resource(block: Message) -> dict[str, SchemaField]:
 
 
 def _attribute(attribute: Message) -> SchemaField:
-    """Return the field of an attribute, with the members of a nested type."""
+    """Return the field for an attribute of a schema; one of a nested type has members."""
     flags: dict[str, Any] = {
         flag: bool(attribute.get(flag)) for flag in ("required", "optional", "computed", "sensitive", "write_only")
     }
@@ -103,7 +103,7 @@ def _attribute(attribute: Message) -> SchemaField:
 
 
 def _nested_block(nested: Message) -> SchemaField:
-    """Return the field of a nested block, whose number may be bounded."""
+    """Return the field for a nested block of a schema, with its members and how many of it there may be."""
     block, nesting = nested.get("block", {}), _NESTING[nested["nesting"]]
     members = fields_of_block(block)
     return SchemaField(
@@ -294,7 +294,10 @@ def _complete(field: SchemaField, value: Any) -> Any:
 
 
 def map_objects(field: SchemaField, value: Any, change: Callable[[Mapping[str, SchemaField], Any], Any]) -> Any:
-    """Return the value of a nested field with ``change(members, item)`` for each object in its list, set or map."""
+    """Return the value of a nested field in which ``change(members, item)`` replaces each of its objects.
+
+    These are in a list, a set or a map, or the value is one.
+    """
     if isinstance(value, list):
         return [change(field.members, item) for item in value]
     if field.nesting == "map":
@@ -343,7 +346,7 @@ def _propose_element(field: SchemaField, prior: list[Any], item: Any) -> Any:
 
 
 def _is_same(members: Mapping[str, SchemaField], old: Mapping[str, object], new: Mapping[str, object]) -> bool:
-    """Whether two elements of a set are equal but for the computed members that ``new`` does not declare."""
+    """Return whether two elements of a set are one: equal but for computed members that ``new`` does not declare."""
     return all(
         new[name] == old.get(name) for name, field in members.items() if not (field.computed and new[name] is None)
     )
@@ -362,7 +365,10 @@ def sealed_value(field: SchemaField, value: Any) -> Any:
 
 
 def declared_values(fields: Mapping[str, SchemaField], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a state that a manifest would declare: neither computed ones, nor empty ones."""
+    """Return the values of a state that a manifest would declare, to write one for existing resources.
+
+    Computed values, which the provider sets, and empty ones are left out.
+    """
     declared = {}
     for name, field in fields.items():
         value = values.get(name)
@@ -374,7 +380,10 @@ def declared_values(fields: Mapping[str, SchemaField], values: Mapping[str, Any]
 
 
 def _declared_value(field: SchemaField, value: Any) -> Any:
-    """Return a value of a state file as a manifest declares it, secrets marked; None for one that is only written."""
+    """Return a value of a state file as a manifest declares it, secrets marked.
+
+    None for one that is only written: the state has no value of it.
+    """
     if value is None or field.write_only:
         return None
     if field.sensitive:
@@ -398,7 +407,7 @@ def _versioned_block(schema: Message) -> dict[str, object]:
 
 
 def _block_document(block: Message) -> dict[str, object]:
-    """Return a block as ``terraform providers schema -json`` shows it, without empty parts."""
+    """Return a block in the format of ``terraform providers schema -json``, without empty parts."""
     members: dict[str, object] = {}
     if attributes := block.get("attributes"):
         members["attributes"] = {attribute["name"]: _attribute_document(attribute) for attribute in attributes}

@@ -64,7 +64,10 @@ def read(path: str) -> StateFile:
 
 
 def parse(text: str) -> StateFile:
-    """Return the state file in a text, such as the output of ``tofu state pull``. Raise ``ValueError``."""
+    """Return the state file in a text, such as the output of ``tofu state pull``.
+
+    Raise ``ValueError`` for an encrypted or older one, with what to do.
+    """
     try:
         document = json.loads(text)
         version = document["version"]
@@ -88,7 +91,10 @@ def parse(text: str) -> StateFile:
 
 
 def _instances(row: Mapping[str, Any], left_out: list[str]) -> Iterator[StateResource]:
-    """Yield the instances of a resource of the file; addresses that no manifest can have go to ``left_out``."""
+    """Yield the instances of a resource in the file: several with ``count`` or ``for_each``.
+
+    Addresses of those that no manifest can have are added to ``left_out``.
+    """
     address = f"{row['module']}.{row['type']}.{row['name']}" if "module" in row else f"{row['type']}.{row['name']}"
     alias = _ALIAS.search(row["provider"])
     for instance in row["instances"]:
@@ -112,7 +118,10 @@ def _instances(row: Mapping[str, Any], left_out: list[str]) -> Iterator[StateRes
 
 
 def _title(row: Mapping[str, Any], key: str | int | None) -> str:
-    """Return the title of a resource ``row``'s instance: ``web``, ``web.0``, ``net.web.blue`` in a module."""
+    """Return the title for an instance of the resource ``row``: ``web``, ``web.0``, ``net.web.blue`` in a module.
+
+    It is unique, as its address is.
+    """
     modules = re.sub(r"(?:\A|\.)module\.", ".", row.get("module", "")).replace('["', ".").replace('"]', "")
     modules = re.sub(r"\[(\d+)\]", r".\1", modules)
     return ".".join(filter(None, (modules.strip("."), row["name"], None if key is None else str(key))))

@@ -47,7 +47,7 @@ class TypeNamesFile:
         self._path = os.path.join(self._directory, hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest())
 
     def read(self) -> TypeNames:
-        """Return the names; none where there is no file, a damaged one, or one that others could have written."""
+        """Return the names for completion; none where there is no usable file, or others could have written it."""
         try:
             raw = private_files.read(self._path) if private_files.is_private_directory(self._directory) else None
             return TypeNames() if raw is None else TypeNames(**json.loads(raw))

@@ -70,7 +70,7 @@ class Examples(NamedTuple):
 
 
 def example_problem(definition: TypeDefinition, examples: Examples) -> str:
-    """Return the reason for which the examples cannot be resources of a type, whatever their values, or ""."""
+    """Return why the author's examples cannot be resources of the type, whatever their values, or ""."""
     if not isinstance(examples.others, Sequence):
         return f"'others' must be a list of resources, not {type(examples.others).__name__}"
     updated = [] if examples.updated is None else [("updated", examples.updated)]
@@ -82,7 +82,7 @@ def example_problem(definition: TypeDefinition, examples: Examples) -> str:
 
 
 def _resource_problem(definition: TypeDefinition, fixture: str, resource: object) -> str:
-    """Return the mistake in a resource of a fixture, or an empty text."""
+    """Return the mistake in a resource that the fixture ``fixture`` of the author returns, or ""."""
     if not isinstance(resource, Mapping):
         return f"'{fixture}' must be a resource, a mapping of attribute to value, not {type(resource).__name__}"
     for namevar in definition.namevars:
@@ -107,7 +107,7 @@ def similar_resources(definition: TypeDefinition, present: Mapping[str, object],
 
 
 def _names(datatype: DataType, name: object, count: int) -> list[object]:
-    """Return further valid names that resemble a name, for resources beside it."""
+    """Return up to ``count`` names of each form that resemble ``name`` and are valid: for resources beside it."""
     near: list[object] = []
     if isinstance(name, str):
         numbers = range(2, count + 2)
@@ -121,7 +121,10 @@ def _names(datatype: DataType, name: object, count: int) -> list[object]:
 
 
 def _split_suffix(name: str) -> tuple[str, str]:
-    """Return the part of a name up to the first dot in its last component, and the rest: a domain, a file's suffix."""
+    """Return the parts of a name before and from the first dot in its last component, a domain or a file's suffix.
+
+    Similar names have a number between the two, so that ``a.conf`` and ``a-2.conf`` are of one kind.
+    """
     # A dot at the beginning of the component is that of a hidden file.
     dot = name.find(".", name.rfind("/") + 2)
     return (name, "") if dot < 0 else (name[:dot], name[dot:])
@@ -134,7 +137,10 @@ def minimal_resource(definition: TypeDefinition, present: Mapping[str, object]) 
 
 
 def secret_texts(attributes: Mapping[str, Attribute], resource: Mapping[str, object]) -> set[str]:
-    """Return the texts in ``resource`` that are secret by the data types of its ``attributes``."""
+    """Return the texts in ``resource`` that are secret by the data types of ``attributes``.
+
+    The law about secrets searches for them in all output.
+    """
     concealed = [attributes[name].datatype.conceal(value) for name, value in resource.items() if name in attributes]
     secrets = [part for _, part in leaves(concealed) if isinstance(part, Sensitive)]
     return {str(part) for _, part in leaves(secrets) if part is not None and not isinstance(part, (bool, Sensitive))}
@@ -190,7 +196,10 @@ def _size(datatype: DataType) -> dict[str, Any]:
 
 
 def _tuples(datatype: DataType) -> Values:
-    """Return lists of the allowed lengths; the last element type is that of all further elements."""
+    """Return a strategy of lists for a Tuple, of the allowed lengths.
+
+    Its last data type is also that of all further elements.
+    """
     parts, size = [values(part) for part in datatype.parts], _size(datatype)
     lengths = st.integers(size["min_size"], size["max_size"])
     return lengths.flatmap(lambda n: st.tuples(*[parts[min(i, len(parts) - 1)] for i in range(n)])).map(list)

@@ -35,7 +35,10 @@ _failed: Final[dict[type, str]] = {}
 
 
 def foundation(law: Callable[[Any, Harness], None]) -> Callable[[Any, Harness], None]:
-    """Return a law after whose failure the rest of its class is not checked."""
+    """Return a law on which the rest of its class builds: after its failure the others are skipped.
+
+    A decorator: else one mistake would be reported by each of them.
+    """
 
     @wraps(law)
     def checked(self: object, harness: Harness) -> None:
@@ -52,7 +55,7 @@ def foundation(law: Callable[[Any, Harness], None]) -> Callable[[Any, Harness], 
 
 
 def skip_after_failure(tests: type, law: str) -> None:
-    """Skip a law of a class of tests after one that it relies on has failed."""
+    """Skip ``law`` of a class of tests if a law that it relies on has failed before."""
     failed = _failed.get(tests, law)
     if failed != law:
         pytest.skip(f"not checked: mend {failed} first, everything else relies on it")
@@ -133,7 +136,10 @@ class GetLaws(FoundationLaws):
             assert not changed, f"the next plan would not be empty: get returns {changed} of {row} in another form"
 
     def test_get_returns_at_least_the_requested_names(self, harness: Harness) -> None:
-        """For some names ``get`` returns at least those that exist; a missing one is no error."""
+        """For some names ``get`` returns at least those that exist; a missing one is no error.
+
+        One that is left out would be taken for absent.
+        """
         harness.require("readable", "simple_get_filter")
         names = harness.names(*harness.together)
         harness.existing(names)
@@ -299,7 +305,10 @@ def _canonicalize(harness: Harness, resources: list[Resource]) -> list[Resource]
 
 
 def _canonicalize_or_reject(harness: Harness, resource: Resource) -> Resource:
-    """Canonicalize a resource that the declaration accepts; an error for the user rejects the example."""
+    """Return the canonical form of a resource that hypothesis has generated.
+
+    A refusal with an error for the user makes it generate another; a programming error fails the law.
+    """
     try:
         return _canonicalize(harness, [resource])[0]
     except PROGRAMMING_ERRORS as error:

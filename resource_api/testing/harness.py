@@ -82,7 +82,7 @@ class Harness:
     """
 
     def __init__(self, registry: Registry, type_name: str, examples: Examples, implementation: str = "") -> None:
-        """Change nothing yet."""
+        """Prepare to test the type ``type_name`` of ``registry``, with the author's examples; change nothing yet."""
         self.registry = registry
         self.implementation = implementation
         self.definition = registry.type(type_name)
@@ -109,7 +109,7 @@ class Harness:
         return Runtime(registry, run=run)
 
     def require(self, *features: str) -> None:
-        """Skip the law unless the type or the examples have all these features."""
+        """Skip the present law unless the type or the examples have all ``features`` that it needs."""
         present = {
             "ensurable": self.definition.ensurable,
             "readable": "imperative" not in self.definition.features,
@@ -137,7 +137,7 @@ class Harness:
         return {"providers": providers, "resources": {str(self._reference(r)): self._declared(r) for r in resources}}
 
     def entries(self, *resources: Mapping[str, object]) -> list[Entry]:
-        """Return the catalog's entries of ``resources`` in their order. An invalid manifest fails the law."""
+        """Return the catalog's entries for ``resources``, in their order; an invalid manifest fails the law."""
         # The traceback of the compiler would be a hundred lines about this project before the one about the provider.
         __tracebackhide__ = True
         try:
@@ -160,12 +160,12 @@ class Harness:
     def apply(
         self, *resources: Mapping[str, object], runtime: Runtime | None = None, noop: bool = False, parallel: int = 1
     ) -> RunReport:
-        """Apply ``resources``, tracked for ``restore``; failures are in the report."""
+        """Apply ``resources`` and return the report, which may have failures; ``restore`` undoes it after the test."""
         self.track(*resources)
         return (runtime or self.runtime).apply(self.manifest(*resources), noop=noop, parallel=parallel)
 
     def converge(self, *resources: Mapping[str, object]) -> RunReport:
-        """Apply; fail unless everything succeeds and the next plan is empty."""
+        """Apply ``resources`` and return the report; fail the law unless all succeed and the next plan is empty."""
         report = self.apply(*resources)
         assert not failures(report), f"the apply fails: {failures(report)}{self.log_text}"
         self.assert_converged(*resources)
@@ -187,7 +187,7 @@ class Harness:
 
     @property
     def stages(self) -> list[Resource]:
-        """The example as it is created, updated and deleted, as far as it can be."""
+        """The example as a test declares it one after another: created, updated and deleted, as far as possible."""
         absent = self.absent(self.examples.present) if self.definition.ensurable else None
         stages = (self.examples.present, self.examples.updated, absent)
         return [resource for resource in stages if resource is not None]
@@ -213,7 +213,7 @@ class Harness:
         return self._providers().instance(self.definition.name)
 
     def _providers(self) -> ProviderPool:
-        """Return the providers of a new transaction, configured as the examples say."""
+        """Return the providers of a new transaction, configured and chosen as the examples say."""
         providers, name = self._new_pool(), self.definition.name
         providers.select_implementations({name: self.implementation})
         providers.configure(name, provider_config.validate_config(providers.functions(name), self.examples.config)[0])
@@ -225,7 +225,10 @@ class Harness:
         return self._pools[-1]
 
     def get(self, names: Collection[Name] | None, provider: Any = None) -> list[Resource]:
-        """Return the rows of one call of ``get`` unchanged. Exceptions of ``get`` pass, including ``CannotList``."""
+        """Return the rows of one direct call of ``get``; ``names`` None: all. Fail the law if it reports a failure.
+
+        Exceptions of ``get`` pass, including ``CannotList``.
+        """
         provider = provider or self.provider()
         context = self.context(reading=True)
         with process_guard.protected(), context.activate(provider):
@@ -246,7 +249,10 @@ class Harness:
             return None
 
     def settled_listing(self, names: Collection[Name]) -> list[Resource] | None:
-        """Return the rows of all resources, as ``listing``, once they contain ``names`` or ``settle`` has passed."""
+        """Return the rows of all resources, None if they cannot be listed, once ``names`` are among them.
+
+        Services may show changes late: it waits up to the ``settle`` seconds of the type.
+        """
         end = time.monotonic() + self._providers().settle(self.definition)
         while (rows := self.listing()) is not None and time.monotonic() < end:
             if {self.definition.name_of(row) for row in rows}.issuperset(names):
@@ -260,7 +266,10 @@ class Harness:
         return [None if names is None else list(names)] if filtered else []
 
     def rows_or_failure(self, names: Collection[Name], provider: Any) -> dict[Name, Resource] | None:
-        """Return the rows of those ``names`` that exist, or None if ``get`` raises or reports a failure."""
+        """Return the existing ones of ``names`` with their rows; None if ``get`` raises or reports a failure.
+
+        For laws in which both a failure and a right answer are allowed.
+        """
         context = self.context(reading=True)
         try:
             with process_guard.protected(), context.activate(provider):
@@ -336,7 +345,7 @@ class Harness:
         return context
 
     def due(self, snapshot: Snapshot | None = None) -> Due:
-        """Return whether the example is due, in a new transaction or in that of ``snapshot``."""
+        """Return whether the example, of an imperative type, is due; in a new transaction, or that of ``snapshot``."""
         [entry] = self.entries(self.examples.present)
         answer = (snapshot or self.snapshot()).due(entry, entry.should)
         assert not answer.failure, f"the resource would fail before it runs: {answer.failure}"
@@ -348,7 +357,7 @@ class Harness:
 
     @contextmanager
     def assert_unchanged(self, action: str) -> Iterator[None]:
-        """Fail if the block, called ``action`` in the message, changes the system."""
+        """Fail the law if the ``with`` block changes the system; ``action`` is what the message calls it."""
         before = self._system_state()
         yield
         after = self._system_state()
@@ -360,7 +369,10 @@ class Harness:
         return rows, self.examples.world() if self.examples.world else None
 
     def track(self, *resources: Mapping[str, object]) -> None:
-        """Record the existing resources before a change. Fails if one exists that the clean-up would delete."""
+        """Record resources as they are before a law changes them, for ``restore``.
+
+        Fail if one exists that the clean-up would delete: it may be the user's.
+        """
         if "imperative" in self.definition.features:
             return
         names = self.names(*resources)
@@ -495,7 +507,7 @@ class RecordingContext(Context):
     def _open(
         self, titles: object, message: str, status: str, change: tuple[object, object] | None = None
     ) -> LoggingContext:
-        """Return a section that records its exception; the arguments are those of ``Context``."""
+        """Return a logging context that records its exception for the law; the arguments are those of ``Context``."""
         return _RecordingSection(self, self.outcomes.names(titles), message, status, change).opened()
 
 
@@ -585,7 +597,7 @@ def recorded(*, refuse: bool = False) -> Iterator[list[tuple[str, str]]]:
 
 
 def _audit(event: str, arguments: tuple[object, ...]) -> None:
-    """Record an access to the system, and refuse it where a test says so; a hook of Python's audit events."""
+    """Record an access to the system in this thread, and refuse it if the law wants that; a hook of Python."""
     events = _recording.events
     if events is None or (event not in _READS and event not in _STARTS) or _is_uninteresting(event, arguments):
         return
@@ -610,7 +622,7 @@ def _is_uninteresting(event: str, arguments: tuple[object, ...]) -> bool:
 
 
 def _text(value: object) -> str:
-    """Return an argument of an audit event as text."""
+    """Return an argument of an audit event as text, in which laws search for secrets."""
     if isinstance(value, (list, tuple)):
         return " ".join(map(_text, value))
     if isinstance(value, socket.socket):

@@ -37,7 +37,7 @@ class Conversation(AbstractContextManager["Conversation"]):
     """A running program, and the frames that are exchanged with it."""
 
     def __init__(self, command: Sequence[str], instance: str) -> None:
-        """Start the program; ``instance`` is the type that ``greet`` names."""
+        """Start the program that is tested; ``instance`` is the type that it shall serve."""
         self._instance = instance
         self._decoder = Decoder(lambda _line: None)
         self._frames: deque[Frame] = deque()
@@ -82,7 +82,10 @@ class Conversation(AbstractContextManager["Conversation"]):
         return self.receive("ready", "raised")
 
     def call(self, method: str, *arguments: Any, **more: object) -> Frame:
-        """Make a call and return its last frame; ``more``: further members of the call's frame."""
+        """Call a method of the provider in the program, and return the last frame of the call.
+
+        ``more``: further members of the call's frame, which the program must ignore.
+        """
         names = [change["name"] for change in arguments[0]["changes"]] if method == "set" else []
         subjects = [{"name": name, "title": str(name), "action": "update"} for name in names]
         terms = {"subjects": subjects, "noop": False, "reading": method != "set", "seconds": 60}
@@ -157,7 +160,7 @@ class ProtocolConformance:
         assert answer.kind == "raised" or answer.body.get("protocol") == VERSION
 
     def test_it_reads_what_it_has_set(self, conversation: Conversation, present: Resource) -> None:
-        """A resource that ``set`` creates is in ``get``, and one that it deletes is not."""
+        """A resource that ``set`` creates is in ``get``, one that it deletes is not, and a blocked one is not made."""
         conversation.greet()
         name = present[self._definition.namevars[0]]
         changes = [{"name": name, "is": None, "should": {"ensure": "present", **present}}]

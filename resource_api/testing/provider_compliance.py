@@ -93,7 +93,7 @@ class NeighbourLaws(FoundationLaws):
 
 
 def _usable(harness: Harness) -> Sequence[Neighbour]:
-    """Return the neighbours to test with; skip the law without any, with the author's reason."""
+    """Return the files of other users to test with; skip the law if there are none, with the author's reason."""
     harness.require("readable")
     neighbours = harness.examples.neighbours
     if neighbours is None:
@@ -147,7 +147,10 @@ def _planted(neighbour: Neighbour, form: str) -> Iterator[None]:
 
 
 def _plant(neighbour: Neighbour, form: str, victim: Path) -> None:
-    """Write a file as a hostile user would; ``victim`` is a directory of root that only links lead to."""
+    """Make one ``form`` of hostile file at the path of ``neighbour``, owned by that user.
+
+    ``victim`` is a directory of root that only links lead to: nothing in it may be read or changed.
+    """
     path = Path(neighbour.path)
     if form == "link":
         path.symlink_to(victim / "file")
@@ -167,7 +170,10 @@ def _plant(neighbour: Neighbour, form: str, victim: Path) -> None:
 
 
 def _write(path: Path, content: bytes, form: str, victim: Path) -> None:
-    """Write a regular file of a hostile user: one of ``OTHER_FORMS``, or ``oversized``."""
+    """Write a regular file of a hostile user in one ``form``, of ``OTHER_FORMS`` or ``oversized``.
+
+    A program in it would leave a file in ``victim`` if it were executed.
+    """
     if form == "program":
         content = f"#!/bin/sh\ntouch {victim}/executed\n".encode()
     elif form == "long line":
@@ -183,7 +189,7 @@ def _write(path: Path, content: bytes, form: str, victim: Path) -> None:
 
 
 def _state(path: Path) -> tuple[object, ...]:
-    """Return the metadata that any change of a file changes."""
+    """Return the metadata of a file that differ after any change of it."""
     status, names = path.lstat(), os.listxattr(path, follow_symlinks=False)
     return (
         *(getattr(status, f"st_{field}") for field in ("ino", "mode", "uid", "gid", "size", "ctime_ns")),
@@ -288,7 +294,10 @@ class ProviderCompliance(GetLaws, SetLaws, NameLaws, NeighbourLaws, ImperativeLa
 
     @pytest.fixture
     def harness(self, registry: Registry, examples: Examples, request: pytest.FixtureRequest) -> Iterator[Harness]:
-        """Yield the harness of the laws; afterwards everything is restored, also after a failed law."""
+        """Yield the harness by which laws use the type; afterwards everything is restored, also after a failed law.
+
+        A law that relies on one that has failed is skipped.
+        """
         skip_after_failure(type(self), request.node.originalname)
         harness = Harness(registry, self.type_name, examples, self.implementation)
         try:

@@ -199,7 +199,7 @@ class Lag:
     """The delay after which ``get`` shows a change; ``created``: the names that ``set`` was asked to create."""
 
     def __init__(self) -> None:
-        """Begin without a change."""
+        """Begin without a change: ``get`` shows the present rows."""
         self.created: list[Name] = []
         #: The time at which the last change is shown, in seconds of ``time.monotonic``.
         self.visible_at = 0.0
@@ -241,7 +241,7 @@ def registry_with_lag(
 
 
 def _registry_of(registry: Registry, definition: TypeDefinition, provider: type, implementation: str) -> Registry:
-    """Return a registry of one type with a changed provider, or also a changed definition."""
+    """Return a registry with one type and a provider class that a law has changed."""
     changed = Registry()
     changed.register_type(definition)
     changed.register_provider(definition.name, provider, implementation or registry.implementations(definition.name)[0])
@@ -377,7 +377,10 @@ class SetLaws(FoundationLaws):
         )
 
     def test_an_update_keeps_the_members_that_are_not_declared(self, harness: Harness) -> None:
-        """An update of a ``merged`` attribute leaves the members alone that the manifest does not mention."""
+        """An update of a ``merged`` attribute, a mapping, leaves the members alone that the manifest does not mention.
+
+        The manifest has only the members that 'updated' changes.
+        """
         harness.require("readable", "updated")
         present, updated = harness.examples.present, harness.examples.updated
         assert updated is not None
@@ -517,7 +520,10 @@ class SetLaws(FoundationLaws):
         )
 
     def test_calls_side_by_side_lose_nothing(self, harness: Harness) -> None:
-        """With ``--parallel`` each of several calls makes its change, whatever the others do meanwhile."""
+        """With ``--parallel`` each of several calls makes its change, whatever the others do meanwhile.
+
+        A file that each call reads, changes and writes without a lock would lose some.
+        """
         harness.require("ensurable", "others", "parallel")
         resources = harness.many(SIDE_BY_SIDE)
         interval = sys.getswitchinterval()
@@ -555,7 +561,10 @@ class SetLaws(FoundationLaws):
         harness.assert_converged(harness.examples.present, runtime=runtime)
 
     def test_one_failure_does_not_lose_the_others(self, harness: Harness) -> None:
-        """When the system refuses one resource of a call, the others still become as declared."""
+        """When the system refuses one resource of a call, the others still become as declared.
+
+        A provider of the law's own makes the first one fail.
+        """
         harness.require("ensurable", "others", "provider class")
         first, second, *rest = harness.examples.all
         resources = [second, first, *rest]
@@ -613,7 +622,10 @@ def insync_answers(harness: Harness, entry: Entry, attribute: str, row: Resource
     @settings(deadline=None, database=None, suppress_health_check=list(HealthCheck))
     @given(values(datatype))
     def ask(value: object) -> None:
-        """Add the answer for a value that hypothesis generates, unless it is the present or no valid one."""
+        """Add the answer of ``insync`` for a value that hypothesis generates.
+
+        The present value is left out, and so is one that the data type does not accept.
+        """
         if value is not None and datatype.accepts(value) and not same_value(value, reveal(row[attribute])):
             try:
                 answers.append(compare(context, entry.name, attribute, dict(row), {**entry.should, attribute: value}))
@@ -647,7 +659,7 @@ def _assert_compares(harness: Harness, entry: Entry, attribute: str, row: Resour
 
 
 def _delete(harness: Harness, absent: Resource) -> None:
-    """Apply a declared absence; fail unless exactly one resource is deleted and then gone."""
+    """Apply ``absent``, the declaration of a deletion; fail unless exactly one resource is deleted and then gone."""
     report = harness.converge(absent)
     assert report.summary.deleted == 1, f"nothing was deleted: {report.summary}"
     remaining = harness.existing(harness.names(absent))

@@ -100,7 +100,7 @@ def histories(draw: st.DrawFn) -> list[Write]:
 
 
 def record(name: object = "/a", **changes: Any) -> Record:
-    """Return a small record."""
+    """Return a small record of a file to write into a store, with ``changes`` of its fields."""
     values = {"ensure": "present", "content": "hi"}
     return Record("file", name, str(name), inputs=values, should=values, is_=values, owned=True, requires=[])._replace(
         **changes
@@ -108,7 +108,10 @@ def record(name: object = "/a", **changes: Any) -> Record:
 
 
 def content(state: StackState) -> str:
-    """Return a state without its lineage and salt as one exact text; only the order of records matters."""
+    """Return a state as one exact text, to compare the store with the model; only the order of records matters.
+
+    Lineage and salt are random, and left out.
+    """
     parts = [state.project, state.stack, str(state.serial), state.manifest, codec.encode(state.outputs)]
     parts += map(codec.encode, state.records.values())
     parts += sorted(codec.encode(item) for item in [*state.owed.items(), *state.intents.values()])
@@ -137,14 +140,14 @@ class StateCompliance:
                 yield store, reopen
 
     def test_this_process_is_no_other_holder(self) -> None:
-        """``holder`` names another process only: of an own lock, and of a free one, there is none."""
+        """``holder`` names another process that holds the lock, for messages: nobody for an own or a free lock."""
         with self.held() as (store, reopen):
             assert (store.holder(), reopen().holder()) == ("", "")
         with self.opened() as reopen:
             assert reopen().holder() == ""
 
     def test_an_unknown_stack_is_empty(self) -> None:
-        """Its serial is 0, it has no lineage and no content, and it is not listed."""
+        """A stack that was never written has the serial 0, no lineage and no content, and is not listed."""
         with self.opened() as reopen:
             state = reopen().load(WEB)
             assert (state.project, state.stack, state.lineage, state.serial) == ("web", "default", "", 0)
@@ -154,7 +157,7 @@ class StateCompliance:
     @_FEW
     @given(history=histories())
     def test_any_writes_give_the_state_of_the_model(self, history: list[Write]) -> None:
-        """The store returns the written state, also after it is opened again."""
+        """After any writes the store has the state of ``MemoryStore``, the model, also after it is opened again."""
         model = MemoryStore()
         with self.opened() as reopen:
             store = reopen()
@@ -172,7 +175,7 @@ class StateCompliance:
                 assert content(again.load(name)) == content(model.load(name))
 
     def test_records_keep_the_order_of_creation(self) -> None:
-        """A record that is written again keeps its position; after a drop it comes last."""
+        """A record that is written again keeps its position; after a drop it comes last: destroy uses the order."""
         with self.held() as (store, reopen):
             store.commit(WEB, Commit([record("/a"), record("/b"), record("/c")]))
             store.commit(WEB, Commit([record("/a", title="x")]))
@@ -181,7 +184,7 @@ class StateCompliance:
             assert [key[1] for key in reopen().load(WEB).records] == ["/a", "/c", "/b"]
 
     def test_the_serial_counts_commits_that_write(self) -> None:
-        """Each raises it by one, except one that is empty or only resolves intents."""
+        """Each commit raises the serial by one, except one that is empty or only resolves intents."""
         with self.held() as (store, _):
             assert store.commit(WEB, Commit()).serial == 0
             store.record_intents(WEB, [Intent("run", "file", "/a", "/a", "create")])
@@ -190,7 +193,7 @@ class StateCompliance:
             assert store.commit(WEB, Commit(outputs={})).serial == 4
 
     def test_the_lineage_never_changes(self) -> None:
-        """The first commit creates it; each stack has its own."""
+        """The first commit of a stack creates its lineage, which tells it from every other one, and keeps it."""
         with self.held() as (store, reopen):
             first = store.commit(WEB, Commit([record()])).lineage
             assert first
@@ -199,7 +202,7 @@ class StateCompliance:
             assert store.commit(OTHER, Commit([record()])).lineage != first
 
     def test_the_salt_is_there_before_the_first_commit(self) -> None:
-        """Secrets sealed with the salt of an empty stack stay comparable."""
+        """An empty stack has the salt that it keeps: secrets sealed before the first commit stay comparable."""
         with self.held() as (store, reopen):
             salt = store.load(WEB).salt
             assert len(salt) >= 16
@@ -238,7 +241,7 @@ class StateCompliance:
 
     @pytest.mark.parametrize("value", [Sensitive("sesame"), UNKNOWN], ids=["secret", "unknown"])
     def test_a_secret_in_clear_or_an_unknown_value_is_refused(self, value: object) -> None:
-        """It raises ``TypeError`` at any depth, and the commit is not written."""
+        """Such a value at any depth raises ``TypeError``, and the commit is not written: state must hold neither."""
         with self.held() as (store, reopen):
             store.commit(WEB, Commit([record()]))
             for commit in (
@@ -251,7 +254,7 @@ class StateCompliance:
             assert [key[1] for key in reopen().load(WEB).records] == ["/a", "/d"]
 
     def test_a_sealed_secret_comes_back_sealed(self) -> None:
-        """It is equal to the same secret sealed with the same salt, and to nothing else."""
+        """A sealed secret is equal to the same one sealed with the same salt alone: so a change of it is seen."""
         with self.held() as (store, reopen):
             salt = store.load(WEB).salt
             store.commit(WEB, Commit([record(should={"password": digest_secret("sesame", salt)})]))
@@ -304,7 +307,7 @@ class StateCompliance:
             assert reopen().load_conclusion("during") is None
 
     def test_finished_runs_are_listed_in_order(self) -> None:
-        """Each stack has its own, with everything that was recorded."""
+        """The history of each stack has its own runs, the oldest first, with everything that was recorded."""
         with self.held() as (store, reopen):
             store.finish_run(WEB, {"run": "1", "command": "apply", "summary": {"created": 1}})
             store.finish_run(OTHER, {"run": "2"})
@@ -316,7 +319,7 @@ class StateCompliance:
             assert whose == [("1", *WEB), ("2", *OTHER), ("3", *WEB)]
 
     def test_the_document_of_a_run_comes_back_or_is_not_kept(self) -> None:
-        """A store may keep nothing; it never returns anything else."""
+        """A saved document of a run is returned as it was, or not at all: a store may keep none."""
         documents: dict[str, object] = {"1a": {"seconds": 1.5, "groups": [[None, "ü"]]}, "2b": {}}
         with self.held() as (store, reopen):
             store.commit(WEB, Commit([record()]))
@@ -330,7 +333,7 @@ class StateCompliance:
             assert reopened.load_run("3c") is None
 
     def test_a_whole_state_can_be_overwritten(self) -> None:
-        """Lineage, serial and order are replaced too; nothing of the former state remains, and commits continue."""
+        """A state that is written as a whole replaces content, lineage, serial and order; commits go on from it."""
         with self.held() as (store, reopen):
             store.commit(OTHER, Commit([record("/x"), record("/y")], owed={("file", "/x"): ["File[/y]"]}))
             source = store.load(OTHER)._replace(serial=7)
@@ -341,7 +344,7 @@ class StateCompliance:
             assert [key[1] for key in reopen().load(WEB).records] == ["/x", "/y", "/z"]
 
     def test_a_whole_state_with_a_secret_in_clear_is_refused(self) -> None:
-        """It raises ``TypeError``, in a record and in an output, and nothing is written."""
+        """A secret in clear text, in a record or an output, raises ``TypeError``, and nothing is written."""
         with self.held() as (store, reopen):
             before = store.commit(WEB, Commit([record()], outputs={"x": 1}))
             secret = record(should={"password": Sensitive("sesame")})
@@ -351,7 +354,7 @@ class StateCompliance:
             assert reopen().load(WEB) == before
 
     def test_a_stack_that_was_only_read_is_not_recorded(self) -> None:
-        """It cannot be removed or renamed, and its name is free for another one."""
+        """A stack that was only loaded cannot be removed or renamed, and its name is free for another one."""
         with self.held() as (store, reopen):
             before = store.commit(WEB, Commit([record()]))
             store.load(OTHER)
@@ -363,7 +366,10 @@ class StateCompliance:
             assert reopen().load(OTHER).records == before.records
 
     def test_a_renamed_stack_keeps_everything_and_a_removed_one_nothing(self) -> None:
-        """Records, outputs and history move; the old name is free, a recorded one refused."""
+        """Records, outputs and history move to the new name; the old one is free, a recorded one is refused.
+
+        After a removal nothing is left.
+        """
         new = StackName("web", "renamed")
         with self.held() as (store, reopen):
             before = store.commit(WEB, Commit([record("/a"), record("/b")], outputs={"x": 1}))
@@ -384,7 +390,7 @@ class StateCompliance:
             assert [key[1] for key in reopen().load(OTHER).records] == ["/c"]
 
     def test_recovery_leaves_an_intact_state_alone(self) -> None:
-        """``check`` reports the intact parts; ``recover`` changes nothing and says so."""
+        """``check`` reports that the parts are intact; ``recover``, for damage, changes nothing and says so."""
         with self.opened() as reopen:
             store = reopen()
             with store.lock("test", 0):
@@ -399,7 +405,7 @@ class SharedStateCompliance(StateCompliance):
     """The laws of a store that outlives its process and can be opened by several processes."""
 
     def test_one_run_at_a_time(self) -> None:
-        """A second run of a stack gets ``StateLocked`` naming the holder, its command and since when."""
+        """A second run of a stack gets ``StateLocked``, which names the holder, its command and since when."""
         with self.held() as (store, reopen):
             store.claim(WEB, 0)
             other = reopen()
@@ -410,7 +416,7 @@ class SharedStateCompliance(StateCompliance):
         assert caught.value.exit_code == 75
 
     def test_the_lock_is_released(self) -> None:
-        """Also after an exception."""
+        """The lock is free after the ``with`` block, also when an exception leaves it."""
         with self.opened() as reopen:
             store, other = reopen(), reopen()
             with pytest.raises(UsageError), store.lock("test", 0):
@@ -419,7 +425,7 @@ class SharedStateCompliance(StateCompliance):
                 other.claim(WEB, 0)
 
     def test_nothing_is_written_without_the_lock(self) -> None:
-        """A caller without the lock gets ``RuntimeError``."""
+        """A write without the lock raises ``RuntimeError``: two runs could otherwise mix."""
         with self.opened() as reopen:
             writes: list[Callable[[Store], object]] = [
                 lambda store: store.commit(WEB, Commit([record()])),
@@ -434,7 +440,7 @@ class SharedStateCompliance(StateCompliance):
             assert reopen().load(WEB).serial == 0
 
     def test_a_reader_sees_every_commit_of_a_running_writer(self) -> None:
-        """And nothing of a commit that raised."""
+        """A reader sees each commit of a running writer at once, and nothing of one that raised."""
         with self.held() as (store, reopen):
             for serial in range(1, 4):
                 store.commit(WEB, Commit([record(f"/{serial}")]))

@@ -174,7 +174,11 @@ class HostRun:
         self.send_masked(self.log.mask.document(document))
 
     def send_masked(self, document: Mapping[str, object]) -> None:
-        """Send a document whose secrets are masked already; keep those of ``_REPORTED`` types for the journal."""
+        """Send a document whose secrets are masked already.
+
+        Documents of the results (``_REPORTED``) are also kept for the journal, which sends them again for a repeated
+        job.
+        """
         if document["type"] in _REPORTED:
             self.report_documents.append(document)
         if document["type"] == "result":
@@ -183,7 +187,10 @@ class HostRun:
             self._emit(document)
 
     def result(self, value: object, *, reveal: bool = False) -> None:
-        """Send the document of a command that reads; ``reveal``: with secrets in clear, and not kept."""
+        """Send the document of a command that only reads.
+
+        ``reveal``: the user has asked for secrets in clear; such a document is never kept.
+        """
         document = documents.line("result", {"document": value})
         if reveal:
             self._result(document)
@@ -200,7 +207,10 @@ class HostRun:
         return resource_selection.find_type(self.runtime, name)
 
     def select(self, definition: TypeDefinition) -> SelectedProvider | None:
-        """Return the configured provider that the job names, or None. Raise ``UsageError``, also for ``--config``."""
+        """Return the configured provider that the job names, or None. Raise ``UsageError``, also for ``--config``.
+
+        Its values may be secret, and reach hosts in manifests alone.
+        """
         if self.options.get("config"):
             msg = (
                 "--config cannot be given to other hosts; declare the provider in a manifest, and name it with"
@@ -211,7 +221,10 @@ class HostRun:
         return self.runtime.select(definition.name, provider=provider, manifest=manifest, inputs=self.inputs or None)
 
     def secret(self, attribute: str, text: str) -> NoReturn:
-        """Raise ``UsageError`` without the text: secrets reach hosts only as inputs."""
+        """Raise ``UsageError`` without ``text``, a secret that was typed on the controller's command line.
+
+        Secrets reach hosts only as inputs of a manifest.
+        """
         del text
         msg = f"{attribute} is sensitive and cannot be given to other hosts like this; make it an input of a manifest"
         raise UsageError(msg)
@@ -221,7 +234,10 @@ class HostRun:
         return []
 
     def journal(self) -> Journal | None:
-        """Return the journal of the stack; None for a job that changes nothing, and without durable state."""
+        """Return the journal of the stack, by which a job that is delivered twice runs once.
+
+        None for a job that changes nothing, and for a state that is not kept on this host's disk.
+        """
         from resource_api.state.sqlite.store import SqliteStore  # many jobs need no state
 
         options = self.options
@@ -273,7 +289,10 @@ def run_job(run: HostRun) -> int:
 
 
 def _check_libraries(names: Iterable[str]) -> None:
-    """Raise ``ManifestError`` for libraries that the manifest needs, and neither this host nor the sender has."""
+    """Raise ``ManifestError`` for Python libraries among ``names`` that this host lacks.
+
+    The sender has sent along those that it has; the message tells the user where to install the others.
+    """
     if missing := [name for name in names if find_spec(name) is None]:
         advice = "install it there, or beside the program that sends the manifest"
         message = f"the manifest needs the Python library {', '.join(missing)}, which this host lacks; {advice}"
@@ -286,7 +305,7 @@ def _check_plan(plan: Plan) -> None:
 
 
 def _apply(run: HostRun) -> int:
-    """Apply the manifest, or the saved plan in the job's options."""
+    """Apply the manifest, or the saved plan in the job's options, and return the exit code."""
     if (document := run.options.get("saved_plan")) is not None:
         plan = saved_plan.SavedPlan(document, str(run.options["file"]), run.runtime.key, run.name)
         return run.report(run.runtime.apply_saved(plan, run.selected(*EXECUTION), _check_plan))
@@ -306,7 +325,10 @@ def _destroy(run: HostRun) -> int:
 
 
 def _plan(run: HostRun) -> int:
-    """Send the plan; with the option ``empty`` the plan of ``destroy``."""
+    """Send the plan, or with the option ``empty`` that of ``destroy``; return 1 if it has failed steps or problems.
+
+    With ``save`` it is sent as a saved plan, which a later job applies.
+    """
     if run.options.get("empty"):
         plan = run.runtime.plan_destroy(run.manifest, run.inputs, **run.selected(*_DESTROYING))
     else:
@@ -333,7 +355,10 @@ def _import(run: HostRun) -> int:
 
 
 def _read(run: HostRun) -> int:
-    """Send the document of a command that reads. Raise ``UsageError`` for one that hosts do not have."""
+    """Send the document of a command that only reads, such as ``show``.
+
+    Raise ``UsageError`` for a command that cannot be given to hosts.
+    """
     name = " ".join(filter(None, (run.job.command, run.options.get("subcommand"))))
     if (read := commands.DOCUMENTS.get(name)) is None:
         raise UsageError(f"'{name}' cannot be asked of other hosts")
@@ -365,7 +390,10 @@ def _run_program(words: Sequence[str], interrupted: Callable[[], bool]) -> dict[
     arguments = ("-c", *words) if len(words) == 1 else ("-c", 'exec "$@"', "sh", *words)
 
     def timeout() -> float:
-        """Return the seconds to wait for output; raise once the run is interrupted, which kills the program."""
+        """Return the seconds to wait for output.
+
+        Raise ``InterruptedError`` once the run is interrupted: this ends the program.
+        """
         if interrupted():
             raise InterruptedError
         return _TICK
@@ -386,7 +414,7 @@ class _StreamEnd:
         self._dropped = 0
 
     def add(self, chunk: bytes) -> None:
-        """Keep the last ``_KEPT`` bytes."""
+        """Append output of a program; only its last ``_KEPT`` bytes are kept, as it may print without limit."""
         self._bytes += chunk
         if (extra := len(self._bytes) - _KEPT) > 0:
             self._dropped += extra
@@ -442,7 +470,7 @@ class Sender:
         self._closed = False
 
     def event(self, document: Mapping[str, object]) -> None:
-        """Send a document of a run; long texts, lists and mappings are cut where the document is too large."""
+        """Send a document of a run. One that is larger than the controller takes is cut, the more the larger it is."""
         raw = protocol.encode_plain("event", {"document": document})
         for limits in _LONGEST:
             if len(raw) <= jobs.MAX_EVENT:
@@ -480,7 +508,7 @@ class Sender:
                 self._writing = False
 
     def _write(self, frame: bytes) -> None:
-        """Write the bytes of a frame, or drop them once the channel is broken."""
+        """Write the bytes of a frame; drop them once the channel is broken, as the run goes on without it."""
         unsent = memoryview(frame)
         while unsent and not self._closed:
             try:
@@ -578,7 +606,10 @@ def _frames(requests: int, decoder: protocol.Decoder) -> Iterator[protocol.Frame
 
 
 def _await_interrupts(frames: Iterator[protocol.Frame]) -> None:
-    """Turn the frames ``interrupt`` into signals, which the run handles, until the channel ends."""
+    """Turn each frame ``interrupt`` of the controller into a signal SIGINT for this process, until the channel ends.
+
+    The run handles it as Ctrl-C on a terminal. It is called in a thread, as the main thread runs the job.
+    """
     with suppress(OSError, ValueError):
         for frame in frames:
             if frame.kind == "interrupt":

@@ -51,7 +51,7 @@ class Journal:
     """The journal of one stack."""
 
     def __init__(self, state: str, name: StackName) -> None:
-        """Use a file beside the database ``state``, in a directory that only this user can open."""
+        """Choose the files of journal and lock for a stack, in a directory beside the database ``state``."""
         self._state = state
         self._directory = f"{os.path.dirname(state)}/jobs"
         self._path = f"{self._directory}/{name.project}--{name.stack}.json"
@@ -102,7 +102,10 @@ class Journal:
         self._write(report)
 
     def _read(self) -> dict[str, Any] | None:
-        """Return the entry of the last job, or None. Raise ``StateError`` if the file is damaged or not private."""
+        """Return the entry of the stack's newest job, or None. Raise ``StateError`` for a file that cannot be trusted.
+
+        A damaged entry must not be taken for none: the job could then run twice.
+        """
         try:
             entry = json.loads(private_files.read(self._path) or b"")
             if {type(entry["id"]), type(entry["generation"])} == {str, int} and "report" in entry:
@@ -117,7 +120,10 @@ class Journal:
         raise StateError(msg)
 
     def _write(self, report: JobReport | None) -> None:
-        """Store the entry of the job; a report that is too long shrinks to its summary. Raise ``StateError``."""
+        """Record the job that was begun, with its report or None. Raise ``StateError``.
+
+        A report that is too long shrinks to its summary.
+        """
         entry = {**self._entry, "report": report}
         raw = json.dumps(entry, separators=(",", ":")).encode()
         if report is not None and len(raw) > MAX_REPORT:

@@ -127,7 +127,10 @@ class _Reader:
             self._chunks = iter(partial(self._file.read, _CONTENT_CHUNK), b"")
 
     def next(self, request: str) -> object:
-        """Return the next chunk, or the next member without its bytes; None at the end."""
+        """Return the next chunk of the asset or member for the request ``read``, the next member for ``member``.
+
+        A member is without its bytes, which are read afterwards. None at the end.
+        """
         if request == "member":
             member = next(self._members, None)
             self._chunks = iter(member.parts if member else ())
@@ -245,7 +248,7 @@ class WorkerProcess(Process):
                     raise self.end_as_lost()
 
     def drain(self) -> None:
-        """Log its output until now, also an unfinished line."""
+        """Log what the worker has printed until now, also an unfinished line, so that it comes before later lines."""
         for _ in range(_MAX_CHUNKS):
             if not self._read(0):
                 break
@@ -295,7 +298,7 @@ class WorkerProcess(Process):
         self._close_after_end()
 
     def end_as_lost(self) -> WorkerLost:
-        """Log the last output of an ended worker, kill the programs that it left running, and return how it ended."""
+        """Kill what is left of an ended worker, log its last output, and return the error that says how it ended."""
         self.drain()
         self.kill()
         if self.exit_code == DISCONNECTED:
@@ -377,7 +380,7 @@ class ProgramWorker(WorkerProcess):
         self._watch_streams(self._out, {self._err: STDERR})
 
     def begin_close(self, *, interrupted: bool) -> None:
-        """Ask it to end; the programs that it leaves running go on then, whatever its exit code."""
+        """Ask the executable to end; whatever its exit code, the programs that it leaves running go on then."""
         # First: it may end before this process runs again.
         self._close_lifeline()
         super().begin_close(interrupted=interrupted)
@@ -417,7 +420,10 @@ class PythonWorker(WorkerProcess):
     def __init__(
         self, directories: Sequence[str], log: Callable[[int, str], None], mask: Mask, trust: Sequence[str] = ()
     ) -> None:
-        """Start the interpreter; ``directories`` is its module path, code beneath those of ``trust`` is not checked."""
+        """Start an interpreter that serves the provider found in ``directories``, its module path.
+
+        It has pipes of its own, as the provider may print. Code beneath the directories of ``trust`` is not checked.
+        """
         requests, replies, lifeline, interrupts = (os.pipe2(os.O_CLOEXEC) for _ in range(4))
         #: The worker's ends of the pipes: requests, replies, one whose closing shows that this process is gone, and one
         #: on which a byte means that the run is interrupted; then ours, without that of ``requests``.
@@ -441,7 +447,7 @@ class PythonWorker(WorkerProcess):
         self._watch_streams(replies[0], {self._out: STDOUT, self._err: STDERR})
 
     def interrupt(self) -> None:
-        """Have ``cancel`` of its provider called, beside the call that runs; any thread may do so."""
+        """Have ``cancel`` of the worker's provider called, beside the call that runs; any thread may do so."""
         with self._interrupt_lock, suppress(BrokenPipeError):
             if not self._closed:
                 os.write(self._interrupts, b"!")

@@ -89,7 +89,10 @@ def problem_fields(problem: Problem) -> dict[str, object]:
 
 
 def problem(value: object) -> Problem:
-    """Return the problem in a frame: a text, or its fields. Raise ``ProviderError`` for anything else."""
+    """Return the problem that a worker reports in a frame: a text, or the fields of a ``Problem``.
+
+    Raise ``ProviderError`` for anything else.
+    """
     if isinstance(value, str):
         return Problem(None, value)
     if isinstance(value, dict) and value.keys() <= set(Problem._fields) and isinstance(value.get("message"), str):
@@ -106,7 +109,10 @@ def side_effect_fields(effect: SideEffect) -> dict[str, object]:
 
 
 def side_effect(fields: object) -> SideEffect:
-    """Return the side effect in a frame. Raise ``ProviderError`` for anything else."""
+    """Return the side effect that a worker reports in a frame. Raise ``ProviderError`` for another form.
+
+    A name of several parts comes as a list, and becomes a tuple.
+    """
     if isinstance(fields, dict) and {"name", "action"} <= fields.keys() <= set(SideEffect._fields):
         aliases = tuple(map(name, fields.get("aliases") or ()))
         return SideEffect(**{**fields, "name": name(fields["name"]), "aliases": aliases}).checked()
@@ -211,7 +217,10 @@ class Decoder:
         self._check_length()
 
     def _pass_on_lines(self, data: bytes) -> None:
-        """Pass on lines of which none can be a frame at once: a host may send very many."""
+        """Pass on lines of which none can be a frame, all at once.
+
+        A host may send very many, and one by one would be slow.
+        """
         lines, end, rest = data.rpartition(b"\n")
         if end:
             self._pass_on(self._line + lines)
@@ -227,7 +236,10 @@ class Decoder:
             self._line = bytearray()
 
     def _frames(self, line: bytes | bytearray) -> Iterator[Frame]:
-        """Yield the frame that a whole line completes, if it does; keep a part, and pass on any other line."""
+        """Yield the frame that a line completes, if it does.
+
+        A line that is only a part of a frame is kept; any other line, such as printed text, is passed on.
+        """
         if len(line) >= MAX_LINE or not line.startswith(_MARKS):
             self._pass_on(line)
         elif line.startswith(_MARK) and not self._parts:
@@ -244,7 +256,7 @@ class Decoder:
                 yield self._frame(text)
 
     def _frame(self, text: bytes | bytearray) -> Frame:
-        """Return the frame of a text. Raise ``ValueError`` for another form."""
+        """Return the frame of its whole text, JSON with a kind. Raise ``ValueError`` for another form."""
         try:
             hooks: dict[str, Any] = {"parse_constant": _refuse} if self._plain else {"object_hook": self._decode}
             body = json.loads(text.decode("utf-8"), **hooks)
@@ -277,7 +289,7 @@ class Decoder:
 
 
 def _check_size(size: int, limit: int) -> None:
-    """Raise ``ValueError`` for a frame of more bytes than its kind may have; a kind without a limit is unknown."""
+    """Raise ``ValueError`` for a frame that is larger than its kind may be; limit 0: no frame of the kind may come."""
     if size > limit:
         msg = f"a frame of more than {limit >> 20} MiB" if limit else "a frame of an unknown kind"
         raise ValueError(msg)
@@ -323,7 +335,7 @@ class _Encoder:
         return [item if type(item) in _PLAIN else self.encode(item) for item in value]
 
     def mapping(self, value: Mapping[object, object]) -> object:
-        """Return a mapping as it is where it holds only plain values, which nearly all do."""
+        """Return a mapping as JSON has it, itself if it holds only plain values, as nearly all do."""
         # Keys that are no texts, or that make it look like a tagged value, are sent as a list of pairs.
         if not _TEXT.issuperset(map(type, value)) or TAG in value:
             return {TAG: "mapping", "value": [[self.encode(key), self.encode(item)] for key, item in value.items()]}
@@ -369,7 +381,10 @@ def _class_and_text(value: object) -> tuple[str, str]:
 
 
 def _endless_list() -> list[object]:
-    """Return a list that contains itself: checks of values refuse it as they refuse the value that it replaces."""
+    """Return a list that contains itself, for a value nested too deep to be sent.
+
+    Checks of values refuse it, as they would refuse that value.
+    """
     endless: list[object] = []
     endless.append(endless)
     return endless

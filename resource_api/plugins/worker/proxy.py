@@ -55,7 +55,10 @@ class WorkerProvider:
     """A provider that runs in workers: it has the methods of ``BaseProvider``, and each is a call."""
 
     def __init__(self, workers: WorkerPool) -> None:
-        """Start the first worker. Raise ``DefinitionError`` when it cannot load the type and its provider."""
+        """Start the first worker, which tells the provider's methods and priority.
+
+        Raise ``DefinitionError`` when it cannot load the type and its provider.
+        """
         self._workers = workers
         #: Closes the workers, once: by ``close``, or when this object is no longer used.
         self._finalizer = weakref.finalize(self, workers.close)
@@ -109,13 +112,13 @@ class WorkerProvider:
     def preflight(
         self, context: Context, changes: Mapping[Name, Mapping[str, object]]
     ) -> Iterator[tuple[Name, Problem]]:
-        """Yield the needs of the changes that this machine lacks."""
+        """Yield the needs of the changes that this machine lacks, as the provider in the worker reports them."""
         listed = [{"name": name, "should": should} for name, should in changes.items()]
         for name, problem in self._workers.call(context, "preflight", listed) or ():
             yield protocol.name(name), protocol.problem(problem)
 
     def side_effects(self, context: Context, changes: Mapping[Name, Change]) -> Iterator[tuple[Name, SideEffect]]:
-        """Yield the side effects of the changes."""
+        """Yield the side effects of the changes, as the provider in the worker reports them."""
         listed = [{"name": name, "is": is_, "should": should} for name, (is_, should) in changes.items()]
         for name, effect in self._workers.call(context, "side_effects", listed) or ():
             yield protocol.name(name), protocol.side_effect(effect)
@@ -133,13 +136,19 @@ class WorkerProvider:
         self._workers.config = dict(config)
 
     def check_config(self, context: Context, config: Resource, former: Resource | None = None) -> object:
-        """Return the configuration with the values that the provider adds."""
+        """Return the configuration, completed by the provider; ``former`` is the recorded one, or None.
+
+        It is unchanged if the provider has no such method.
+        """
         if "check_config" not in self._methods:
             return config
         return self._workers.call(context, "check_config", config, former)
 
     def diff_config(self, context: Context, is_: Resource, should: Resource) -> object:
-        """Return the names of attributes whose change makes existing resources unreachable."""
+        """Return the names of attributes whose change makes the configuration's existing resources unreachable.
+
+        There are none if the provider has no such method.
+        """
         if "diff_config" not in self._methods:
             return []
         return self._workers.call(context, "diff_config", is_, dict(should))
@@ -266,7 +275,7 @@ class WorkerPool:
             worker.begin_close(interrupted=self.interrupted)
 
     def close(self) -> None:
-        """Wait until the workers have ended, for a limited time."""
+        """Wait until the workers have ended, for a limited time; log what they report at their end."""
         self.begin_close()
         while self._closing:
             for frame in self._closing.pop().end(CLOSE_TIMEOUT):
@@ -440,7 +449,7 @@ class WorkerCall:
         return {"changes": listed, "blocked": left_out}
 
     def fail_undecided(self) -> None:
-        """Report that the call timed out for each of its names that has no status yet."""
+        """Report that the call timed out for each of its names that has no status yet; the worker was ended."""
         outcomes = self._context.outcomes
         undecided = [name for name in outcomes.subjects if name not in outcomes or outcomes[name].status is None]
         self._context.failed(
@@ -477,7 +486,7 @@ class WorkerCall:
             apply_report(self._run, self._context, frame)
 
     def _store_private(self, worker: WorkerProcess, name: Name, data: object) -> None:
-        """Store private data, and answer whether it was."""
+        """Store private data of a resource that the worker has sent, and answer success or the error."""
         try:
             self._context.store_private(name, data)
         except (ProviderError, ResourceError) as error:
@@ -511,14 +520,17 @@ class WorkerCall:
 
 
 def result(frame: Frame) -> object:
-    """Return the value of the last frame of a call, or raise the provider's exception."""
+    """Return the value in the last frame of a call, or raise the exception that the provider has raised."""
     if frame.kind == "raised":
         raise protocol.decode_error(frame.body)
     return frame.body["value"]
 
 
 def apply_report(run: RunContext, context: Context, frame: Frame) -> None:
-    """Log, mask, or record in ``context`` the report in a frame. Raise ``ValueError`` for a frame that is no report."""
+    """Carry out a report of a worker during a call: log a line, mask a secret, or record a status in ``context``.
+
+    Raise ``ValueError`` for a frame that is no report.
+    """
     body = frame.body
     if frame.kind == "log":
         _log(run, context, **body)

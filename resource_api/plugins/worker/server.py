@@ -80,7 +80,10 @@ class Connection:
         self._send_lock = threading.Lock()
 
     def send(self, kind: str, **body: object) -> None:
-        """Send a frame; in a forked child do nothing. Raise ``Disconnected``, and ``ProviderError`` for a large one."""
+        """Send a frame to the runtime. Raise ``Disconnected``, and ``ProviderError`` for one that is too large.
+
+        In a child that the provider has forked do nothing: its frames would mix with the parent's.
+        """
         data = memoryview(encode(kind, body))
         if os.getpid() != self._pid:
             return
@@ -98,7 +101,10 @@ class Connection:
         return self._frames.popleft()
 
     def has_input(self) -> bool:
-        """Whether ``receive`` would return or raise at once; never in a forked child. Raise ``Disconnected``."""
+        """Return whether ``receive`` would return at once. Raise ``Disconnected``.
+
+        It never does in a child that the provider has forked: the input is for its parent.
+        """
         if os.getpid() != self._pid:
             return False
         try:
@@ -137,7 +143,7 @@ class WorkerRun(RunContext):
     """The run as a worker sees it: log lines, outcomes and requests go through the connection."""
 
     def __init__(self, connection: Connection, level: str) -> None:
-        """Send log lines from ``level`` on."""
+        """Send log lines of ``level`` and above, secrets, reports and requests by ``connection``; keep none here."""
         self._connection = connection
         #: Held while something is requested and the answer awaited.
         self._lock = threading.Lock()
@@ -251,7 +257,10 @@ class _SendingOutcomes(CallOutcomes):
         self._send = send
 
     def set_status(self, names: list[Name], status: str, cause: object = "", *, tainted: bool = False) -> None:
-        """Check, log and keep the status of each name, and send it; ``logged``: the runtime must not log it again."""
+        """Check and keep the status of each name, and send it to the runtime, which records it.
+
+        ``logged``: its line is sent by itself (``log_status``), so the runtime must not log another.
+        """
         for name in names:
             super().set_status([name], status, cause, tainted=tainted)
             fields = {"tainted": True} if tainted else {}
@@ -318,7 +327,10 @@ class _RequestedBytes(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Copy the remaining bytes of the last chunk, or the next one's first; return their count, 0 at the end."""
+        """Fill the buffer from the rest of the last chunk, or else from the next one, which is requested.
+
+        Return the number of bytes; 0 is the end of the content.
+        """
         if not self._remaining:
             self._remaining = self._read_chunk() or b""
         piece = self._remaining[: len(buffer)]
@@ -357,7 +369,10 @@ def main(descriptors: Sequence[int], directories: Sequence[str], trust: Sequence
 
 
 def serve_standard_streams(directories: Sequence[str]) -> None:
-    """Serve a provider as a program does: frames on standard input and output; prints, no frames, on standard error."""
+    """Serve a provider as an executable does: frames go over standard input and output.
+
+    What the provider prints goes to standard error instead, so that it does not mix with frames.
+    """
     requests, replies = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
@@ -367,7 +382,10 @@ def serve_standard_streams(directories: Sequence[str]) -> None:
 
 
 def _serve(requests: int, replies: int, registry: Registry, interrupts: int | None = None) -> None:
-    """Answer one parent until it disconnects; a parent of another version learns ours, and nothing else."""
+    """Answer the calls of one runtime until it disconnects.
+
+    One with another version of the protocol is only told ours, so that it can report that.
+    """
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr] # real streams
     connection = Connection(requests, replies)
@@ -418,7 +436,10 @@ class _Server:
             faulthandler.enable()
 
     def await_interrupt(self, interrupts: int) -> None:
-        """Wait in a thread until the run is interrupted; call ``cancel`` of the provider beside its current call."""
+        """Wait in a thread until the run is interrupted, then call ``cancel`` of the provider beside its call.
+
+        ``interrupts`` is the pipe on which a byte tells it: frames are not read during a call.
+        """
         with suppress(OSError):
             if os.read(interrupts, 1):
                 self._run.interrupted = True

@@ -56,8 +56,11 @@ def change_accounts(edit: Callable[[Path], object]) -> None:
 
 @contextmanager
 def _staged() -> Iterator[dict[str, bytes | None]]:
-    """Copy the account files to the stage for the ``with`` block, and yield their contents."""
-    if _STAGE.exists():  # of a killed run
+    """Copy the account files to a private directory for the ``with`` block, and yield their contents.
+
+    A copy that a killed run has left is removed first.
+    """
+    if _STAGE.exists():
         shutil.rmtree(_STAGE)
     _STAGE.mkdir(mode=0o700)
     try:

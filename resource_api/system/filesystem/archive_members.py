@@ -62,7 +62,10 @@ class _Bounded:
     """A file for the parsing libraries that refuses reads larger than a valid archive needs."""
 
     def __init__(self, file: Any, largest_read: int, headers: int) -> None:
-        """Allow reads of at most ``largest_read`` bytes, and at most ``headers`` bytes of headers."""
+        """Wrap a file for a parsing library, with limits for a hostile archive.
+
+        ``largest_read``: the bytes of one read; ``headers``: those of all headers together.
+        """
         self._file = file
         self._largest_read = largest_read
         self._headers_left = headers
@@ -111,7 +114,10 @@ def _parsed() -> Iterator[None]:
 
 
 def _tar(file: BinaryIO | gzip.GzipFile, limits: Limits) -> Iterator[Member]:
-    """Yield the members of a tar file. Raise ``ResourceError`` for one without an end, which is truncated."""
+    """Yield the members of a tar file.
+
+    Raise ``ResourceError`` for one that is too large, or truncated: it has no end.
+    """
     with _parsed():
         _refuse_many(file, limits)
     stream: Any = _Bounded(file, _LARGEST_READ, _LARGEST_READ + limits.members * _HEADERS)
@@ -154,7 +160,10 @@ def _refuse_many(file: BinaryIO | gzip.GzipFile, limits: Limits) -> None:
 
 
 def _from_tar(archive: tarfile.TarFile, info: tarfile.TarInfo) -> Member:
-    """Return a member of a tar archive. Raise ``ResourceError`` for a kind that cannot be unpacked safely."""
+    """Return the member for a header of a tar file.
+
+    Raise ``ResourceError`` for a kind that cannot be unpacked safely, such as a device.
+    """
     name = _name(info.name)
     if info.isdir():
         return Member(name, "directory", packed_directory_mode(info.mode))
@@ -184,7 +193,10 @@ def _zip(file: BinaryIO, limits: Limits) -> Iterator[Member]:
 
 
 def _from_zip(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Member:
-    """Return a member of a zip archive, whose Unix mode is in its attributes. Raise ``ResourceError`` likewise."""
+    """Return the member for a header of a zip file, whose attributes may have its Unix mode.
+
+    Raise ``ResourceError`` for a kind that cannot be unpacked safely, and for encryption.
+    """
     mode = info.external_attr >> 16 if info.create_system == _UNIX else 0
     name, kind = _name(info.filename), stat.S_IFMT(mode)
     if info.flag_bits & _ENCRYPTED:
@@ -203,7 +215,7 @@ def _from_zip(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Member:
 
 
 def _name(raw: str) -> str:
-    """Return the name of a member in its usual form. Raise ``ResourceError`` for one that leads out of the archive."""
+    """Return the name of a member without ``./``. Raise ``ResourceError`` for one that leads out of the archive."""
     try:
         return member_name(raw)
     except ValueError as error:

@@ -85,7 +85,7 @@ class AssetReader:
         return spec.sha256, fetch if spec.word == "asset" else partial(_file_members, fetch)
 
     def _download(self, url: str, digest: str) -> BinaryIO:
-        """Return the content of a URL as a new stream; it is downloaded once, for the lifetime of this reader."""
+        """Return a new stream of the content of a URL, which is downloaded only once for this reader."""
         if digest not in self._downloads:
             file = self._downloads[digest] = download.fetch(url, digest)
             finalize(self, file.close)
@@ -115,14 +115,17 @@ class SentReader(AssetReader):
     """
 
     def __init__(self, trust: CodeTrust, sent: Mapping[str, bytes], directories: Sequence[str]) -> None:
-        """Use the ``sent`` files by path, and read files beneath ``directories`` from this machine."""
+        """Use the files that the controller has sent, by path; only files beneath ``directories`` are on this machine.
+
+        The latter are the user's modules, sent as an archive.
+        """
         super().__init__(trust)
         self._sent = sent
         #: The paths of the unpacked module path, whose files are on this machine.
         self._beneath = tuple(f"{directory}/" for directory in directories)
 
     def _find_file(self, spec: ContentSpec, path: str) -> Source:
-        """Return the source of a file that the controller has sent, or of this machine's."""
+        """Return digest and function of a file: one that the controller has sent, or this machine's own."""
         if path.startswith(self._beneath):
             return super()._find_file(spec, path)
         raw = self._content(spec, path)
@@ -130,7 +133,10 @@ class SentReader(AssetReader):
         return sha256(raw).hexdigest(), read if spec.word == "asset" else partial(_file_members, read)
 
     def _find_directory(self, spec: ContentSpec, path: str) -> Source:
-        """Return a directory that the controller has sent as a listing and the contents of its files."""
+        """Return digest and function of a directory that the controller has sent.
+
+        It came as the list of its members and the contents of its files, each under its own path.
+        """
         if path.startswith(self._beneath):
             return super()._find_directory(spec, path)
         listed = json.loads(self._content(spec, f"{path}/"))
@@ -200,7 +206,10 @@ def open_trusted(path: str, trust: CodeTrust) -> io.FileIO:
 
 
 def _open_verified(path: str, digest: str) -> BinaryIO:
-    """Open a file for random access; its SHA-256 is compared first. Raise ``OSError``, ``ResourceError``."""
+    """Open an archive for random access. Its SHA-256 is compared first, as it is not read from start to end later.
+
+    Raise ``OSError``, ``ResourceError``.
+    """
     file = open_regular(path)
     if _checked_digest(file, path) != digest:
         file.close()
@@ -251,14 +260,20 @@ def _nested_members(contents: Sequence[tuple[str, Content]], limits: Limits) -> 
 
 
 def _opened_members(top: str, listing: Listing) -> Iterator[Member]:
-    """Yield the members of a listed directory; reading one raises ``ResourceError`` if it was changed since."""
+    """Yield the members of a directory with their contents.
+
+    Reading one raises ``ResourceError`` if its file was changed since the directory was listed.
+    """
     for member, digest in listing:
         opener = partial(VerifiedFile, os.path.join(top, member.name), digest)
         yield member._replace(parts=reading.parts(opener)) if member.kind == "file" else member
 
 
 def list_directory(top: str, trust: CodeTrust) -> Listing:
-    """Return a directory tree's members, sorted, with the SHA-256 of files. Raise ``OSError``, ``ResourceError``."""
+    """Return the members of a directory tree, sorted, with the SHA-256 of files, to use it as an archive.
+
+    Raise ``ResourceError`` for a link out of the tree, which would be another file elsewhere, ``OSError``.
+    """
     listing = []
     todo = [""]
     while todo:

@@ -122,7 +122,10 @@ class BackupStore(AbstractContextManager["BackupStore"]):
                 return
 
     def _keep(self, parent: int, name: str, path: str, depth: int) -> None:
-        """Copy a file, or all files beneath a directory, but no links. Raise ``ResourceError`` for deeper trees."""
+        """Back up a file, or all files beneath a directory, but no links. Raise ``ResourceError`` for deeper trees.
+
+        ``parent`` is the open directory that it is in, ``path`` its path for the index.
+        """
         kind = stat.S_IFMT(os.lstat(name, dir_fd=parent).st_mode)
         if kind == stat.S_IFREG:
             with os.fdopen(os.open(name, reading.READ_FLAGS, dir_fd=parent), "rb", buffering=0) as file:
@@ -135,7 +138,10 @@ class BackupStore(AbstractContextManager["BackupStore"]):
                     self._keep(fd, member, f"{path}/{member}", depth + 1)
 
     def _copy(self, file: FileIO, path: str) -> None:
-        """Store a file's content by its digest, once, and queue its line of the index. Raise as ``keep`` does."""
+        """Store a file's content under its digest, if it is not there yet, and queue its line of the index.
+
+        Raise as ``keep`` does.
+        """
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EAGAIN, "it has been replaced meanwhile", path)
@@ -163,7 +169,10 @@ class BackupStore(AbstractContextManager["BackupStore"]):
         self._pending = [copy for copy in self._pending if copy.path != path and not copy.path.startswith(f"{path}/")]
 
     def flush(self) -> None:
-        """Make all backups durable; only afterwards may their files be changed. Raise ``OSError``."""
+        """Write contents and index of all backups to the disk. Raise ``OSError``.
+
+        Only afterwards may their files be changed: a crash must not lose both.
+        """
         if not self._pending:
             return
         with self._locked():
@@ -192,7 +201,7 @@ class BackupStore(AbstractContextManager["BackupStore"]):
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Lock the backups against other processes and threads."""
+        """Lock the backups against other processes and threads for the ``with`` block."""
         # Not the directory, which others may be able to open: they could keep it locked.
         with opened(f"{self.directory}/{_CONTENTS}", DIRECTORY_FLAGS) as contents:
             fcntl.flock(contents, fcntl.LOCK_EX)

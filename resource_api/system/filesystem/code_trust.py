@@ -83,7 +83,10 @@ class CodeTrust:
             return file.read(), os.fstat(file.fileno())
 
     def who_can_change(self, path: str) -> str:
-        """Return why other users can change a file or tree of data, with advice, or "", also for an unreadable one."""
+        """Return why other users can change a file or tree of data, with advice for a message, or "".
+
+        An unreadable one gives "": its reader reports that.
+        """
         try:
             reason = self.check_tree(path, holds_code=False)
         except OSError:
@@ -109,7 +112,10 @@ class CodeTrust:
         return f"{reason}; {_ADVICE}" if reason else ""
 
     def check_directory(self, directory: str) -> str:
-        """Return why other users can add a file to a directory, or create it, or "". Raise ``OSError``."""
+        """Return why other users can add a file to a directory, or "". Raise ``OSError``.
+
+        For a missing directory it is the nearest one above, in which they could make it.
+        """
         while not os.path.lexists(directory or "."):
             directory = os.path.dirname(directory)
         return self.check_file(directory or ".", holds_code=False)
@@ -211,7 +217,7 @@ class CodeTrust:
         return self._reasons[key]
 
     def _check(self, path: str, status: os.stat_result) -> str:
-        """Return why others can change a file or directory, by its owner, mode and ACL, or ""."""
+        """Return why others can change a file or directory, by its owner, mode and ACL, with a remedy, or ""."""
         if self._is_exempt(path):
             return ""
         if reason := self._check_owner(path, status):

@@ -226,7 +226,7 @@ class Directories(AbstractContextManager["Directories"]):
         return here
 
     def _root(self) -> Directory:
-        """Return the root directory, opened at first use."""
+        """Return the root directory, at which each walk begins; it is opened once."""
         root = self._open.get("/")
         if root is None:
             root = self._open["/"] = _directory(os.open("/", _PATH), "/", None)

@@ -163,7 +163,11 @@ class Lines:
             self._lines[-1] = _without_end(self._lines[-1])
 
     def insert(self, index: int, text: str) -> None:
-        """Insert a line before the one at ``index``. Raise ``ValueError`` for a text with a newline."""
+        """Insert a line before the one at ``index``, with the line end that the file uses.
+
+        Behind a last line without a line end, that one gets it, and the new line has none. Raise ``ValueError`` for a
+        text with a newline.
+        """
         end = self._end()
         if index == len(self) and self._lines and not self._lines[-1].endswith(b"\n"):
             # A carriage return here belongs to the line; a second one keeps it from being read as part of the line end.

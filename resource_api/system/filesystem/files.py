@@ -112,7 +112,7 @@ def _is_own(status: os.stat_result, *, private: bool) -> bool:
 
 
 def _is_alive(pid: int) -> bool:
-    """Return whether a process exists, whoever owns it."""
+    """Return whether a process exists, whoever owns it: its temporary files must stay."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
@@ -159,7 +159,7 @@ class PendingFlush:
     """Changes that are not on disk yet. Every method raises ``OSError`` if the disk cannot store them."""
 
     def __init__(self, directories: Directories) -> None:
-        """Start without changes; ``directories`` opens the directories to flush."""
+        """Start without changes; ``directories`` opens the directories whose entries have changed."""
         self._directories = directories
         #: The number of files since the last ``flush_files``.
         self._files = 0
@@ -184,7 +184,7 @@ class PendingFlush:
         self._changed[path] = None
 
     def flush_files(self) -> None:
-        """Flush all files that are not durable yet, by a flush of each filesystem, and forget them."""
+        """Make the files durable that ``file`` has left, by a flush of each filesystem."""
         filesystems, self._filesystems, self._files = self._filesystems, {}, 0
         try:
             for fd in filesystems.values():
@@ -216,7 +216,10 @@ def _syncfs(fd: int) -> None:
 
 
 def describe_error(error: Exception, path: str) -> str:
-    """Return the message of a failed operation on ``path``, without error number, with a path only if it differs."""
+    """Return the message of a failed operation on ``path`` for users: no error number, a path only if it differs.
+
+    EPERM is explained where an attribute of chattr(1) is the cause.
+    """
     if not isinstance(error, OSError) or not error.strerror:
         return str(error)
     if (fault := _encryption_fault(error)) is not None:
@@ -230,7 +233,10 @@ def describe_error(error: Exception, path: str) -> str:
 
 
 def _encryption_fault(error: OSError) -> str | None:
-    """Return the fault of an encrypted connection, without the words of its library; None for other errors."""
+    """Return the fault of an encrypted connection in our words, None for another error.
+
+    The library's own text names its source files.
+    """
     if message := getattr(error, "verify_message", ""):
         return f"its certificate is not valid: {message}"
     if isinstance(reason := getattr(error, "reason", None), str) and hasattr(error, "library"):
@@ -446,7 +452,10 @@ class Batch(AbstractContextManager["Batch"]):
             raise
 
     def make_link(self, path: str, target: str, *, uid: int | None = None, gid: int | None = None) -> None:
-        """Create a symbolic link, or replace a file or link by one, atomically. Raise as ``replace`` does."""
+        """Create a symbolic link, or replace a file or link by one, atomically: programs see the old or the new one.
+
+        Raise as ``replace`` does.
+        """
         directory, name = self.directories.place(path)
         _replaceable(directory, name, path)
         temporary = self._temporary_names.name(directory, name)
@@ -596,7 +605,7 @@ class Batch(AbstractContextManager["Batch"]):
         self._discard([staged])
 
     def _discard(self, files: Iterable[_Staged]) -> None:
-        """Remove the temporary files of replacements that do not take place."""
+        """Remove the temporary files of replacements that do not take place; a failure leaves them to a later batch."""
         for staged in files:
             if not staged.temporary:
                 continue
@@ -624,7 +633,10 @@ def _check_not_planted(status: os.stat_result, should: Permissions, path: str) -
 
 
 def _check_not_moved(status: os.stat_result, path: str) -> None:
-    """Raise ``PermissionError`` for a file that other users may have moved or linked here to get permissions for it."""
+    """Raise ``PermissionError`` if other users may have put the file at ``path`` to get permissions for it.
+
+    That is one with other hard links, and one of root or the caller, which they can only have moved.
+    """
     if (stat.S_ISREG(status.st_mode) and status.st_nlink > 1) or status.st_uid in {*ROOT, os.geteuid()}:
         reason = "other users can write to a directory on its path and may have moved another file here"
         raise PermissionError(errno.EPERM, reason, path)

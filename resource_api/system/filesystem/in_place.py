@@ -78,7 +78,10 @@ def _is_locked(path: str) -> bool:
 
 
 def can_overwrite(directory: Directory, name: str, old: os.stat_result | None) -> bool:
-    """Return whether the ``old`` regular file ``name`` may be overwritten: not where other users could swap it."""
+    """Return whether the ``old`` regular file ``name`` may be overwritten instead of replaced.
+
+    It must be writable, and in a directory where no other user could swap it.
+    """
     if old is None or not directory.trusted:
         return False
     with suppress(OSError), opened(name, _FLAGS, directory.fd):  # for writing

@@ -108,26 +108,27 @@ def packed_directory_mode(mode: int) -> int:
 def change_permissions(fd: int, status: os.stat_result, should: Permissions, *, clear: bool) -> None:
     """Change the permissions of an open file or directory with this ``status``.
 
-    The owner changes while the mode is the intersection of the old and the new one; then the mode is set. ``clear``
-    removes ACLs and users' attributes after the change of owner, as the old owner could set them again before.
+    While the owner changes, the mode is the intersection of the old and the new one, so that neither owner gets more
+    than it had or will have; then the mode is set. ``clear`` removes ACLs and users' attributes after the change of
+    owner, as the old owner could set them again before.
     """
     should, initial_mode = _without_planted_rights(should, status)
     old = stat.S_IMODE(status.st_mode)
     mode = initial_mode if should.mode is None else should.mode
     new_owner = should.uid not in {None, status.st_uid} or should.gid not in {None, status.st_gid}
-    shared = clear and ACL in attributes(fd)
-    if shared and should.mode is None:
+    had_acl = clear and ACL in attributes(fd)
+    if had_acl and should.mode is None:
         mode = _mode_without_acl(mode, os.getxattr(fd, ACL))
         mode &= 0o7777 if stat.S_ISDIR(status.st_mode) else 0o1777
     # With an ACL, the group's bits of the mode limit the ACL; without one they are the group's permissions.
-    narrow = old & mode & (0o707 if shared else 0o777)
-    if (new_owner or shared) and narrow != old & 0o777:
+    narrow = old & mode & (0o707 if had_acl else 0o777)
+    if (new_owner or had_acl) and narrow != old & 0o777:
         os.fchmod(fd, narrow)
     if new_owner:
         os.fchown(fd, *should.ids)
     if clear:
         _clear_attributes(fd)
-    if shared or old != mode or (should.mode is not None and new_owner):
+    if had_acl or old != mode or (should.mode is not None and new_owner):
         os.fchmod(fd, mode)
 
 
@@ -143,7 +144,10 @@ def change_link_owner(directory: int, name: str, should: Permissions) -> None:
 
 
 def set_directory_permissions(fd: int, should: Permissions, parent: int) -> None:
-    """Set the permissions of a new directory that will be in the open directory ``parent``."""
+    """Set the permissions of a new directory that will be in the open directory ``parent``.
+
+    Without a declared mode it is 0755, with set-group-ID as the system has set it.
+    """
     created = os.fstat(fd)
     mode = DIRECTORY_MODE | created.st_mode & stat.S_ISGID if should.mode is None else should.mode
     should = should._replace(mode=mode, gid=_inherited_group(should, parent))
@@ -215,7 +219,10 @@ def _replaced(name: str) -> OSError:
 
 
 def _copy_attributes(source: str, names: Sequence[str], fd: int, mode: int) -> None:
-    """Copy extended attributes to an open file that replaces ``source`` and gets ``mode``, also in its ACL."""
+    """Copy the extended attributes ``names`` of the file ``source`` to the open file that replaces it.
+
+    Those that certify its content are left out, and the ACL gets the new ``mode``.
+    """
     for name in names:
         if name not in _CERTIFYING:
             value = os.getxattr(source, name)
@@ -312,7 +319,7 @@ def group_name(gid: int) -> str:
 
 
 def owner_number(owner: object) -> int | None:
-    """Return the number of an owner from a number or its decimal digits, or None for a name.
+    """Return the number of an owner that is declared as a number or as its digits, or None for a name.
 
     Digits beyond the largest number of an owner are a name.
     """

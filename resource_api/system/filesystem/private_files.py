@@ -40,7 +40,7 @@ def create(path: str) -> int:
 
 
 def replace(path: str, data: bytes) -> None:
-    """Replace the content of a file durably; after an error it has the former content."""
+    """Replace the content of a private file durably; after an error or a kill it has the former content."""
     new = f"{path}.new"
     try:
         with open(create(new), "wb") as file:
@@ -55,7 +55,7 @@ def replace(path: str, data: bytes) -> None:
 
 
 def rename(old: str, new: str) -> None:
-    """Rename a file durably within one directory."""
+    """Rename a file within one directory; the new name is on disk on return."""
     os.rename(old, new)
     with opened(os.path.dirname(new) or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) as directory:
         os.fsync(directory)

@@ -110,7 +110,10 @@ def open_source(path: str) -> FileIO:
 
 
 def regular(file: int, path: str) -> FileIO:
-    """Return the unbuffered stream of an open file. Unless it is regular, close it and raise ``OSError``."""
+    """Return an unbuffered stream of an open file, which must be a regular one.
+
+    Another kind is closed, and ``OSError`` raised: it may block or be endless.
+    """
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
         raise OSError(errno.EINVAL, "not a regular file", path)
@@ -155,7 +158,10 @@ def sha256(content: bytes) -> str:
 
 
 def sha256_of(parts: Iterable[bytes], largest: float = inf) -> str:
-    """Return the SHA-256 of a content in parts, in hexadecimal digits; "" for one of more than ``largest`` bytes."""
+    """Return the SHA-256, in hexadecimal digits, of a content in parts, as a file may not fit into memory.
+
+    It is "" for one of more than ``largest`` bytes, which is not read to its end.
+    """
     import hashlib
 
     digest, size = hashlib.sha256(), 0

@@ -246,7 +246,7 @@ def _state(member: Member, options: UnpackOptions) -> MemberState:
 
 
 def _measured(parts: Iterable[bytes], sizes: list[int]) -> Iterator[bytes]:
-    """Yield the parts of a content, and append their sizes to a list."""
+    """Yield the parts of a content, and append their sizes to a list: size and digest then need one reading."""
     for part in parts:
         sizes.append(len(part))
         yield part
@@ -299,7 +299,11 @@ def _has_other_content(directories: Directories, path: str, name: str, before: U
 
 
 def _remove_members(batch: files.Batch, path: str, names: Iterable[str], created: Collection[str]) -> None:
-    """Remove members, the deepest first; directories only if empty and ``created``. Raise ``OSError`` at a mount."""
+    """Remove unpacked members from the directory at ``path``, the deepest first.
+
+    A directory is removed only if it is empty and one of ``created``, which unpacking has made. Raise ``OSError`` at a
+    mount.
+    """
     mounted = tuple(f"{point}/" for point in _mounted(batch.directories, path))
     # The depth of "", the directory itself, is 0; that of "a" is 1.
     for name in sorted(names, key=lambda name: (name.count("/") + bool(name), name), reverse=True):
@@ -316,14 +320,17 @@ def _remove_members(batch: files.Batch, path: str, names: Iterable[str], created
 
 
 def _mounted(directories: Directories, path: str) -> set[str]:
-    """Return the mount points in the directory at ``path``: files behind one did not come from an archive."""
+    """Return the mount points in the directory at ``path``.
+
+    Members behind one are hidden: the files there did not come from an archive.
+    """
     with suppress(FileNotFoundError, NotADirectoryError):
         return mounts_beneath(directories.reach(path))
     return set()
 
 
 def _write_member(batch: files.Batch, path: str, member: Member, record: UnpackRecord) -> None:
-    """Create or update one member on disk, unless it is as in the new ``record``."""
+    """Create or update one member on disk, unless it is as in ``record``, that of the new archive."""
     state, target = record.members[member.name], _member_path(path, member.name)
     if _as_unpacked(batch.directories, path, member.name, record):
         return
@@ -357,7 +364,7 @@ def _member_path(path: str, name: str) -> str:
 
 
 def _stat(directories: Directories, path: str, name: str) -> os.stat_result | None:
-    """Return the status of a member of the directory at ``path``, or None if it is missing."""
+    """Return the status of a member of the directory at ``path``, found without following links, or None."""
     try:
         directory, last = directories.place(_member_path(path, name))
         return os.lstat(last, dir_fd=directory.fd)

@@ -47,7 +47,7 @@ def install_with_listener(instructions: Sequence[Instruction], call: int) -> int
 
 @contextmanager
 def _program(instructions: Sequence[Instruction]) -> Iterator[int]:
-    """Yield the address of a struct sock_fprog of the instructions; its memory is held for the block only."""
+    """Yield the address of a filter in the form that the kernel takes (struct sock_fprog); valid in the block only."""
     code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *instruction) for instruction in instructions))
     program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(instructions), ctypes.addressof(code)))
     yield ctypes.addressof(program)

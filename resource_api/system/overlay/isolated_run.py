@@ -52,7 +52,10 @@ class ProcessLimit:
     """
 
     def __init__(self) -> None:
-        """Open the settings of this machine; change nothing. The descriptors stay open until the process ends."""
+        """Open the settings that can limit processes, as they are hidden in the new process table; change nothing yet.
+
+        The descriptors stay open until the process ends.
+        """
         # Open until the end, so that a second look-up of the same setting finds the same inode.
         self._pid_max = os.open(f"/proc/{_PID_MAX}", os.O_RDONLY)
         self._name = f"{_NAME}{os.getpid()}.{os.urandom(4).hex()}"
@@ -71,13 +74,13 @@ class ProcessLimit:
             raise OSError(_MISSING)
 
     def remove(self) -> None:
-        """Remove the control group, after all processes have ended."""
+        """Remove the control group that ``enforce`` may have made, after all its processes have ended."""
         for parent in self._parents:
             with suppress(OSError):
                 os.rmdir(self._name, dir_fd=parent)
 
     def _enter(self, parent: int) -> bool:
-        """Create a control group that limits processes and enter it; return whether that succeeded."""
+        """Create a control group that limits processes below ``parent`` and enter it; return whether it succeeded."""
         _remove_leftovers(parent)
         for _ in range(_TRIES):
             with suppress(OSError):
@@ -109,7 +112,10 @@ def _set_pid_max() -> None:
 
 
 def _directories() -> Iterator[str]:
-    """Yield the control groups in which one may be made: of this process, and their parents, innermost first."""
+    """Yield the directories of control groups in which a group with a limit may be made, the innermost first.
+
+    They are those of this process and of all groups around it.
+    """
     with open("/proc/self/cgroup", encoding="utf-8", errors="surrogateescape") as file:
         lines = file.read().splitlines()
     for line in lines:
@@ -318,7 +324,10 @@ def _write_answer(descriptor: int, kind: bytes, text: bytes) -> None:
 
 
 def _outside(started: _Started, parent: int) -> None:
-    """Run the process that waits outside the new process table, to remove its limit at the end."""
+    """Run the process between the caller and the new process table: it makes the namespaces and waits.
+
+    It stays outside the table to remove the limit of processes at the end.
+    """
     os.setsid()  # signals of the terminal come through the caller alone
     limit = ProcessLimit()
     flags = namespaces.NEW_MOUNTS | namespaces.NEW_PROCESSES | namespaces.NEW_IPC | namespaces.NEW_HOST_NAME
@@ -351,7 +360,10 @@ def _first(started: _Started, limit: ProcessLimit) -> None:
 
 
 def _dropped(isolation: Isolation) -> Iterable[int]:
-    """Return the capabilities to drop: all of a user other than root, who has them in the user namespace."""
+    """Return the capabilities that the function inside must not have: those that reach beyond the overlay.
+
+    Of a user other than root they are all: they come from the user namespace, and the user has none outside.
+    """
     if os.geteuid():
         return range(64)
     return (*_DROPPED.values(), *((_NET_ADMIN, _NET_RAW) if isolation.network else ()))

@@ -74,7 +74,7 @@ def bind(source: str, target: str, flags: int | None = None, *, recursive: bool 
 
 
 def make_read_only(target: str) -> None:
-    """Make a mount and all mounts beneath it read-only. Raise ``OSError``; ``ENOSYS`` before Linux 5.12."""
+    """Make a mount and all mounts beneath it read-only in one call. Raise ``OSError``; ``ENOSYS`` before Linux 5.12."""
     attributes = (ctypes.c_uint64 * 4)(READ_ONLY, 0, 0, 0)
     arguments = os.fsencode(target), _AT_RECURSIVE, ctypes.byref(attributes), ctypes.c_size_t(ctypes.sizeof(attributes))
     c_library.call("syscall", _MOUNT_SETATTR, _AT_CWD, *arguments, path=target)
@@ -86,7 +86,10 @@ def unmount(target: str) -> None:
 
 
 def change_root(directory: str) -> None:
-    """Make a mounted directory the root, and leave the former root. Raise ``OSError``."""
+    """Make a mounted directory the root of this mount namespace, and remove the former root. Raise ``OSError``.
+
+    Unlike after chroot(2), nothing of the former root can be reached.
+    """
     os.chdir(directory)
     machine = os.uname().machine
     if machine not in _PIVOT_ROOT:

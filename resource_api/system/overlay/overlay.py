@@ -104,7 +104,10 @@ _OF_EVERYBODY: Final = ("/var/tmp",)  # noqa: S108 - nothing is written there
 
 
 def cover_as_root(table: Sequence[MountedTree]) -> None:
-    """Mount an overlay of each file system below ``ROOT``. Raise ``OSError``."""
+    """Mount overlays of the machine's file systems on the new root: changes there go to layers in memory.
+
+    Raise ``OSError``.
+    """
     for covered in table:
         if covered.is_covered and os.path.exists(f"{ROOT}{covered.path}"):  # otherwise another mount hides it
             _cover(covered.path, covered, "")
@@ -213,7 +216,10 @@ def _overlay(path: str, flags: int, options: str) -> None:
 
 
 def _mode(path: str) -> int:
-    """Return the mode of a directory, without permissions that this user, its future owner, does not have now."""
+    """Return the mode for a directory's copy, which belongs to this user.
+
+    It has no permission that the user does not have for the original.
+    """
     mode = stat.S_IMODE(os.stat(path).st_mode)
     for permission, bits in ((os.R_OK, 0o444), (os.W_OK, 0o222), (os.X_OK, 0o111)):
         if not os.access(path, permission):
@@ -251,7 +257,10 @@ def build(table: Sequence[MountedTree], size: str) -> int:
 
 
 def _make_proc() -> None:
-    """Mount a ``/proc`` of the new process table, writable only in its processes' directories. Raise ``OSError``."""
+    """Mount a ``/proc`` of the new process table on the new root, with the kernel's settings read-only.
+
+    Raise ``OSError``.
+    """
     proc = f"{ROOT}/proc"
     try:
         mount("proc", proc, _NO_PROGRAMS)
@@ -330,7 +339,10 @@ class Written(NamedTuple):
 
 
 def read(layers: int) -> Mapping[str, Written]:
-    """Return the files in the upper layers by their paths on the overlay. ``layers`` is the result of ``build``."""
+    """Return the files that were changed on the overlay, from its layers: path → what is stored.
+
+    ``layers`` is the descriptor that ``build`` returns.
+    """
     written: dict[str, Written] = {}
     base = f"/proc/self/fd/{layers}"
     for number in os.listdir(base):
@@ -365,7 +377,7 @@ def _walk(directory: str, lower: str) -> Iterator[tuple[str, Written]]:
 
 
 def _written(status: os.stat_result) -> Written:
-    """Return the ``Written`` of a file in an upper layer, where a character device 0:0 stands for a deletion."""
+    """Return what a layer stores for a file; a character device 0:0 is the overlay's mark for a deletion."""
     mode_and_owner = status.st_mode, status.st_uid, status.st_gid
     if stat.S_ISDIR(status.st_mode):
         # No version: writing a file in a directory changes the directory's times too.
@@ -474,7 +486,10 @@ def stored(path: str) -> Iterator[int | None]:
 
 
 def _make_directory(path: str) -> int:
-    """Return a descriptor of a new or empty directory that only this user can enter. Raise ``UsageError``."""
+    """Return a descriptor of the directory ``--keep``, new or empty, that only this user can enter.
+
+    Raise ``UsageError`` for another one: no file of the user is overwritten, and none of root's is shown.
+    """
     with errors_as(UsageError, OSError, f"--keep {path}: "), Directories() as directories:
         parent, name = directories.place(canonical_path(os.path.abspath(path)))
         with suppress(FileExistsError):
@@ -519,7 +534,10 @@ def _add(archive: tarfile.TarFile, path: str) -> None:
 
 
 def _unpack(file: IO[bytes], directory: int) -> None:
-    """Unpack into the directory of a descriptor, and nowhere else. Raise ``ResourceAPIError``."""
+    """Unpack the archive that was written inside into the directory of a descriptor, and nowhere else.
+
+    It is untrusted. Raise ``ResourceAPIError``.
+    """
     target = f"/proc/self/fd/{directory}"
     try:
         with tarfile.open(fileobj=file, mode="r:") as archive:

@@ -65,7 +65,7 @@ class Identity(NamedTuple):
 
 
 def find_identity(user: str) -> Identity:
-    """Return the identity of an account. Raise ``KeyError`` for an unknown name."""
+    """Return user, group, all groups and home of an account, to run a program as. Raise ``KeyError`` for no account."""
     account = pwd.getpwnam(user)
     groups = tuple(os.getgrouplist(user, account.pw_gid))
     return Identity(user, account.pw_uid, account.pw_gid, groups=groups, home=account.pw_dir, shell=account.pw_shell)
@@ -248,7 +248,7 @@ def join_new_session_keyring() -> None:
 
 
 def close_all_but(descriptors: Container[int | None]) -> None:
-    """Close all descriptors of this process except ``descriptors``."""
+    """Close all descriptors of this process except ``descriptors``: a program must not inherit any other."""
     for name in os.listdir("/proc/self/fd"):
         if int(name) not in descriptors:
             with suppress(OSError):  # the listing's descriptor is closed already

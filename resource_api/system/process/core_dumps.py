@@ -33,7 +33,7 @@ def callers_limit() -> int | None:
 
 
 def limit(size: int) -> None:
-    """Limit core dumps of this process and its programs to ``size`` bytes."""
+    """Limit core dumps of this process and the programs that it starts to ``size`` bytes."""
     resource.setrlimit(resource.RLIMIT_CORE, (size, size))
     if _callers:  # otherwise programs inherit the limit
         _callers[0] = (size, size)

@@ -79,7 +79,10 @@ class DescriptorFilter:
         return self._written, self._learned
 
     def learn(self, secret: str, *, declared: bool) -> None:
-        """Make the filter mask another secret in all output after this call."""
+        """Send a secret to the filter process, which masks it in all output after this call.
+
+        ``declared``: it is a declared input, see ``Mask.learn``.
+        """
         data = secret.encode("utf-8", "surrogatepass")
         frame = bytes([declared]) + len(data).to_bytes(_LENGTH, "little") + data
         with self._lock:
@@ -112,7 +115,10 @@ class DescriptorFilter:
                 return
 
     def _serve(self, output: int, secrets: int) -> NoReturn:
-        """Run the filter in the forked process, where all signals are blocked and all other descriptors closed."""
+        """Run the filter in the forked process, and end that.
+
+        It keeps only its two pipes and standard error: another descriptor held open would delay its own end.
+        """
         try:
             # In the background of the terminal, and in the session of the run: so no subreaper takes it for an orphan.
             os.setpgid(0, 0)
@@ -144,7 +150,10 @@ class _FilterLoop:
         self._lines = LineSplitter(mask, keep_ends=True)
 
     def run(self) -> None:
-        """Pass on output until all writers have closed the pipe."""
+        """Pass on output, masked, until all writers have closed the pipe.
+
+        New secrets are read before it is masked.
+        """
         poller = select.poll()
         for descriptor in (self._output, self._secrets):
             poller.register(descriptor, select.POLLIN)
@@ -177,7 +186,7 @@ class _FilterLoop:
         return True
 
     def _pass_on(self, lines: Sequence[str]) -> None:
-        """Write lines with the prefix of a log line, so that none looks like another message of the run."""
+        """Write lines to the former standard error as log lines: none can be taken for a message of the run."""
         data = "".join(map(self._printed, lines)).encode()
         while data:
             try:
@@ -188,7 +197,7 @@ class _FilterLoop:
                 return  # as for lines of the log: a closed pipe or a full disk stops no run
 
     def _printed(self, line: str) -> str:
-        """Return a line as it is printed: masked, and formatted as a line of the log; a line end is kept."""
+        """Return a line as it is printed: masked, and in the form of a log line; its line end is kept."""
         text = self._mask(line).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
         whole = text.endswith("\n")
         return self._format_line(text.removesuffix("\n").removesuffix("\r")) + ("\n" if whole else "")

@@ -88,7 +88,7 @@ def memory_directory() -> Iterator[str]:
 
 
 def _memory() -> str:
-    """Return a directory of a file system in memory. Raise ``OSError``."""
+    """Return a writable directory of a file system in memory, where no secret reaches a disk. Raise ``OSError``."""
     devices = {mount.device for mount in trees.mounts() if mount.kind in {"tmpfs", "ramfs"}}
     for path in (os.environ.get("XDG_RUNTIME_DIR", ""), "/dev/shm", "/run"):  # noqa: S108 - a new directory beneath
         if os.access(path, os.W_OK | os.X_OK):
@@ -148,7 +148,7 @@ def _printed(program: subprocess.Popen[bytes], limit: int, end: float) -> bytes:
 
 
 def _end(program: subprocess.Popen[bytes]) -> None:
-    """Terminate a program, and kill it after a grace period; its children, in our session, are left to it."""
+    """End a program that takes too long, and kill it after a grace period; its children are left to it."""
     program.terminate()
     try:
         program.wait(GRACE)

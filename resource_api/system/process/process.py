@@ -107,7 +107,7 @@ class Process(AbstractContextManager["Process"]):
                 raise error
 
     def _begin(self, invocation: Invocation) -> None:
-        """Start the program and register it; after an exception it is killed and closed."""
+        """Start the program with pipes for its output, and register it; after an exception kill it and close all."""
         start, child, ends = self._starter(invocation), None, list[int]()
         try:
             for _ in range(3):
@@ -140,7 +140,7 @@ class Process(AbstractContextManager["Process"]):
                 os.close(fd)
 
     def __exit__(self, *_: object) -> None:
-        """Stop a program that has not ended, and close the pipes."""
+        """Stop the program if the ``with`` block was left before its end, and close the pipes."""
         try:
             if self.exit_code is None:
                 self.stop(GRACE)
@@ -226,7 +226,7 @@ class Process(AbstractContextManager["Process"]):
         self.exit_code = self._child.wait()
 
     def _close_after_end(self) -> None:
-        """Unregister an ended program, read the error of its start, if any, and close its pipes."""
+        """Unregister an ended program, note why it could not be executed, if so, and close its pipes."""
         global _ended  # noqa: PLW0603 - one registry per process, as children are
         with _LOCK:
             _running.discard(self)
@@ -237,7 +237,7 @@ class Process(AbstractContextManager["Process"]):
         _listener(self.pid, running=False)
 
     def _read_start_error(self) -> OSError | None:
-        """Return the error by which the child could not execute the program, from its report, or None."""
+        """Return why the child could not execute the program, from the error number that it has reported, or None."""
         os.set_blocking(self._report, False)  # another child may hold the other end until it executes its program
         with suppress(BlockingIOError):
             if number := os.read(self._report, _CHUNK):
@@ -294,7 +294,7 @@ def describe_exit(exit_code: int) -> str:
 
 
 def _readable(fd: int, milliseconds: int) -> bool:
-    """Return whether a descriptor can be read within a time; a pidfd can when its process has ended."""
+    """Return whether a descriptor can be read within ``milliseconds``; a pidfd can when its process has ended."""
     poller = select.poll()
     poller.register(fd, select.POLLIN)
     return bool(poller.poll(milliseconds))
@@ -385,7 +385,10 @@ def _lasting_thread(_pid: int) -> SimpleQueue[object]:
 
 
 def _start_programs(tasks: SimpleQueue[Any]) -> None:
-    """Call the functions of a queue; put the result of each, or its error, into the queue that came with it."""
+    """Start programs for other threads, in the thread that lasts as long as this process.
+
+    A task is a function and the queue that gets its result or its error.
+    """
     while True:
         start, answers = tasks.get()
         try:
@@ -397,7 +400,7 @@ def _start_programs(tasks: SimpleQueue[Any]) -> None:
 
 @cache
 def _sh() -> object:
-    """Import ``sh`` without its side effects: it replaces ``glob.glob``, and logs commands."""
+    """Import the library ``sh`` and return it, without its side effects: it replaces ``glob.glob``, and logs."""
     import logging
 
     original, first = glob.glob, "sh" not in sys.modules

@@ -113,7 +113,7 @@ def adopting() -> Iterator[None]:
 
 
 def _is_subreaper() -> int:
-    """Return 1 if this process is a subreaper, else 0 (prctl(2))."""
+    """Return 1 if this process adopts orphaned descendants (prctl(2)), as the embedding program may want, else 0."""
     setting = array("i", [0])
     c_library.prctl(_GET_SUBREAPER, setting.buffer_info()[0])
     return setting[0]
@@ -129,7 +129,10 @@ class Tree:
     """
 
     def __init__(self, root: ProcessRow, scan: Callable[[], Scan], members: Iterable[ProcessRow] = ()) -> None:
-        """Record the present children of this process, to recognize orphans that it adopts later."""
+        """Begin with the program ``root`` and further ``members``; ``scan`` as for the class.
+
+        Children that this process has already are no orphans of the program, which it may adopt later.
+        """
         self._root = root.pid
         self._scan = scan
         #: Number → start of each process that ever was a member, and the sessions of all of them.
@@ -140,7 +143,7 @@ class Tree:
         self._before = {child.pid for child in table().values() if child.parent == os.getpid()}
 
     def alive(self) -> list[ProcessRow]:
-        """Update the tree, reap adopted members that have ended, and return the running ones."""
+        """Add new descendants to the tree, reap those that this process has adopted, and return the running ones."""
         rows, strangers = self._scan()
         while joined := [process for process in rows.values() if self._joins(process, rows, strangers)]:
             self._starts.update((process.pid, process.start) for process in joined)
@@ -167,7 +170,10 @@ class Tree:
         return is_child or is_adopted or process.session in self._sessions
 
     def terminate(self) -> None:
-        """Send SIGTERM to all members while they are stopped, so that no parent reacts to the end of a child."""
+        """Send SIGTERM to all members while they are stopped.
+
+        None then reacts to the end of another before it has the signal itself.
+        """
         members = self._freeze()
         for number in (signal.SIGTERM, signal.SIGCONT):
             for member in members:

@@ -98,7 +98,10 @@ def environment(name: str, added: Mapping[str, str]) -> dict[str, str]:
 
 
 def argument(name: str, value: object) -> str:
-    """Return an argument as text, bytes as surrogate escapes. Raise ``CommandError`` for a secret or another type."""
+    """Return an argument for the program ``name`` as text, bytes as surrogate escapes.
+
+    Raise ``CommandError`` for a secret, which other users would see in the process table, or another type.
+    """
     plain = os.fspath(value) if isinstance(value, os.PathLike) else value
     if isinstance(plain, bytes):
         plain = plain.decode("utf-8", "surrogateescape")
@@ -106,7 +109,10 @@ def argument(name: str, value: object) -> str:
 
 
 def stdin(name: str, value: object) -> bytes | None:
-    """Return the bytes for stdin, also of a secret, or None. Raise ``CommandError`` for other types."""
+    """Return the bytes for the program's standard input, or None; a secret may be passed so, as no other user sees it.
+
+    Raise ``CommandError`` for other types.
+    """
     plain = unwrapped(value)
     if plain is None or isinstance(plain, bytes):
         return plain
@@ -116,7 +122,7 @@ def stdin(name: str, value: object) -> bytes | None:
 
 
 def directory_error(directory: str) -> str:
-    """Return the reason why a program cannot run in ``directory``, or ""."""
+    """Return why a program cannot run in ``directory``, as the end of a message, or ""."""
     if not directory.startswith("/"):
         return "is not a full path"
     try:
