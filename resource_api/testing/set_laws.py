@@ -406,7 +406,7 @@ class SetLaws(FoundationLaws):
             )
 
     def test_insync_sees_a_difference(self, harness: Harness) -> None:
-        """``insync`` does not call every value of an attribute equal to the present one."""
+        """``insync`` does not call every value of an attribute equal to the present one: nothing would be changed."""
         harness.require("readable", "custom_insync")
         harness.converge(harness.examples.present)
         [entry] = harness.entries(harness.examples.present)
