@@ -135,7 +135,10 @@ def _patterns_in_calls(raw: bytes) -> Iterator[str]:
 
 
 def _node_pattern(node: ast.expr) -> str:
-    """Return the glob pattern for a file name in Python code: ``*`` for each expression in an f-string."""
+    """Return the glob pattern for a file name in Python code: text as it is, ``*`` for each other expression.
+
+    Only the host, which executes the manifest, knows its value; all files that match are sent.
+    """
     if isinstance(node, ast.Constant):
         return glob.escape(str(node.value))
     parts = node.values if isinstance(node, ast.JoinedStr) else ()

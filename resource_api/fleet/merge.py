@@ -193,7 +193,7 @@ class _PrintedTexts:
     """The printed texts of answers; equal answers are rendered once."""
 
     def __init__(self, lines: RenderLines) -> None:
-        """Render answers with ``lines``."""
+        """Render the hosts' answers to a command that reads by ``lines``, as the command prints them."""
         self._lines = lines
         #: The digest of an answer → its printed text.
         self._texts: dict[bytes, str] = {}
@@ -217,7 +217,8 @@ class _HostResult:
     def __init__(self, host: Host, lowest: str, printed: _PrintedTexts | None, *, counted: bool) -> None:
         """Collect the documents of ``host``, of its log only lines of the level ``lowest`` and above.
 
-        ``printed`` renders the answers of a command that reads, or is None; ``counted`` as for ``Merge``.
+        ``printed`` renders the answers of a command that reads, or is None. ``counted``: counts in the command's
+        document are those of this run, and not of an earlier one that it shows.
         """
         self._host = host
         #: The host's name and address with their placeholders, the longer one first: a name may contain the address.

@@ -47,7 +47,7 @@ class Origin(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """``bundled``, ``distribution``, ``directory`` or ``program``."""
+        """The kind of place that a type comes from: ``bundled``, ``distribution``, ``directory`` or ``program``."""
         if self.directory == BUNDLED:
             return "bundled"
         return "distribution" if self.distribution else "directory" if self.directory else "program"

@@ -171,7 +171,8 @@ class SimpleProvider(BaseProvider):
                 with context.creating(name):
                     self.create(context, name, should)
             elif type(self).update is SimpleProvider.update and _agree(is_ or {}, should):
-                context.unchanged(name)  # its last change failed, and it is as declared now
+                # Called because its last change has failed; it is as declared now, and no ``update`` is defined.
+                context.unchanged(name)
             else:
                 with context.updating(name):
                     self.update(context, name, should)

@@ -254,7 +254,7 @@ class StateCompliance:
             assert [key[1] for key in reopen().load(WEB).records] == ["/a", "/d"]
 
     def test_a_sealed_secret_comes_back_sealed(self) -> None:
-        """A sealed secret is equal to the same one sealed with the same salt alone: so a change of it is seen."""
+        """A sealed secret is equal to the same secret sealed with the same salt, and to no other: a change is seen."""
         with self.held() as (store, reopen):
             salt = store.load(WEB).salt
             store.commit(WEB, Commit([record(should={"password": digest_secret("sesame", salt)})]))

@@ -262,9 +262,9 @@ def _directory(fd: int, path: str, parent: Directory | None) -> Directory:
 
 
 def _link(here: Directory, name: str) -> str:
-    """Return the target of a link.
+    """Return the target of a link on the way to a directory.
 
-    Raise ``NotADirectoryError`` for a file, which is no link but on the way of a path.
+    Raise ``NotADirectoryError`` if it is another file, through which no path can go on.
     """
     try:
         return os.readlink(name, dir_fd=here.fd)
