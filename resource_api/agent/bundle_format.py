@@ -76,10 +76,10 @@ class Bundle(NamedTuple):
 
 
 def collect(directory: str, module_path: Sequence[str] = (), left_out: Collection[str] = ()) -> Bundle:
-    """Return the bundle of a directory and of further module directories, without name and generation.
+    """Return the bundle of a directory and of further module directories; the caller adds name and generation.
 
-    Files whose real path is in ``left_out``, such as the bundle's own, are skipped. Raise ``UsageError`` for
-    unsupported contents, ``OSError``.
+    Files whose real path is in ``left_out``, such as the bundle's own of an earlier time, are skipped. Raise
+    ``UsageError`` for unsupported contents, ``OSError``.
     """
     #: Prefix of the names in the bundle → the directory with the files.
     tops = {"": directory, **{f"{MODULES}/{number}/": path for number, path in enumerate(module_path, 1)}}

@@ -418,9 +418,10 @@ class Repository:
         return self._run("rev-parse", "--verify", f"{_FETCHED}^{{commit}}").strip()
 
     def verify(self, commit: str, signers: str, newest: Version | None) -> Version:
-        """Return the version of a commit.
+        """Return the version of a commit. Raise ``Untrusted`` if no allowed signer signed it.
 
-        Raise ``Untrusted`` if no allowed signer signed it, or if it does not descend from the newest applied version.
+        Raise it also if the commit does not descend from the newest applied version: an attacker could otherwise bring
+        back a signed version whose faults are known.
         """
         settings = (*_NO_OTHER_SIGNATURES, f"gpg.ssh.allowedSignersFile={signers}")
         result = _git().attempt(*self._options(settings), "verify-commit", commit, log="debug")

@@ -96,7 +96,7 @@ class AsyncsshTransport:
     def __init__(self, environment: Mapping[str, str], alternative: str = "in the inventory transport: ssh") -> None:
         """Use the configuration of the user whose ``HOME`` is in ``environment``.
 
-        Raise ``ResourceError``, which names ``alternative``, if the library is not installed.
+        Raise ``ResourceError`` if the library is not installed; it names ``alternative``, how to do without.
         """
         self.library = _library(alternative)
         self._directory = known_hosts_file(environment).parent
@@ -261,9 +261,9 @@ class AsyncsshTransport:
         }
 
     def _key_finder(self, endpoint: Endpoint) -> Any:
-        """Return a function that finds keys in the endpoint's files of known hosts, which are read once.
+        """Return a function that finds keys in the endpoint's files of known hosts.
 
-        Raise ``HostUnreachable`` for a damaged file.
+        They are read once for all endpoints with the same files. Raise ``HostUnreachable`` for a damaged file.
         """
         files = tuple(endpoint.known_hosts)
         if files not in self._key_finders:

@@ -140,9 +140,9 @@ def _parts(name: str) -> tuple[str, ...]:
 
 
 def _fold_at(rows: dict[tuple[str, ...], int], position: int) -> dict[tuple[str, ...], int]:
-    """Merge rows that differ only at ``position`` into one, with a range there and the lowest of their indices.
+    """Merge rows that differ only at ``position`` into one with a range there, so that a long list of hosts is short.
 
-    ``rows``: parts of a name → index of the first name that it stands for.
+    ``rows``: parts of a name → index of the first name that it stands for; a merged row has the lowest of its rows.
     """
     alike: dict[tuple[str, ...], dict[str, int]] = {}
     for row, index in rows.items():

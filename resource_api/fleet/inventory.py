@@ -299,9 +299,9 @@ class Selection:
     """Finds the hosts that `--on` selects: names, ranges and groups of inventories, other inventories, addresses."""
 
     def __init__(self, default: str | None, trust: CodeTrust, reader: InputFiles) -> None:
-        """Search the inventory file ``default``, or none; ``trust`` checks inventories that are executed.
+        """Select among the hosts of the inventory file ``default``; with None, among those that ``--on`` brings.
 
-        Raise ``ManifestError``, ``UntrustedCode``.
+        ``trust`` checks inventories that are executed. Raise ``ManifestError``, ``UntrustedCode``.
         """
         self._trust = trust
         self._reader = reader
@@ -315,7 +315,7 @@ class Selection:
         return list(self._inventories)
 
     def find(self, selections: Sequence[str]) -> dict[str, Inventory]:
-        """Return the selected hosts in their order, each with its inventory.
+        """Return the selected hosts in their order, each with the inventory that has its settings.
 
         Raise ``UsageError`` for an invalid selection and for one without hosts, ``ManifestError`` for an invalid
         inventory.

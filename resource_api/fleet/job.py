@@ -78,18 +78,19 @@ class HostJob(NamedTuple):
 
 
 def libraries_of(names: Iterable[str]) -> list[str]:
-    """Return the libraries of the functions and types among names, sorted.
+    """Return the Python libraries that the functions and types among names need, sorted.
 
-    A host that lacks one refuses before its first change, at the latest when its plan names the types.
+    The sender sends them along. A host that lacks one refuses before its first change, at the latest when its plan
+    names the types.
     """
     return sorted({library for name in set(names) for library in _LIBRARIES.get(name, ())})
 
 
 def with_id(job: HostJob, key: bytes = b"") -> HostJob:
-    """Return a job with its id, and with its inputs, which may be those of ``manifest.input_values``, encoded.
+    """Return a job with its inputs encoded for sending, and with its id, which follows from all its contents.
 
-    ``key``: up to 64 bytes for the digests of secrets, so that secrets cannot be guessed from the id; the same key
-    gives an equal job the same id.
+    Its inputs may be those of ``manifest.input_values``. ``key``: up to 64 bytes for the digests of secrets, so that
+    secrets cannot be guessed from the id; the same key gives an equal job the same id.
     """
     inputs = {name: _encoded_input(value) for name, value in job.inputs.items()}
     sent = job._replace(documents=list(job.documents), inputs=inputs, id="")

@@ -175,9 +175,9 @@ class HostInputs:
     def __init__(
         self, manifest: Manifest | None, inputs: CommonInputs, read: Callable[[ValueSource], str] = ValueSource.read
     ) -> None:
-        """Use the declarations of ``manifest``, None for a Python manifest, whose inputs the host checks.
+        """Check inputs by the declarations of ``manifest``, or leave that to the host: None, for a Python manifest.
 
-        ``read`` returns the text of a source, or raises ``ValueError``.
+        ``read`` returns the text of a source (file or command), or raises ``ValueError``.
         """
         self._manifest = manifest
         self._common_inputs = inputs

@@ -104,7 +104,7 @@ class Ledger:
             return key
 
     def begin(self, request: Mapping[str, object], digest: str, hosts: Iterable[tuple[str, bytes]]) -> str:
-        """Record a new run with hosts and the digests of their inputs; return its id.
+        """Record a new run with hosts and the digests of their inputs; return its id. The oldest run makes room for it.
 
         ``request`` and ``digest`` as in ``RecordedRun``.
         """

@@ -376,7 +376,7 @@ class Merge:
         """Print log lines of the level ``lowest`` and above; ``mask`` masks the controller's secrets.
 
         ``lines`` returns the printed lines of an answer, by which it is compared; None: by its document. ``counted``:
-        whether the counts in the document of a command are those of its run, and not of an earlier one.
+        whether the counts in the document of a command are those of its run; those of ``report`` are of an earlier one.
         """
         self._counted = counted
         self._lowest = lowest

@@ -272,9 +272,10 @@ class OpensshProcess(transport.RemoteProcess):
             raise lost("the program ssh has ended") from error
 
     async def exit_code(self) -> int | None:
-        """Return the exit code after the end of both outputs, or None.
+        """Return the exit code after the end of both outputs, or None for 255, which may be that of ``ssh``.
 
-        Raise ``ConnectionLost`` if ``ssh`` reports a lost connection, or was killed.
+        None also for a program that does not end. Raise ``ConnectionLost`` if ``ssh`` reports a lost connection, or was
+        killed.
         """
         with suppress(TimeoutError):
             await asyncio.wait_for(asyncio.gather(self._process.wait(), self._silent.wait()), transport.EXIT_SECONDS)

@@ -223,9 +223,9 @@ class Launch:
         return f"the program there {result}{self.printed()}"
 
     def printed(self) -> str:
-        """Return the end of a message: the last lines that a host printed which runs no program of ours.
+        """Return the last lines that a host printed, as the end of a message, unless a program of ours has answered.
 
-        They may be an error of its login.
+        They may tell why it runs none, such as an error of its login.
         """
         lines = filled_lines(self._printed.decode("utf-8", "replace"))
         if self.answered or self.terminal or not lines:

@@ -107,7 +107,7 @@ def batch_sizes(total: int, batches: Sequence[Share]) -> list[int]:
 
 
 def make_rollout(total: int, at_once: int, batches: Sequence[Share] | None, stop_after: Share | None) -> Rollout:
-    """Return the rollout of the options.
+    """Return the rollout for the options of a run: the ends of its batches, and the failures that it bears.
 
     With batches the first failure stops the run unless ``stop_after`` allows more; without them none does.
     """

@@ -155,9 +155,10 @@ def _members(file: BinaryIO) -> Iterator[Member]:
 
 
 def _inspect(path: str, file: BinaryIO) -> tuple[str, str, HostPlatform]:
-    """Return Python's version, the parent directory of ``bin`` in the archive, and the platform.
+    """Return Python's version, the parent directory of ``bin`` in the archive, and the platform for which it is built.
 
-    Raise ``UsageError`` for an archive that is damaged, has no Python, or an older one than hosts need.
+    The files are asked, not the archive's name, which anybody can change. Raise ``UsageError`` for an archive that is
+    damaged, has no Python, or an older one than hosts need.
     """
     top, python, header, needed = None, "", b"", 0
     try:

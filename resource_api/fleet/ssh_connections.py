@@ -229,7 +229,7 @@ class SshConnections:
     ) -> str:
         """Relay and answer the host's output until its end; return the error, or "". Raise ``ConnectionLost``.
 
-        ``limit`` ends with the first answer of a program there.
+        ``limit`` is lifted when a program there has answered: from then on the host's own time limits count.
         """
         channel = stream.channel
         while not launch.problem:
@@ -318,7 +318,7 @@ class BecomePasswords:
 def _read_password(source: ValueSource) -> str:
     """Return the password that sudo is given. Raise ``ResourceError`` if its source has none, or several lines.
 
-    A line may end as on Windows.
+    A carriage return at its end is no part of it: the file may have been written on Windows.
     """
     with errors_as(ResourceError, begin="become_password: "):
         password = source.read().removesuffix("\r")

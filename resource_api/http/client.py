@@ -469,7 +469,7 @@ class Client:
         raise self._error(response, max(status, 0))
 
     def items(self, path: str, paging: Paging | None = None) -> Iterator[dict[str, object]]:
-        """Yield the objects of a list, page by page, as they are needed.
+        """Yield the objects of a list, page by page, as they are needed; ``paging`` tells how the service divides it.
 
         Raise ``ResourceError`` for an answer that is no list of objects, and for pages that never end.
         """
@@ -497,7 +497,8 @@ class Client:
     def finish(self, response: Response, job: Job | None = None) -> Response:
         """Wait for the job that an answer has started, if it has, and return the last answer about it.
 
-        Raise ``RequestError`` with the service's answer if the job fails, and if it takes too long.
+        ``job`` tells where the service names its jobs and how they end; None: in a header, as most do. Raise
+        ``RequestError`` with the service's answer if the job fails, and if it takes too long.
         """
         job = job or Job()
         location = job.place(response)

@@ -505,9 +505,10 @@ class Library:
         fromlist: Sequence[str] | None = (),
         level: int = 0,
     ) -> object:
-        """Import ``lib`` or a module of it, others as Python does; the parameters are those of ``builtins.__import__``.
+        """Import ``lib`` or a module of it from beside the definition, others as Python does.
 
-        Raise ``DefinitionError`` for names that ``lib/`` does not define.
+        Definitions get this as ``__import__``, with the same parameters: each directory of the module path has a
+        ``lib`` of its own. Raise ``DefinitionError`` for names that ``lib/`` does not define.
         """
         target = self._target(name, (globals or {}).get("__package__") or "", level)
         if target is None:

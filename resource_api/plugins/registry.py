@@ -332,7 +332,7 @@ class Registry:
     def executable(self, name: str, versions: str, implementation: str) -> str:
         """Return the path of a provider that is an executable; empty for one in Python. Raise ``DefinitionError``.
 
-        ``implementation`` names one of several providers.
+        ``implementation`` names one of several providers; "" the one that has the name of its type.
         """
         # Without a file, it is a class that a program has registered, as if from a ``.py``.
         path = self._module_path.providers(name, self._directory(name, versions)).get(implementation or name, ".py")

@@ -223,7 +223,7 @@ def collect_rows(definition: TypeDefinition, answer: Any) -> list[Resource]:
 
 
 def named_answers(subject: str, kind: type[T], answer: Any, names: Collection[Name]) -> Iterator[tuple[Name, T]]:
-    """Yield the pairs of one of the ``names`` and a value that a method returned; None is an empty answer.
+    """Yield the pairs of one of the ``names`` and a value of ``kind`` that a method returned; None has none.
 
     Raise ``ProviderError``, about ``subject``, for an answer of another form, and for another name.
     """

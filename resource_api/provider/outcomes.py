@@ -189,7 +189,7 @@ class CallOutcomes(dict["Name", Outcome]):
         return f" ({', '.join(positions[:_MOST])}{', …' if len(positions) > _MOST else ''})" if positions else ""
 
     def set_status(self, names: list[Name], status: str, reason: object = "", *, tainted: bool = False) -> None:
-        """Set the status of names. Raise ``ProviderError`` where one is set already.
+        """Set the status of names. Raise ``ProviderError`` where one is set already: two would contradict each other.
 
         ``tainted``: the failed resource must be replaced.
         """
@@ -230,9 +230,10 @@ class CallOutcomes(dict["Name", Outcome]):
         return [name for name in names if self.mention(name).status is None]
 
     def open_context(self, names: list[Name], enclosing: set[Name]) -> None:
-        """Mention the names of a logging context that opens.
+        """Mention the names of a logging context that opens, which must be before anything else is logged for them.
 
-        Raise ``ProviderError`` for one that was mentioned before, unless a context of the names ``enclosing`` is open.
+        Raise ``ProviderError`` otherwise, unless a context of the names ``enclosing`` is open: its lines are about them
+        too.
         """
         for name in names:
             outcome = self.get(name)

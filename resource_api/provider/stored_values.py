@@ -62,9 +62,10 @@ class PrivateData:
         return deepcopy(open_sealed(self._recorded.get(key)))
 
     def store(self, key: RecordKey, data: object) -> None:
-        """Keep a copy of new data for the record. Raise ``ProviderError`` unless it is JSON with ``Sensitive``.
+        """Keep a copy of new data for the record: the provider may change its own afterwards.
 
-        Raise ``ResourceError`` for a secret that the state would not keep.
+        Raise ``ProviderError`` unless it is JSON with ``Sensitive``, ``ResourceError`` for a secret that the state
+        would not keep.
         """
         kinds = SCALAR_TYPES | {Sensitive}
         if foreign := next((type(leaf).__name__ for _, leaf in leaves(data) if type(leaf) not in kinds), ""):

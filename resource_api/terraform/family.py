@@ -57,7 +57,8 @@ class Family:
     ) -> None:
         """Use the program at ``path``, which is trusted, for types that begin with ``name``; start nothing yet.
 
-        ``address`` and ``position`` are the provider's in a manifest; ``names_file`` keeps the names of its types.
+        ``address`` and ``position`` are the provider's in a manifest; ``names_file`` keeps the names of its types for
+        completion; ``log`` is called with the level and the text of each line.
         """
         self.name = name
         whole = address or f"hashicorp/{name}"
@@ -201,9 +202,10 @@ class Family:
         return type("Provider", (*configurable, Functions), {"family": self, **methods})
 
     def process(self, key: str | None = None) -> PluginProcess:
-        """Return the process of a configuration, started if missing; None: any that runs. Raise ``PluginError``.
+        """Return the process of a configuration, started if missing. Raise ``PluginError``.
 
-        ``key``: the digest of the configuration. Questions about types need none.
+        ``key``: the digest of the configuration. Questions about types need none: with None it is any process that
+        runs.
         """
         with self._lock:
             if key is None and self._running:

@@ -79,7 +79,9 @@ class ProviderAddress(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Return an address. Raise ``ValueError`` for a text that is none.
+        """Return the address that a text names. Raise ``ValueError`` for a text that is none.
+
+        The hosts of both public registries are left out: their addresses mean the same providers.
 
         >>> str(ProviderAddress.parse("registry.terraform.io/hashicorp/null"))
         'hashicorp/null'
@@ -126,9 +128,9 @@ def _matches(pattern: str, address: ProviderAddress) -> bool:
 
 
 def mirrors(beside: str, environment: Mapping[str, str]) -> Iterator[Mirror]:
-    """Yield the directories to search, the first hit wins; ``beside`` is the directory of the manifest.
+    """Yield the directories to search for providers, the first hit wins; Terraform's own are among them.
 
-    Raise ``ValueError`` for a configuration file that is not understood.
+    ``beside`` is the directory of the manifest. Raise ``ValueError`` for a configuration file that is not understood.
     """
     yield from (Mirror(os.path.join(beside, directory)) for directory in _BESIDE)
     home = environment.get("HOME", "")
@@ -270,7 +272,7 @@ def executable(directory: str, name: str) -> str:
 
 
 def unpacked(package: Package, open_trusted: Callable[[str], int], cache: str) -> str:
-    """Return the directory of a package; a zip file is unpacked once, into ``cache``.
+    """Return the directory of a package; a zip file is unpacked once, into ``cache``, for all later runs.
 
     ``open_trusted`` opens a file that nobody else can change. Raise ``ResourceError``, ``UntrustedCode``, ``OSError``.
     """

@@ -470,7 +470,7 @@ class Resources(_ProgramSession):
         return Planned(state, unknown, replace, changes=changes, tolerant=plan.tolerant)
 
     def _undeclared(self, changed: Collection[str], should: Mapping[str, object]) -> list[str]:
-        """Return the undeclared attributes that a change alters, to explain it.
+        """Return the undeclared attributes that a change alters: they explain a change that the manifest does not.
 
         The computed ones, which follow other changes, only where nothing else differs.
         """

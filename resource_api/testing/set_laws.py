@@ -613,7 +613,8 @@ def _reset_by_update(harness: Harness, changed: Collection[str]) -> list[str] | 
 def insync_answers(harness: Harness, entry: Entry, attribute: str, row: Resource) -> list[object]:
     """Return the answers of ``insync``, or its errors for the user, for values that differ from the one in ``row``.
 
-    As in a run, it is called with the declared values, parameters and defaults included.
+    Each is compared with the row as if declared; as in a run, ``insync`` gets the declared values with parameters and
+    defaults.
     """
     compare, answers = harness.provider().insync, []
     context = harness.context(reading=True)

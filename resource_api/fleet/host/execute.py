@@ -269,7 +269,8 @@ _DESTROYING: Final = run_option_names("execution", "strictness", "selection")
 def run_job(run: HostRun) -> int:
     """Run the command of a job and return its exit code; a job that ended before is answered from the journal.
 
-    Raise as ``Runtime`` does, ``Superseded`` for an earlier job, ``StateLocked`` while another job runs.
+    Its sender may have lost the connection before the answer came. Raise as ``Runtime`` does, ``Superseded`` for an
+    earlier job, ``StateLocked`` while another job runs.
     """
     _check_libraries(run.options.get("libraries", ()))
     command = _COMMANDS.get(run.job.command, _read)

@@ -61,9 +61,10 @@ class Journal:
 
     @contextmanager
     def held(self, command: str, timeout: float) -> Iterator[None]:
-        """Lock the stack against other jobs, from the look for a report to its writing.
+        """Lock the stack against other jobs, from the look for a report to its writing, so that no job runs twice.
 
-        Raise ``StateLocked``, ``StateError``.
+        ``command`` describes the job to whom the lock refuses. Raise ``StateLocked`` after ``timeout`` seconds,
+        ``StateError``.
         """
         prepare_directory(self._state)
         with errors_as(StateError, OSError, f"{self._directory}: "):

@@ -261,9 +261,9 @@ class WorkerProcess(Process):
         self.send("close", interrupted=interrupted)
 
     def end(self, grace: float) -> Iterable[Frame]:
-        """Wait ``grace`` seconds until it ends, then kill it, but not the programs that it left running.
+        """Wait ``grace`` seconds until it ends, then kill it, and return the frames that it sent until then.
 
-        Return the frames that it sent until then.
+        The programs that it left running go on; ``kill`` ends those too.
         """
         if self._closed:
             return ()

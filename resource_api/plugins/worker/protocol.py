@@ -130,9 +130,9 @@ def difference(fields: Mapping[str, Any]) -> Difference:
 
 
 def encode(kind: str, body: Mapping[str, object], on_content: Callable[[Content], object] = id) -> bytes:
-    """Return the bytes of a frame; ``on_content`` is called with each asset and archive in it (``id``: no effect).
+    """Return the bytes of a frame. Raise ``ProviderError`` for a frame that is too large.
 
-    Raise ``ProviderError`` for a frame that is too large.
+    ``on_content`` is called with each asset and archive in it, which the other side may ask for; ``id`` has no effect.
     """
     return join(kind, {key: encode_value(value, on_content) for key, value in body.items()})
 
@@ -453,9 +453,9 @@ def decode_error(body: Mapping[str, Any]) -> BaseException:
 
 
 def decode_exception(body: Mapping[str, object]) -> Exception:
-    """Return the error of one of many answers in a frame, as an ``Exception``.
+    """Return the error of one of many answers in a frame, as an ``Exception``, for this answer alone.
 
-    A ``KeyboardInterrupt`` is raised: it is meant for all.
+    A ``KeyboardInterrupt`` is raised instead: it ends the whole call.
     """
     error = decode_error(body)
     if isinstance(error, KeyboardInterrupt):

@@ -341,9 +341,10 @@ class WorkerPool:
         return worker
 
     def _await_ready(self, worker: WorkerProcess) -> Frame:
-        """Return the answer to ``hello``, after the log lines and secrets that come first.
+        """Return the answer to ``hello``: ``ready``, or ``raised`` if the provider cannot be made.
 
-        Raise ``WorkerLost``, and the errors of ``apply_report`` for an invalid frame.
+        Log lines and secrets that come before it are carried out. Raise ``WorkerLost`` for none in time, and the errors
+        of ``apply_report`` for an invalid frame.
         """
         deadline = time.monotonic() + READY_TIMEOUT
 
@@ -361,9 +362,10 @@ class WorkerPool:
         return frame
 
     def _problem(self, answer: Frame) -> BaseException | None:
-        """Return the error for which a worker that has answered ``hello`` cannot be used, or None.
+        """Return the error for which a worker that has answered ``hello`` cannot be used, or None if it can.
 
-        Raise ``ValueError``, ``LookupError`` or ``TypeError`` for an invalid frame.
+        It reads the files by itself, and they may have been replaced since this run read them. Raise ``ValueError``,
+        ``LookupError`` or ``TypeError`` for an invalid frame.
         """
         if answer.kind == "raised":
             return protocol.decode_error(answer.body)

@@ -187,7 +187,7 @@ def _zip(file: BinaryIO, limits: Limits) -> Iterator[Member]:
     headers = _LARGEST_READ + limits.members * _HEADERS
     stream: Any = _Bounded(file, headers, headers)
     with _parsed(), zipfile.ZipFile(stream) as archive:
-        stream.in_headers = False
+        stream.in_headers = False  # the list of members has been read: what follows are contents
         for info in archive.infolist():
             yield _from_zip(archive, info)
 

@@ -46,10 +46,10 @@ class CodeTrust:
         aliases: Mapping[str, str] | None = None,
         users: Iterable[int] | None = None,
     ) -> None:
-        """Accept all files beneath the ``exempt`` directories.
+        """Trust all files beneath the ``exempt`` directories without a check, as ``--trust-path`` asks.
 
-        ``aliases``: a directory without links in its path → the path, perhaps with links, by which it was named.
-        ``users`` are the trusted users, None: those who are trusted with code.
+        ``aliases``: a directory without links in its path → the path, perhaps with links, by which it was named: these
+        links are checked too. ``users``: those who may change files; None: root, the caller, and the user of sudo.
         """
         self._exempt = frozenset(os.path.realpath(directory).rstrip("/") + "/" for directory in exempt)
         self._aliases = dict(aliases or {})

@@ -75,7 +75,7 @@ class TemporaryNames:
 
 
 def discard(fd: int, name: str) -> None:
-    """Remove a temporary file from the open directory ``fd``; a failure leaves it to the next batch.
+    """Remove a temporary file from the open directory ``fd``; one that cannot be removed is left to the next batch.
 
     A temporary directory is removed with the new directory in it, which has the same name and is empty.
     """
@@ -282,7 +282,7 @@ def _write_output(target: str, content: bytes, mode: int) -> None:
 
 
 def write_new(path: str, content: bytes, mode: int | None = None) -> None:
-    """Write a new file durably, with the umask's mode if ``mode`` is None.
+    """Write a new file durably, and never over an existing one; without ``mode`` it has the umask's.
 
     Raise ``OSError``: ``FileExistsError`` if the name exists.
     """

@@ -139,7 +139,7 @@ def checked_content(content: Content, check: Callable[[str], object] | None) -> 
 def lock_soon(fd: int, lock: Callable[[int, int], object] = fcntl.flock) -> bool:
     """Lock an open file until it is closed; return False if another process holds the lock for 15 seconds.
 
-    ``lock`` is ``fcntl.flock`` or ``fcntl.lockf``.
+    ``lock`` is ``fcntl.flock`` or ``fcntl.lockf``, whichever the other programs use: one does not see the other.
     """
     until = time.monotonic() + _PATIENCE
     while True:

@@ -207,7 +207,8 @@ def _inherited_group(should: Permissions, parent: int) -> int | None:
 def _may_inherit(fd: int, should: Permissions, parent: int) -> bool:
     """Return whether a new file may keep the ACL that it has from the default ACL of the open directory ``parent``.
 
-    It may not if owner and mode are set, nor in an untrusted user's directory.
+    It may not if owner and mode are set, which are then all its permissions, nor in an untrusted user's directory,
+    whose ACL would grant access to that user.
     """
     if should.uid is not None and should.mode is not None:
         return False

@@ -106,7 +106,9 @@ class UnpackRecord(NamedTuple):
     def _decode(cls, document: Any) -> Self:
         """Return the record of a document.
 
-        Raise ``ValueError``, ``LookupError``, ``TypeError`` or ``OverflowError`` for another form.
+        Another form raises one of the errors that follow, which mean a damaged record.
+
+        They are ``ValueError``, ``LookupError``, ``TypeError`` and ``OverflowError``.
         """
         if document["format"] != _FORMAT:
             raise ValueError(document["format"])

@@ -180,7 +180,7 @@ def _cover_entry(entry: os.DirEntry[str], on: MountedTree) -> None:
 
 
 def _cover(path: str, on: MountedTree, options: str) -> None:
-    """Mount an overlay of ``path``, read-only unless its mount ``on`` is writable.
+    """Mount an overlay of ``path`` with ``options``, read-only unless the mount ``on`` which it is, is writable.
 
     Read-only file systems are covered too: otherwise the listener of a socket could be reached.
     """
@@ -234,9 +234,10 @@ _NAMESERVERS: Final = "/etc/resolv.conf"
 
 
 def build(table: Sequence[MountedTree], size: str) -> int:
-    """Build the root and change to it; return a descriptor of the directory of the upper layers.
+    """Build the root of the overlay and change to it; return a descriptor of the directory of the upper layers.
 
-    Call this in a namespace with private mounts. ``size`` limits the changes, as for tmpfs(5). Raise ``OSError``.
+    Those have the changes, and are out of reach by path from then on. Call this in a namespace with private mounts.
+    ``size`` limits the changes, as for tmpfs(5). Raise ``OSError``.
     """
     nameservers = _nameservers()
     mount("tmpfs", BASE, NO_DEVICES, f"size={size},mode=755")
@@ -410,7 +411,7 @@ def read_contents(layers: int, former: Contents | None = None) -> Contents:
 
 
 def comparable(entry: Any) -> tuple[Any, ...] | None:
-    """Return kind, mode, owner, group and digest of an ``entry`` of ``Contents``, or None for None.
+    """Return kind, mode, owner, group and digest of an ``entry`` of ``Contents``, or None for one that does not exist.
 
     Those of two runs can be compared: times and versions are left out. The entry may have been stored as JSON.
     """
