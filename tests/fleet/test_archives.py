@@ -50,6 +50,7 @@ NEVER: Final = frozenset(
     }
 )
 LIMIT: Final = 800 * 1024
+DOCUMENTED: Final = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 ROOT: Final = Path(__file__).resolve().parents[2]
 
 
@@ -114,6 +115,18 @@ def test_it_is_small_and_always_the_same(sent: archives.SentArchive, tmp_path: P
     path.write_bytes(b"of others")
     (tmp_path / "a").chmod(0o755)
     assert archives.package_archive(str(tmp_path / "a")) == sent
+
+
+def test_code_of_the_package_is_sent_without_docstrings_and_with_its_line_numbers(unpacked: Path) -> None:
+    """Docstrings are a fifth of the archive, and a traceback of a host must lead to the line in the source."""
+    for path in (unpacked / "resource_api").rglob("*.py"):
+        name = path.relative_to(unpacked / "resource_api")
+        source = next(top / name for top in (ROOT / "resource_api", ROOT) if (top / name).exists())
+        tree, original = ast.parse(path.read_bytes()), ast.parse(source.read_bytes())
+        places = [[(type(node), getattr(node, "lineno", 0)) for node in ast.walk(each)] for each in (tree, original)]
+        assert places[0] == places[1], name
+        documented = [node for node in ast.walk(tree) if isinstance(node, DOCUMENTED)]
+        assert not any(map(ast.get_docstring, documented)), name
 
 
 @everywhere
