@@ -258,7 +258,7 @@ class Versions:
     """The versions of one source in an agent's directory, which only its owner can open."""
 
     def __init__(self, directory: str, source: str) -> None:
-        """Read the accepted versions of a source from the agent's directory, created if missing.
+        """Read the accepted versions of a ``source`` from the agent's ``directory``, created if missing.
 
         Raise ``Untrusted``, ``StateError``, ``OSError``.
         """

@@ -440,6 +440,7 @@ def _client(library: Any) -> Any:
         """Records refused keys."""
 
         def __init__(self, refused_keys: list[str]) -> None:
+            """Add the fingerprints of refused host keys to ``refused_keys``, for the message of the failure."""
             self._refused_keys = refused_keys
 
         def validate_host_public_key(self, host: str, addr: str, port: int, key: Any) -> bool:  # noqa: ARG002

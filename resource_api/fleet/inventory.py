@@ -144,6 +144,7 @@ class _Builder:
     """Builds an inventory from a document and collects all problems."""
 
     def __init__(self, source: Document) -> None:
+        """Read the inventory in ``source``, the document of a file or of a program: problems name it."""
         self._source = source
         #: ``expand``, which raises ``ValueError`` for more hosts than a whole file may have.
         self._expanded = host_names.limited(host_names.expand)

@@ -106,7 +106,8 @@ def for_host(
 ) -> HostJob:
     """Return the job of one host: ``shared`` with its inputs, and with its ``options`` added.
 
-    The shared part is digested once, which makes the id of each host cheap. ``key`` as for ``with_id``.
+    The shared part is digested once, which makes the id of each host cheap. ``key`` is that for the digests of secrets,
+    see ``with_id``.
     """
     encoded = {name: _encoded_input(value) for name, value in inputs.items()}
     # Digested are the id of the shared part, which stands for its fields, and the fields of this host.

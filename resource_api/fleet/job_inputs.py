@@ -44,8 +44,8 @@ _LOCAL: Final = ("file", "directory")
 def read_documents(path: str, open_code: Callable[[str], int] | None = None) -> list[Document]:
     """Return the files of a manifest in the order of assembly; a Python manifest is not executed.
 
-    ``open_code`` as for ``manifest.read.read``. Raise ``ManifestError`` with all problems of all files, and
-    ``UsageError``.
+    ``open_code`` opens one in Python, and refuses it if other users can change it. Raise ``ManifestError`` with all
+    problems of all files, and ``UsageError``.
     """
     # The data of a Python manifest is only ``INCLUDE``, which must be a literal.
     documents, problems = reading.load_documents(path, partial(literal_section, constant="INCLUDE"), open_code)

@@ -95,7 +95,10 @@ class Ledger:
 
     @property
     def key(self) -> bytes:
-        """The key for the digests of secrets, created when first used: without it no secret can be guessed from one."""
+        """The key for the digests of secret inputs, created when first used.
+
+        Without it, whoever can read the ledger could find a secret by comparing the digests of guesses.
+        """
         with self._transaction():
             if (row := self._connection.execute("SELECT key FROM own").fetchone()) is None:
                 row = (secrets.token_bytes(32),)

@@ -193,7 +193,10 @@ class _PrintedTexts:
     """The printed texts of answers; equal answers are rendered once."""
 
     def __init__(self, lines: RenderLines) -> None:
-        """Render the hosts' answers to a command that reads by ``lines``, as the command prints them."""
+        """Render the answers of hosts by ``lines``, the function that the command prints one with.
+
+        Equal texts, not equal documents, decide which hosts stand in one group.
+        """
         self._lines = lines
         #: The digest of an answer → its printed text.
         self._texts: dict[bytes, str] = {}

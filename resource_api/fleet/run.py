@@ -238,10 +238,11 @@ class FleetRun:
         ignored: Sequence[str] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Run on the hosts ``names`` in this order.
+        """Run on the hosts ``names`` in this order, in the batches of ``plan``.
 
         ``job_for`` makes a host's job right before it starts: not all at once. ``merge`` and ``observer`` receive the
-        documents. ``record``: the ledger and the run's id in it. ``ignored``: statuses that do not count as failures.
+        documents. ``record``: the ledger and the run's id in it. A host is interrupted ``host_timeout`` seconds after
+        its start, by ``clock``. ``ignored``: statuses that do not count as failures.
         """
         self._names = names
         self._plan = plan

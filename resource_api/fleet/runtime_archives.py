@@ -79,7 +79,7 @@ class PythonRuntimes:
     """The runtimes of one user."""
 
     def __init__(self, directory: str) -> None:
-        """Use a directory, which need not exist."""
+        """Use the archives in a ``directory`` of the user, which need not exist: then there are none."""
         self._directory = Path(directory)
         #: Digest → archive, of those that were read: the hosts of a run share them.
         self._archives: dict[str, bytes] = {}

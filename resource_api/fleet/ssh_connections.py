@@ -257,7 +257,7 @@ class _HostStream:
     """The channel, the process and the buffers of one host."""
 
     def __init__(self, channel: HostChannel) -> None:
-        """Begin a stream for a host that is not connected yet."""
+        """Begin a stream for a host that is not connected yet; ``channel`` has the exchange of its job."""
         self.channel = channel
         self.process: RemoteProcess | None = None
         #: Bytes of complete events that the caller has not taken yet: above a limit nothing is read from the host.

@@ -57,7 +57,11 @@ class Implementations:
         required: str,
         assigned: Callable[[], Mapping[Name, str]],
     ) -> None:
-        """Begin without any provider made; ``names`` are in the order of preference."""
+        """Begin without any provider made; ``names`` are in the order of preference.
+
+        ``required`` is the one that the user has chosen, or "". ``assigned`` returns resource → the provider that its
+        record names.
+        """
         self._definition = definition
         self._names = names
         self._make = make

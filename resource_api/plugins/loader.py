@@ -78,9 +78,10 @@ class DefinitionFiles:
     """Loads files of the module path; those of one directory share the modules of its ``lib/``."""
 
     def __init__(self, read: ReadCode) -> None:
-        """Begin without any module loaded; ``read`` checks and reads each file, as for ``execute_in``.
+        """Begin without any module loaded.
 
-        The bundled files are trusted and read without it.
+        ``read`` returns the bytes of a file and its status, and raises ``UntrustedCode`` where other users could have
+        changed it. The bundled files are trusted and read without it.
         """
         self._read = read
         #: Directory of the module path → its ``lib/``.
@@ -482,7 +483,10 @@ class Library:
     """The modules of one ``lib/``. A name is dotted and relative to it: ``dns.client``; empty for ``lib`` itself."""
 
     def __init__(self, directory: str, read: ReadCode | None) -> None:
-        """Use ``lib/`` of a directory of the module path; ``read`` as for ``execute_in``."""
+        """Import from ``lib/`` of a ``directory`` of the module path, whose files share these modules.
+
+        ``read`` returns the bytes of a file and its status, and raises ``UntrustedCode``; None: the files are trusted.
+        """
         self._read = read
         self._root = f"{directory}/lib"
         #: The name of ``lib`` in ``sys.modules``, different for each directory.

@@ -215,6 +215,7 @@ class _Discarded:
     """Belongs to an iterator of ``lines``; goes with it, and reports to its context if nothing was iterated."""
 
     def __init__(self, run: ProgramRun, context: Context, source_line: str) -> None:
+        """Report to ``context`` that ``run`` was never started, with the ``source_line`` that made its iterator."""
         self.started = False
         self._run, self._context, self._source_line = run, context, source_line
 

@@ -49,7 +49,8 @@ class PrivateData:
     def begin(self, records: Mapping[RecordKey, Record], *, may_hold_secrets: bool) -> None:
         """Take over the private data of the records of a stack.
 
-        What calls have stored for an earlier transaction is forgotten. ``may_hold_secrets`` as for the class.
+        What calls have stored for an earlier transaction is forgotten. ``may_hold_secrets``: the state has a key for
+        secrets, or nothing is recorded.
         """
         self._recorded = {key: record.private for key, record in records.items() if record.private is not None}
         self.stored = {}

@@ -332,6 +332,7 @@ class _MonitoredStore:
     """A store that records its writes in a monitor, so that a cut is named by the write of state that it hit."""
 
     def __init__(self, store: SqliteStore, monitor: _Monitor) -> None:
+        """Pass all calls on to ``store``, and note in ``monitor`` when it writes."""
         self._store = store
         self._monitor = monitor
 
@@ -404,7 +405,7 @@ def _findings(
     """Yield what the next run did not mend after a cut: its failed steps, or else the paths that differ.
 
     ``outcome`` and ``whole`` are the documents of a cut run and of an uncut one; only ``compared`` paths count.
-    ``writers`` as in ``survives_cuts``.
+    ``writers``: path → the references of the resources that write it, to name one.
     """
     if outcome["failed"]:
         for fields in outcome["failed"]:

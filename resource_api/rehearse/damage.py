@@ -147,9 +147,10 @@ class Compared:
     """Compares the contents of an overlay before a damage and after its repair."""
 
     def __init__(self, first: Contents, second: Contents, shared: Collection[str]) -> None:
-        """Take the contents after two creations; paths that differ between these, as by a time, are not compared.
+        """Take the contents of the overlay after two creations, the ``first`` and the ``second``.
 
-        Files in ``shared`` hold parts of several resources, whose order is not compared.
+        Paths that differ between these, as by a time, are not compared. Files in ``shared`` hold parts of several
+        resources, whose order is not compared.
         """
         self._shared = shared
         #: Paths with other contents after each creation, and those that only one of the two has left.
@@ -182,9 +183,10 @@ class Damager:
     """Damages a resource on an overlay, and repairs it by a run, one after another."""
 
     def __init__(self, runtime: Runtime, layers: int, apply: Callable[[], RunReport], compared: Compared) -> None:
-        """Use the types of ``runtime`` and the ``layers`` of the overlay.
+        """Use the types of ``runtime`` and the ``layers`` of the overlay, in which the changed files are.
 
-        ``apply`` makes a run of the manifest, which should repair each damage.
+        ``apply`` makes a run of the manifest, which should repair each damage; ``compared`` finds the files that it
+        does not.
         """
         self._runtime = runtime
         self._layers = layers

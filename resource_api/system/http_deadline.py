@@ -18,6 +18,7 @@ class _DeadlineStream(RawIOBase):
     """The bytes from a socket until ``end``: a slow answer must not take longer than one that does not come."""
 
     def __init__(self, stream: RawIOBase, sock: socket, end: float, pause: float) -> None:
+        """Read ``stream``, that of ``sock``, until ``end``, and wait at most ``pause`` seconds for more data."""
         self._stream, self._socket, self._end, self._pause = stream, sock, end, pause
 
     def readable(self) -> bool:
@@ -56,7 +57,7 @@ class DeadlineHandler(HTTPSHandler, HTTPHandler):
     """Opens URLs of HTTP and HTTPS for ``urllib``, with answers of this kind, those of redirects included."""
 
     def __init__(self, end: float, pause: float = math.inf) -> None:
-        """Take the limits of ``DeadlineResponse``."""
+        """Limit answers to the time ``end`` of ``time.monotonic``, and to pauses of ``pause`` seconds."""
         super().__init__()
         self._response_class = cast("type[HTTPResponse]", partial(DeadlineResponse, end=end, pause=pause))
 

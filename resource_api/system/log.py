@@ -156,7 +156,7 @@ class Log:
         """Log one line about ``subject``, with its ``resource_type`` if it is a resource or a type.
 
         The event has ``fields``, those that ``make_fields`` returns, called only if the line is shown, and the bound
-        ones; ``change`` as in ``LogEvent``.
+        ones; ``change``: the change of the attribute that it reports.
         """
         if not self.enabled(level, resource_type):
             return
@@ -419,9 +419,10 @@ class LineSplitter:
     """
 
     def __init__(self, mask: Mask | None = None, *, keep_ends: bool = False) -> None:
-        """Start at the beginning of a line.
+        """Start at the beginning of a line, without pending bytes.
 
-        ``mask``: the secrets within which no line is cut; ``keep_ends`` as for the class.
+        ``mask``: the secrets within which no line is cut, by default none; ``keep_ends``: lines are returned with line
+        ends.
         """
         self._end = "\n" if keep_ends else ""
         self.size = 0

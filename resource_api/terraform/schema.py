@@ -167,7 +167,7 @@ def resource_type(name: str, schema: Message, config: Mapping[str, SchemaField])
 def function_type(name: str, schema: Message, config: Mapping[str, SchemaField]) -> TypeDefinition:
     """Return the type, called like the provider, with its data sources, functions and ephemeral resources.
 
-    ``schema`` is the provider's; ``config`` as for ``resource_type``.
+    ``schema`` is the provider's; ``config`` has the fields of its configuration.
     """
     declared = dict[str, Function]()
     for source, row in schema["data_source_schemas"].items():

@@ -515,6 +515,7 @@ class _RecordingSection(LoggingContext):
     """A section that adds its exception to ``raised`` of its context, before that handles it."""
 
     def __init__(self, context: RecordingContext, *arguments: Any) -> None:
+        """Begin a section of the recording ``context``."""
         super().__init__(context, *arguments)
         self._raised = context.raised
 

@@ -144,6 +144,7 @@ class _RefusedValues(Mapping[str, Any]):
     """
 
     def __init__(self, should: Mapping[str, object], readable: Collection[str]) -> None:
+        """Refuse the attributes of ``should`` that are not in ``readable``."""
         self._should = should
         self._readable = readable
 
@@ -163,6 +164,7 @@ class _Changes(Mapping[Any, Change]):
     """The changes of a call, of which one is refused; a view, as the runtime withdraws changes during the call."""
 
     def __init__(self, changes: Mapping[object, Change], name: Name, readable: Collection[str]) -> None:
+        """Show ``changes`` as they are, but of the resource ``name`` only the attributes in ``readable``."""
         self._changes = changes
         self._name = name
         self._readable = readable

@@ -460,7 +460,7 @@ class Sender:
     """Sends documents until the channel breaks, then drops them."""
 
     def __init__(self, descriptor: int) -> None:
-        """Send to the controller through a pipe, given by its descriptor."""
+        """Send to the controller through the pipe that has the ``descriptor``."""
         self._descriptor = descriptor
         #: Of one thread; a signal handler in this thread may take it again.
         self._lock = threading.RLock()

@@ -36,8 +36,8 @@ def fork(lifeline: int) -> None:
 def guard(lifeline: int, child: int) -> NoReturn:
     """Wait for the end of ``child``, the worker, in this process, and end with the same code or signal.
 
-    After a crash of the worker its orphans, which the kernel has given to this process, are killed. ``lifeline`` as for
-    ``fork``.
+    After a crash of the worker its orphans, which the kernel has given to this process, are killed; not if ``lifeline``
+    is readable, because then the runtime is gone.
     """
     # The pipes of the worker, of which only the worker may hold ends: their closing shows that it has ended.
     os.closerange(0, lifeline)

@@ -138,7 +138,7 @@ def encode(kind: str, body: Mapping[str, object], on_content: Callable[[Content]
 
 
 def encode_value(value: object, on_content: Callable[[Content], object] = id) -> str:
-    """Return a value as a frame has it, as JSON. Raise ``ProviderError``; ``on_content`` as for ``encode``."""
+    """Return a value as a frame has it, as JSON. Raise ``ProviderError``; call ``on_content`` with its contents."""
     try:
         return _json(_Encoder(on_content).encode(value))
     except ValueError as error:
@@ -303,6 +303,7 @@ class _Encoder:
     """Converts the values of one frame to values that JSON has."""
 
     def __init__(self, on_content: Callable[[Content], object]) -> None:
+        """Call ``on_content`` with each asset and archive among the values."""
         self._on_content = on_content
         #: The containers around the value that is being encoded, by identity.
         self._around: list[int] = []

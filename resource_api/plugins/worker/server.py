@@ -229,7 +229,7 @@ class WorkerRun(RunContext):
             self._connection.send(kind, **body)
 
     def _send_event(self, event: LogEvent) -> None:
-        """Send a line of the log."""
+        """Send a line of the log to the runtime, which masks and shows it as its own."""
         level, subject, text, fields, change = event
         extra = {} if change is None else {"change": difference_fields(change)}
         self._connection.send("log", level=level, subject=subject, text=text, fields=fields, **extra)
@@ -239,6 +239,7 @@ class _RequestedPrivateData(PrivateData):
     """The private data of resources, which the runtime keeps."""
 
     def __init__(self, request: Callable[..., object]) -> None:
+        """Read and store by ``request``, a frame to the runtime that has an answer."""
         super().__init__()
         self._request = request
 
@@ -253,6 +254,7 @@ class _SendingOutcomes(CallOutcomes):
     """Outcomes that are sent to the runtime after the check of the rules of reporting."""
 
     def __init__(self, send: Callable[..., None], *arguments: Any, **keywords: Any) -> None:
+        """Begin without outcomes; ``send`` sends a report to the runtime."""
         super().__init__(*arguments, **keywords)
         self._send = send
 
@@ -280,6 +282,7 @@ class _SendingMask(Mask):
     """Sends secrets to the runtime, which masks them; here they are known for texts that must be shortened."""
 
     def __init__(self, connection: Connection) -> None:
+        """Send new secrets by ``connection``."""
         super().__init__()
         self._connection = connection
 
@@ -319,6 +322,7 @@ class _RequestedBytes(io.RawIOBase):
     """The bytes of an asset, requested chunk by chunk."""
 
     def __init__(self, read: Callable[[], bytes | None]) -> None:
+        """Take the chunks that ``read`` returns, until an empty one."""
         self._read_chunk = read
         #: The end of the last chunk, for which the caller's buffer had no room.
         self._remaining = b""

@@ -122,7 +122,7 @@ class _EncryptedRedirects(request.HTTPRedirectHandler):
 def _opener(end: float, redirects: request.HTTPRedirectHandler) -> request.OpenerDirector:
     """Return an opener for HTTP and HTTPS alone: a redirect must never lead to a local file.
 
-    ``end`` as for ``_transfer``; ``redirects`` follows redirects.
+    An answer must be complete at ``end``, of ``time.monotonic``; ``redirects`` follows redirects.
     """
     opener = request.OpenerDirector()
     for handler in (

@@ -129,7 +129,7 @@ class Tree:
     """
 
     def __init__(self, root: ProcessRow, scan: Callable[[], Scan], members: Iterable[ProcessRow] = ()) -> None:
-        """Begin with the program ``root`` and further ``members``; ``scan`` as for the class.
+        """Begin with the program ``root`` and ``members`` that are known already; ``scan`` reads the process table.
 
         Children that this process has already are no orphans of the program, which it may adopt later.
         """
