@@ -47,7 +47,10 @@ class DeadlineResponse(HTTPResponse):
     """
 
     def __init__(self, sock: socket, *arguments: Any, end: float, pause: float = math.inf, **options: Any) -> None:
-        """Read an answer from a socket until ``end``; the other arguments are those of ``HTTPResponse``."""
+        """Read an answer from a socket until ``end``, and wait at most ``pause`` seconds for more data.
+
+        The other arguments are those of ``HTTPResponse``.
+        """
         super().__init__(sock, *arguments, **options)
         # ``HTTPResponse`` reads all from ``fp``.
         self.fp = BufferedReader(_DeadlineStream(self.fp.detach(), sock, end, pause))

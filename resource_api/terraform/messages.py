@@ -153,7 +153,7 @@ class MessageMap(Mapping[str, Message]):
     """A map of messages, each decoded when it is first asked for: the schema of a large provider has thousands."""
 
     def __init__(self, kind: str) -> None:
-        """Begin without messages of a kind."""
+        """Begin without messages; ``kind`` names the fields by which each of them is decoded."""
         self._kind = kind
         #: Key → its message in wire format, and decoded.
         self._encoded: dict[str, bytes] = {}

@@ -581,9 +581,10 @@ _hook_installed: Final[list[bool]] = []
 
 @contextmanager
 def recorded(*, refuse: bool = False) -> Iterator[list[tuple[str, str]]]:
-    """Yield a list that gets each event of this thread, with its arguments as text.
+    """Yield a list that gets each audit event of this thread, such as ``open``, with its arguments as text.
 
-    ``refuse``: everything that reads or starts a program raises ``OSError`` (``EIO``) instead.
+    The laws see in it what a provider reads and runs. ``refuse``: everything that reads or starts a program raises
+    ``OSError`` (``EIO``) instead.
     """
     if not _hook_installed:
         _hook_installed.append(True)

@@ -374,7 +374,7 @@ def _in_lasting_thread(start: Callable[[], object]) -> object:
 
 @cache
 def _lasting_thread(_pid: int) -> SimpleQueue[object]:
-    """Return the queue of the thread that starts programs in a process; a forked process has a thread of its own.
+    """Return the queue of the thread that starts programs in this process: the kernel kills them when it ends.
 
     It is a daemon: the thread of a ``ThreadPoolExecutor`` ends with the main thread, and an embedding program may still
     run in another one.
