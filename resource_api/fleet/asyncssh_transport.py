@@ -141,7 +141,8 @@ class AsyncsshTransport:
     async def start(self, host: Host, command: str, *, terminal: bool = False) -> AsyncsshProcess:
         """Connect to a host and start a command in its login shell. Raise ``HostUnreachable``.
 
-        With ``terminal``, it is in raw mode, so that it changes no byte.
+        With ``terminal``, the command has one, on which doas asks for a password; in raw mode, so that it changes no
+        byte.
         """
         library, endpoint = self.library, self.endpoint(host)
         connection = await self.connect(host, endpoint)

@@ -85,7 +85,8 @@ class Transport(Protocol):
     async def start(self, host: Host, command: str, *, terminal: bool = False) -> RemoteProcess:
         """Connect to a host and start a command in its login shell. Raise ``HostUnreachable``.
 
-        ``terminal``: with a terminal in raw mode.
+        With ``terminal``, the command has one, on which doas asks for a password; in raw mode, so that it changes no
+        byte.
         """
 
     async def close(self) -> None:

@@ -131,7 +131,10 @@ def _refuse(name: str) -> object:
 
 
 def field_at(value: object, path: str) -> object:
-    """Return the field at ``path``; None where there is none. An empty path is the value itself."""
+    """Return the field at ``path``, names with dots between them as in ``meta.next``; None where there is none.
+
+    An empty path is the value itself; a name that contains dots is found first.
+    """
     if not path:
         return value
     if not isinstance(value, dict):

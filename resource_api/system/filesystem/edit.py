@@ -204,7 +204,8 @@ def edit_lines(
 ) -> None:
     """Call ``change`` with the lines of the file at the absolute ``path``, and replace the file if it changes them.
 
-    The parameters and errors are those of ``edit``.
+    As for ``edit``, a new file gets ``mode``, ``uid`` and ``gid``, ``check`` may refuse the complete new file, and
+    ``change`` is called again if another process writes the file meanwhile. Raise ``OSError``, ``ResourceError``.
     """
 
     def changed(content: bytes) -> bytes:

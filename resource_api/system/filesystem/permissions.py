@@ -197,7 +197,8 @@ def _set_owner(fd: int, should: Permissions) -> None:
 def _inherited_group(should: Permissions, parent: int) -> int | None:
     """Return the group to set for a new file or directory in ``parent``, None for the system's default.
 
-    Another user's directory may pass on its group (set-group-ID): a file that is not that user's gets the caller's.
+    That default is the directory's group if it has set-group-ID. In another user's directory a file with a declared
+    owner gets the caller's group instead: that user must not choose who can read it.
     """
     if should.gid is None and should.uid is not None and _is_taken_over(should, os.fstat(parent)):
         return os.getegid()

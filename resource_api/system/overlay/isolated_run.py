@@ -102,7 +102,7 @@ def _limit_user() -> None:
 
 
 def _set_pid_max() -> None:
-    """Limit the processes of this process table (Linux 6.14)."""
+    """Limit the processes of this process table by a setting that it has for itself (Linux 6.14)."""
     # A new /proc, because the settings in a container's /proc may be read-only.
     namespaces.mount("proc", "/proc")
     try:

@@ -76,7 +76,7 @@ def adopt_orphans() -> None:
 
 
 def end_with(parent: int, number: int = signal.SIGKILL) -> None:
-    """Make the kernel send the calling process a signal when the thread that forked it ends.
+    """Make the kernel send the calling process a signal when the thread that forked it ends: it must not outlive a run.
 
     ``parent`` is the process of that thread: if it has ended already, the signal is sent at once. The setting survives
     exec, except for programs that are set-user-ID, set-group-ID or have capabilities; children do not inherit it. Call
