@@ -344,9 +344,7 @@ def _version(fields: Mapping[str, Any]) -> Version:
 
 
 def _check_newer(version: Version, newest: Version | None) -> None:
-    """Raise ``Untrusted`` for a signed bundle that is no successor of the newest.
-
-    An older one could bring back a fault.
+    """Raise ``Untrusted`` for a version that must not follow the newest: an older one could bring back a fault.
 
     Such are an older generation, another bundle of the same generation, and a bundle with another name.
     """

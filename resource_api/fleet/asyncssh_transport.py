@@ -324,9 +324,7 @@ class AsyncsshTransport:
     async def _open_jump(self, via: str, host: Host) -> object:
         """Return a connection to the last jump host in ``via``, reached through those before it.
 
-        Raise ``HostUnreachable``.
-
-        ``host``: the host behind it, whose inventory has the settings of the jump hosts.
+        Raise ``HostUnreachable``. ``host``: the host behind it, whose inventory has the settings of the jump hosts.
         """
         first_hops, _, last = via.rpartition(",")
         target = jump_chain(host._replace(via=last))[-1]

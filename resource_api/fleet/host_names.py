@@ -81,9 +81,7 @@ def _too_many(pattern: str) -> str:
 def _values(text: str, pattern: str) -> Iterator[str]:
     """Yield the names' parts for one pair of brackets: its content ``text`` is ``1:50`` or ``1,3,7:9``.
 
-    Raise ``ValueError``.
-
-    ``pattern``, the whole name with brackets, is for messages.
+    Raise ``ValueError``. ``pattern``, the whole name with brackets, is for messages.
     """
     for item in text.split(","):
         match = _ENDS.fullmatch(item)

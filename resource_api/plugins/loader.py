@@ -366,7 +366,10 @@ class _CheckedLoader(SourceFileLoader):
     """Loads a file, or its bytecode, only from bytes that no other user could have changed."""
 
     def __init__(self, read: ReadCode, name: str, path: str) -> None:
-        """Read the file with ``read``. Raise ``UntrustedCode``, ``OSError``."""
+        """Read the file at ``path`` once, by ``read``, which checks it: what is executed is then what was checked.
+
+        Raise ``UntrustedCode``, ``OSError``.
+        """
         super().__init__(name, path)
         self._read = read
         self._source, self._status = read(path)
@@ -378,9 +381,7 @@ class _CheckedLoader(SourceFileLoader):
     def get_data(self, path: str) -> bytes:
         """Return the source, read once and checked, or the bytecode.
 
-        Raise ``OSError`` for bytecode that others could change.
-
-        Python then compiles the source instead.
+        Raise ``OSError`` for bytecode that others could change: Python then compiles the source instead.
         """
         if path == self.path:
             return self._source

@@ -184,10 +184,9 @@ class ProviderPool:
     def declared(self, instance: str) -> ProviderFunctions:
         """Return the pure functions for a manifest's resources.
 
-        Raise ``DefinitionError`` where the type or provider is broken.
-
-        Where the provider cannot be made because a program or module is missing, a resource of the manifest may install
-        it: then only the type is returned, with the error.
+        Raise ``DefinitionError`` where the type or provider is broken. Where the provider cannot be made because a
+        program or module is missing, a resource of the manifest may install it: then only the type is returned, with
+        the error.
         """
         definition = self._definition(instance)
         can_wait = not (definition.config.attributes or self._isolates(definition))
@@ -377,9 +376,7 @@ class ProviderPool:
     def _make_one(self, definition: TypeDefinition, implementation: str = "") -> object:
         """Return an object of one provider's class, or a worker for an executable.
 
-        Raise ``ProviderError`` where that fails.
-
-        ``implementation`` names it if the type has several.
+        Raise ``ProviderError`` where that fails. ``implementation`` names it if the type has several.
         """
         provider_class = self._provider_class(definition, implementation)
         if issubclass(provider_class, ExecutableProvider):

@@ -227,12 +227,10 @@ class Registry:
         return classes.get(implementation) or next(iter(classes.values()))
 
     def implementations(self, name: str, versions: str = "", *, load: bool = True) -> Sequence[str]:
-        """Return the names of a type's providers in the order of preference.
+        """Return the names of a type's providers in the order in which they are preferred. Raise ``DefinitionError``.
 
-        Raise ``DefinitionError`` as ``type`` does.
-
-        That is: by their ``priority``, the highest first, then in the order of the module path, then
-        ``providers/TYPE.py``, then by name. ``load=False`` for isolated providers, whose code must not run here: their
+        The one with the highest ``priority`` is the first; among equals, the order of the module path counts, then
+        ``providers/TYPE.py``, then the name. ``load=False`` for isolated providers, whose code must not run here: their
         priorities are then unknown.
         """
         if load or name in self._providers:

@@ -222,9 +222,8 @@ class _Outside:
     def _isolated(self, work: Callable[[_Inside], dict[str, Any]], request: Request | None = None) -> Any:
         """Run ``work`` on a new overlay and return its document, with secrets masked.
 
-        Raise ``RehearsalError`` or ``_Interrupted``.
-
-        It runs in another process, so its result comes back as JSON, and so does its error.
+        Raise ``RehearsalError`` or ``_Interrupted``. It runs in another process, so its result comes back as JSON, and
+        so does its error.
         """
         request = request or self._request
 

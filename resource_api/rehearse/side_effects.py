@@ -151,11 +151,10 @@ class Effect(NamedTuple):
 def effects(
     calls: Sequence[RecordedCall], packages: Mapping[str, str], position_of: Callable[[str], str]
 ) -> list[Effect]:
-    """Return the changes of paths that no resource of their call declares, in their order.
+    """Return the changes of paths that no resource of their call declares, in their order, with what they mean.
 
-    The machine's files are read.
-
-    ``packages``: path → package, of new files. ``position_of`` returns the position of a reference's declaration.
+    Each is compared with the machine's own file. ``packages``: path → package, of new files. ``position_of`` returns
+    the position of a reference's declaration.
     """
     verbs: dict[str, Verb] = {}
     undeclared = []

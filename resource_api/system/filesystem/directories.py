@@ -235,9 +235,7 @@ class Directories(AbstractContextManager["Directories"]):
     def _enter(self, here: Directory, name: str) -> Directory:
         """Return the directory ``name`` in the open one ``here``.
 
-        Raise ``NotADirectoryError`` for a link, not followed.
-
-        ``_walk`` then decides whether the link may be followed.
+        Raise ``NotADirectoryError`` for a link, not followed. ``_walk`` then decides whether the link may be followed.
         """
         path = here.beneath(name)
         directory = self._open.get(path)

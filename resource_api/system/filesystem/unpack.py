@@ -106,9 +106,8 @@ class UnpackRecord(NamedTuple):
     def _decode(cls, document: Any) -> Self:
         """Return the record of a document.
 
-        Another form raises one of the errors that follow, which mean a damaged record.
-
-        They are ``ValueError``, ``LookupError``, ``TypeError`` and ``OverflowError``.
+        Raise ``ValueError``, ``LookupError``, ``TypeError`` or ``OverflowError`` for another form, which means a
+        damaged record.
         """
         if document["format"] != _FORMAT:
             raise ValueError(document["format"])

@@ -35,7 +35,9 @@ def callers_limit() -> int | None:
 def limit(size: int) -> None:
     """Limit core dumps of this process and the programs that it starts to ``size`` bytes."""
     resource.setrlimit(resource.RLIMIT_CORE, (size, size))
-    if _callers:  # otherwise programs inherit the limit
+    if _callers:
+        # Programs get this limit back, see ``restore_limit``; while core dumps are not forbidden, they inherit the
+        # new one.
         _callers[0] = (size, size)
 
 
