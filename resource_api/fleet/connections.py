@@ -110,7 +110,7 @@ class HostEvent(NamedTuple):
 
 
 def end_event(host: str, status: str, code: int | None = None, error: str | None = None) -> HostEvent:
-    """Return the last event of a host; every status but ``ended`` has an ``error``."""
+    """Return the last event of a host: ``ended`` with its job's exit ``code``, another status with an ``error``."""
     return HostEvent(host, {"type": "end", "status": status, "code": code, "error": error})
 
 

@@ -125,7 +125,7 @@ class Ledger:
         return run
 
     def note(self, run: str, started: Iterable[str], reports: Iterable[HostReport]) -> None:
-        """Record the started hosts, and the reports of finished ones.
+        """Record in a ``run`` which hosts were started, and the reports of finished ones.
 
         ``--rerun`` goes on with all hosts that have not succeeded.
         """

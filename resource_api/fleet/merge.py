@@ -326,7 +326,8 @@ class _HostResult:
     def report(self, end: Mapping[str, object], seconds: float, batch: int) -> HostReport:
         """Return the host's report after its last event, ``end`` (see ``end_event``).
 
-        The exit code of the program of ``run`` takes precedence over that of the job.
+        ``seconds`` is the time that it took, ``batch`` the number of its batch. The exit code of the program of ``run``
+        takes precedence over that of the job.
         """
         code = end.get("code")
         code = code if type(code) is int else None
@@ -425,7 +426,7 @@ class Merge:
     def end(self, host: Host, document: Mapping[str, object], seconds: float, batch: int) -> HostReport:
         """Group a finished host by its result, count its status, and return its report.
 
-        ``document`` is its last event.
+        ``document`` is its last event, ``seconds`` the time of its run, ``batch`` the number of its batch.
         """
         result = self._results.pop(host.name)
         report = result.report(document, seconds, batch)

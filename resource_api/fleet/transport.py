@@ -117,7 +117,7 @@ class JumpPace:
         self._begins: dict[str, float] = {}
 
     async def wait(self, via: str) -> None:
-        """Wait until another connection may be made behind the jump hosts ``via``."""
+        """Wait until another connection may be made behind the jump hosts ``via``, some time after the one before."""
         now = asyncio.get_running_loop().time()
         begin = max(self._begins.get(via, 0.0), now)
         self._begins[via] = begin + 1 / VIA_RATE
@@ -125,7 +125,10 @@ class JumpPace:
 
 
 def unreachable(text: str, *, transient: bool = False) -> HostUnreachable:
-    """Return the error for an unreachable host, its text, which may contain output of the host, escaped and cut."""
+    """Return the error for an unreachable host; ``transient``: another attempt may succeed.
+
+    Its text, which may contain output of the host, is escaped and cut.
+    """
     error = HostUnreachable(escape(text)[:_MAX_TEXT])
     error.transient = transient
     return error

@@ -377,7 +377,7 @@ def survives_cuts(
 
     ``first`` are the contents after the first run: paths that differ in a second uncut run too are not compared.
     ``attempt`` returns the document of ``run`` for a cut before a change. ``writers``: path → the references of its
-    writers.
+    writers; ``position_of`` returns the position of a reference's declaration.
     """
     whole = attempt(0)
     compared = whole["contents"].keys() | first.keys()

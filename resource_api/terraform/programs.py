@@ -88,7 +88,10 @@ class _ProgramFinder:
     """Finds and checks the programs of the providers of one manifest."""
 
     def __init__(self, beside: str, open_trusted: Callable[[str], int], environment: Mapping[str, str]) -> None:
-        """Search from the directory ``beside`` on; ``open_trusted`` opens a file that nobody else can change."""
+        """Find programs for the manifest in the directory ``beside``, where its lock file and first mirrors are.
+
+        ``open_trusted`` opens a file that nobody else can change; ``environment`` names Terraform's own directories.
+        """
         self._beside = beside
         self._open_trusted = open_trusted
         self._environment = environment
@@ -124,7 +127,10 @@ class _ProgramFinder:
             raise ProgramError(str(error)) from error
 
     def _of_source(self, declared: ConfiguredProvider, *, locked: bool) -> ProviderProgram:
-        """Return the program of a provider declared by ``source``: unpacked, and compared with the lock file."""
+        """Return the program of a provider declared by ``source``, unpacked.
+
+        If ``locked``, it is compared with the lock file.
+        """
         address, package = self._package(declared, locked=locked)
         directory = packages.unpacked(package, self._open_trusted, cache_directory(self._environment, "providers"))
         path = packages.executable(directory, address.name)
@@ -135,9 +141,10 @@ class _ProgramFinder:
         return program
 
     def _package(self, declared: ConfiguredProvider, *, locked: bool) -> tuple[ProviderAddress, Package]:
-        """Return a provider's address and its package: the newest accepted one, or that of the lock file.
+        """Return a provider's address and its package: the one in the lock file, or the newest that is accepted.
 
-        Raise ``ProgramError`` with the key of the manifest that is wrong.
+        The latter without a lock file, and unless ``locked``. Raise ``ProgramError`` with the key of the manifest that
+        is wrong.
         """
         try:
             address = packages.ProviderAddress.parse(declared.source)

@@ -492,7 +492,8 @@ class Resources(_ProgramSession):
     def _apply(self, context: Context, name: str, should: Mapping[str, object] | None, *, creates: bool) -> None:
         """Apply the program's plan of one resource, and store the state that it returns.
 
-        A state that comes with an error is stored too: the resource exists, and the next run must know it.
+        ``creates``: there is no state yet. A state that comes with an error is stored too: the resource exists, and the
+        next run must know it.
         """
         state = _State() if creates else self._states[name]
         declared = with_field_names(should or {})

@@ -146,8 +146,8 @@ def computed_texts(
 ) -> Iterator[tuple[str, str]]:
     """Yield the texts that only a resource's provider can have made, such as an id, and expressions for them.
 
-    Where another resource has the same text, its declaration gets the expression: it depends on this resource. ``id``
-    is last: of equal texts a mapping keeps it.
+    Where another resource has the same text, its declaration gets the expression: it depends on this resource, whose
+    ``reference`` is in it. ``id`` is last: of equal texts a mapping keeps it.
     """
     for name in sorted(fields, key=lambda name: name == "id"):
         value, field = values.get(name), fields[name]
@@ -158,8 +158,8 @@ def computed_texts(
 def declaration(reference: str, declared: Mapping[str, Any], alias: str, spelling: Mapping[str, str]) -> list[str]:
     """Return the lines of a manifest that declare a resource, without indentation of its section.
 
-    ``declared``: attribute → value, in which an ``Interpolation`` refers to another resource. ``spelling``: attribute →
-    its name in manifests.
+    ``declared``: attribute → value, in which an ``Interpolation`` refers to another resource. ``alias`` names the
+    configuration of its provider, "" for the default one. ``spelling``: attribute → its name in manifests.
     """
     lines = [f"{_text(reference)}:{'' if declared or alias else ' {}'}"]
     if alias:

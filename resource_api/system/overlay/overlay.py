@@ -199,7 +199,10 @@ def _cover(path: str, on: MountedTree, options: str) -> None:
 
 
 def _overlay(path: str, flags: int, options: str) -> None:
-    """Mount a directory of the machine beneath the new root with a layer that takes all its writes."""
+    """Mount a directory of the machine beneath the new root with a layer that takes all its writes.
+
+    ``flags`` are those of mount(2); the text ``options`` comes before the layers.
+    """
     layer = f"{LAYERS}/{len(os.listdir(LAYERS))}"
     upper, work = f"{layer}/upper", f"{layer}/work"
     for directory in (layer, upper, work):

@@ -303,10 +303,11 @@ def _readable(fd: int, milliseconds: int) -> bool:
 def starter(*, reading: bool = False) -> Callable[[Invocation, int, int, int], object]:
     """Return a function that starts a program with descriptors for its stdout, its stderr, and the child's report.
 
-    The function returns an object with ``pid`` and ``wait()``, and raises ``OSError`` if no child can be started. A
-    child that cannot execute the program writes the number of the error into its report: the program's user may delay
-    the start, and this process must not wait for that without a limit. Call this before creating the descriptors: the
-    import of ``sh`` may open some.
+    ``reading``: the program only reads, and is started without ``sh``, whose import takes time. The function returns an
+    object with ``pid`` and ``wait()``, and raises ``OSError`` if no child can be started. A child that cannot execute
+    the program writes the number of the error into its report: the program's user may delay the start, and this process
+    must not wait for that without a limit. Call this before creating the descriptors: the import of ``sh`` may open
+    some.
     """
     start = _start_reading if reading else partial(_spawn, _sh())
     return lambda *arguments: _in_lasting_thread(partial(start, *arguments))
