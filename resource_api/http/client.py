@@ -425,7 +425,7 @@ class Client:
         return self.request("PATCH", path, body, headers=headers, repeat=repeat)
 
     def delete(self, path: str, *, etag: str = "") -> Response:
-        """Delete an object; one that is gone is no error."""
+        """Delete an object, with ``etag`` only if it is still the one that had it; one that is gone is no error."""
         return self.request("DELETE", path, headers=_if_match(etag), allow=_GONE)
 
     def request(

@@ -103,7 +103,8 @@ class DefinitionFiles:
     def provider(self, path: str, definition: TypeDefinition, *, first: bool = True) -> builtins.type[Any]:
         """Return the provider class that a file defines. Raise ``DefinitionError`` where it does not fit its type.
 
-        The class of an executable is a subclass of ``ExecutableProvider``.
+        The class of an executable is a subclass of ``ExecutableProvider``. ``first``: that of the first version of the
+        type on the module path; others get a module name of their own.
         """
         if not path.endswith(".py"):
             return self._executable(path)

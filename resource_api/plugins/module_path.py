@@ -112,7 +112,7 @@ class ModulePath:
         self.aliases |= added.aliases
 
     def find(self, kind: str, name: str, *, installed: bool = True) -> str | None:
-        """Return the file of one name, or None.
+        """Return the first file of the name in the directories for a ``kind``, such as ``types``, or None.
 
         Without ``installed``, distributions are not searched: that takes as long as many a run.
         """

@@ -173,7 +173,7 @@ class Registry:
         return [family.definition(name) for family in self._families.values() for name in family.names()]
 
     def is_in_family(self, name: str) -> bool:
-        """Return whether a type is one of a family."""
+        """Return whether a type comes from a family, such as those of one Terraform provider, and from no file."""
         return bool(self._families) and self._family(name) is not None
 
     def close_families(self) -> None:

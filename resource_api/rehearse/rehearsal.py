@@ -167,7 +167,7 @@ class _Outside:
         return [Finding(name, texts.get(name, _OFFLINE), "", self.position_of(name)) for name in self._left_out]
 
     def first_run(self, show: Callable[[RunReport], None]) -> Any:
-        """Do all the work of the first overlay and return its document.
+        """Do all the work of the first overlay and return its document; ``show`` gets the report of the run there.
 
         The process inside needs the descriptors of the shell's terminal and of the archive for ``keep``, so these stay
         open.
@@ -302,7 +302,8 @@ class _Inside:
     def run(self, show: Callable[[RunReport], None], archive: int | None) -> dict[str, Any]:
         """Do all the work of the first overlay: apply, apply again, tests, shell, destroy.
 
-        Pack the written files into ``archive``; return the document with the results.
+        Call ``show`` with the report of the first run, pack the written files into ``archive``, and return the document
+        with the results.
         """
         runtime, request = self._runtime, self._request
         recorder = EffectRecorder(self._layers, runtime.run.progress)
@@ -376,7 +377,10 @@ def _failures(report: RunReport) -> list[Finding]:
 
 
 def _result(document: Mapping[str, Any], position_of: Callable[[str], str]) -> Rehearsal:
-    """Return the rehearsal that follows from the document of ``_Inside.run``: a verdict for each part of its work."""
+    """Return the rehearsal that follows from the document of ``_Inside.run``: a verdict for each part of its work.
+
+    ``position_of`` returns the position of a reference in the manifest.
+    """
     calls = [_recorded_call(*call) for call in document["calls"]]
     verdicts = [Verdict("run", not document["failed"], document["summary"], _findings(document["run"]))]
     if "again" in document:
@@ -404,7 +408,8 @@ def _remnants(
 ) -> Iterator[Finding]:
     """Yield findings about the differences from the machine that ``destroy`` leaves behind, but for caches and logs.
 
-    ``remaining``: path → the file's fields and digest; ``packages``: path → package, whose files come last, counted.
+    ``remaining``: path → the file's fields and digest; ``packages``: path → package, whose files come last, counted;
+    ``position_of`` returns the position of a reference in the manifest.
     """
     is_declared = side_effects.declared_paths(calls)
     changed_by = {change.path: tuple(call.references) for call in calls for change in call.changes}

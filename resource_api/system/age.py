@@ -71,7 +71,7 @@ def create_identity(path: str) -> str:
 
 
 def encrypt(data: bytes, recipients: Sequence[object], *, armoured: bool = False) -> bytes:
-    """Return data that each of the recipients can decrypt."""
+    """Return data that each of the recipients can decrypt; if ``armoured``, as lines of ASCII."""
     encrypted: bytes = _pyrage().encrypt(data, recipients, armored=armoured)
     return encrypted
 
