@@ -102,7 +102,11 @@ class OpensshTransport:
         process_tree.prepare()
 
     async def start(self, host: Host, command: str, *, terminal: bool = False) -> OpensshProcess:
-        """Connect to a host and start a command in its login shell. Raise ``HostUnreachable``."""
+        """Connect to a host and start a command in its login shell. Raise ``HostUnreachable``.
+
+        With ``terminal``, the command has one, on which doas asks for a password; in raw mode, so that it changes no
+        byte.
+        """
         with errors_as(unreachable, CommandError, "transport: ssh needs the program ssh of OpenSSH here: "):
             program = locate("ssh")
         arguments = [program, *_arguments(host, terminal=terminal), f"{_RAW if terminal else ''}{command}"]

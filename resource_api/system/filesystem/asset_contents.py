@@ -159,7 +159,7 @@ class VerifiedFile(io.RawIOBase):
     """A file whose last read raises an error unless all its bytes have the expected SHA-256."""
 
     def __init__(self, path: str, digest: str) -> None:
-        """Open the regular file at ``path``. Raise ``OSError``."""
+        """Open the regular file at ``path``, whose SHA-256 must be ``digest``. Raise ``OSError``."""
         super().__init__()
         self._file = open_regular(path)
         self._path = path
