@@ -510,7 +510,7 @@ _CACHE: Final = Path("/etc/ld.so.cache")
 
 @contextmanager
 def linker_cache() -> Iterator[None]:
-    """Make ``ctypes`` find libraries only in the cache of the dynamic linker.
+    """Make ``ctypes`` find libraries only in the cache of the dynamic linker, while asyncssh is imported.
 
     Otherwise it starts ``ldconfig``, ``gcc`` and ``ld`` one after the other for a missing library. Without a cache, and
     with ``LD_LIBRARY_PATH``, the search is unchanged.

@@ -118,8 +118,8 @@ def for_host(
 def decoded_inputs(job: HostJob) -> dict[str, object]:
     """Return name → value of a job's inputs, for ``Runtime`` on the host.
 
-    A text from a command line, file or variable gets the class that tells this again, as its data type decides about
-    it.
+    A text from a command line, file or variable gets back the class that says where it is from: such a text is
+    converted to the data type of its input.
     """
     return {
         name: _TEXT_INPUTS[value[0]](reveal(value[1])) if type(value) is tuple else value

@@ -182,7 +182,7 @@ class Registry:
             family.close()
 
     def _family(self, name: str) -> TypeFamily | None:
-        """Return the source of a type that is in no file, or None."""
+        """Return the family of the type ``name``, ``aws`` of ``aws_instance``; None for a type in a file."""
         family = self._families.get(name.partition("_")[0])
         return None if family is None or self._module_path.find("types", name) else family
 

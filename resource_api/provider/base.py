@@ -138,8 +138,8 @@ class BaseProvider:
            ``names`` is not passed and everything is returned.
         2. A resource that does not exist is left out (or has ``ensure: absent``).
         3. It changes nothing, and two calls without a change between them return the same.
-        4. An unreadable resource is an exception, never absence; for single names, ``context.failed(name,
-        message=...)``.
+        4. An unreadable resource is an exception, never absence; for single names,
+           ``context.failed(name, message=...)``.
         5. A provider that cannot enumerate raises ``CannotList`` for ``names=None``.
         """
         raise NotImplementedError

@@ -114,7 +114,7 @@ class Relationships:
         self._untried = [bits & ~related for bits, related in zip(self._untried, self._after(), strict=True)]
 
     def _after(self) -> list[int]:
-        """Return index → the later indexes that depend on it, directly or not, as the bits of a number.
+        """Return index → the later indexes that depend on it, directly or not, as the bits of a number: a quick test.
 
         Edges lead from lower to higher indexes, so from the last edge on, those of ``then`` are complete when they are
         added to ``first``.

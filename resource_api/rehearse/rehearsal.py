@@ -112,10 +112,7 @@ class _Interrupted(Exception):  # noqa: N818 - no error
     """A signal ended the process inside."""
 
     def __init__(self, number: int, document: Any) -> None:
-        """Keep the exit code for the signal ``number``, and the ``document`` that the process returned all the same.
-
-        It is None if there is none.
-        """
+        """Keep the exit code for the signal ``number``, and the ``document`` if the process has still returned one."""
         super().__init__(number)
         self.exit_code = 128 + number
         self.document = document

@@ -386,9 +386,10 @@ def serve_standard_streams(directories: Sequence[str]) -> None:
 
 
 def _serve(requests: int, replies: int, registry: Registry, interrupts: int | None = None) -> None:
-    """Answer the calls of one runtime until it disconnects.
+    """Answer the calls of one runtime, which come through ``requests``, by ``replies``, until it disconnects.
 
-    One with another version of the protocol is only told ours, so that it can report that.
+    A byte from ``interrupts`` means that the run is interrupted. A runtime with another version of the protocol is only
+    told ours, so that it can report that.
     """
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr] # real streams

@@ -180,7 +180,7 @@ def _cover_entry(entry: os.DirEntry[str], on: MountedTree) -> None:
 
 
 def _cover(path: str, on: MountedTree, options: str) -> None:
-    """Mount an overlay of ``path`` with ``options``, read-only unless the mount ``on`` which it is, is writable.
+    """Mount an overlay of ``path``, which is in the mount ``on``, with ``options``; read-only unless that is writable.
 
     Read-only file systems are covered too: otherwise the listener of a socket could be reached.
     """
