@@ -553,10 +553,10 @@ def context(
     reading: bool = False,
     provider: object = None,
 ) -> MethodContext:
-    """Return a context for one call with ``names``, the keys of ``changes``.
+    """Return a context for a test that calls a provider's method itself; ``names`` are the keys of its ``changes``.
 
-    ``reading``: as for ``get`` and ``due``, which report nothing but failures. ``provider``: the instance that is
-    called, if it runs programs: their lines then go to this context too.
+    ``noop``: the call changes nothing. ``reading``: it is one of ``get`` or ``due``, which report nothing but failures.
+    ``provider``: the instance that is called, if it runs programs: their lines then go to this context too.
     """
     lines: list[str] = []
     subjects = {name: Subject(show(name)) for name in names}

@@ -56,7 +56,7 @@ class TemporaryNames:
     """Names for one batch. The first name in a directory removes the temporary files of crashed batches there."""
 
     def __init__(self) -> None:
-        """Start a batch."""
+        """Choose the part of the names that is this batch's own: the process and a random number."""
         self._token = f"{os.getpid()}.{os.urandom(4).hex()}"
         self._count = 0
         #: Paths of directories without temporary files of crashed batches.

@@ -86,7 +86,7 @@ class MountedTree(NamedTuple):
 
 
 def mounts() -> Sequence[MountedTree]:
-    """Return the mounts, outer ones first. Raise ``OSError``."""
+    """Return the mounts of the machine, outer ones first, as they must be covered. Raise ``OSError``."""
     table = [
         MountedTree(path, kind, sum({_FLAGS.get(word, 0) for word in words})) for path, _, kind, words in trees.mounts()
     ]
