@@ -76,9 +76,9 @@ def fields_of_block(block: Message) -> dict[str, SchemaField]:
 
 
 def fields_of_resource(block: Message) -> dict[str, SchemaField]:
-    """Return the fields of a resource; the ``id`` that the SDK adds to each is only the provider's.
+    """Return the fields of a resource, without leave to declare the ``id`` that the SDK for programs adds to each.
 
-    The SDK declares it as optional and refuses it in a configuration. One of a resource's own has a description.
+    The SDK calls that optional, but refuses it in a configuration. A resource's own ``id`` has a description.
     """
     fields = fields_of_block(block)
     identifier = fields.get("id")

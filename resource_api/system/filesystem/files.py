@@ -184,7 +184,7 @@ class PendingFlush:
         self._changed[path] = None
 
     def flush_files(self) -> None:
-        """Make the files durable that ``file`` has left, by a flush of each filesystem."""
+        """Make the files durable that ``file`` has not flushed itself, by one flush of each filesystem."""
         filesystems, self._filesystems, self._files = self._filesystems, {}, 0
         try:
             for fd in filesystems.values():
