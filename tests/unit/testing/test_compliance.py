@@ -426,7 +426,7 @@ class Racing(Memory):
     def set(self, context: Context, changes: Mapping[str, Change], *, noop: bool = False) -> None:
         store, private = type(self).stored, type("Own", (Memory,), {"stored": dict(type(self).stored)})()
         private.set(context, changes, noop=noop)
-        time.sleep(0.001)
+        time.sleep(0.02)  # the other calls begin meanwhile, also on a busy machine
         for name in private.stored.keys() ^ store.keys():
             store.pop(name, None)
         store.update(private.stored)
