@@ -27,9 +27,10 @@ REFUSED = {"failed": True, "refused": True}
 
 
 def find(name: str) -> tuple[str, bool]:
-    """Return the full name of a module, and whether a child can run it alone, without an action plugin.
+    """Return the full name of a module, and whether ``run`` can execute it alone, instead of ``play``.
 
-    Raise ``LookupError`` where there is no such module.
+    ``play`` is slower, and needed for modules with an action plugin and for those of an old form, which do not import
+    ``ansible.module_utils``. Raise ``LookupError`` where there is no such module.
     """
     loader = importlib.import_module("ansible.plugins.loader")
     collections = ["ansible.builtin", "ansible.legacy"]
@@ -71,7 +72,10 @@ def run(full: str, args: dict[str, Any], options: dict[str, Any], *, only_argume
 
 
 def play(full: str, args: dict[str, Any], options: dict[str, Any]) -> None:
-    """Run a module with its action plugin, as a task of a play on this machine, and print its result."""
+    """Run a module as the only task of a play on this machine, and print its result.
+
+    So a module gets its action plugin, without which it may lack arguments or files.
+    """
     context: Any = importlib.import_module("ansible.context")
     tags = importlib.import_module("ansible.module_utils.common.collections")
     settings = {"connection": "local", "verbosity": 0, "forks": 1, "check": options["check_mode"], "diff": True}
@@ -127,10 +131,10 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
         full, alone = find(request["module"])
     except LookupError:
         return {**REFUSED, "unknown": True, "msg": "there is no module of this name"}
-    if request["only_arguments"] and not alone:
+    if request["only_arguments"] and not alone:  # ``play`` cannot check arguments without running the module
         return {"changed": False}
     result = forked(full, request, alone=alone)
-    # Its arguments, with their secrets.
+    # The module's arguments, which may be secrets, are of no use to the caller.
     result.pop("invocation", None)
     return result
 
@@ -179,8 +183,8 @@ def await_end(child: int) -> None:
 
 
 def main() -> None:
-    """Answer requests until there are no more."""
-    # This process would be killed with its parent, before it could end the module.
+    """Answer the requests on standard input until it ends."""
+    # Killed with its parent, as it was started, this process could not end the module that runs.
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, 0)
     answers = os.dup(1)
     os.dup2(2, 1)  # prints of Ansible are no answers

@@ -35,7 +35,10 @@ SHEBANG = re.compile(r"\A#!(?:/bin/sh\n'''exec' )?\s*\"?(/[^\s\"]+)")
 
 
 def interpreter(declared: str | None) -> str:
-    """Return the path of the Python that has Ansible. Raise ``ResourceError`` if there is none."""
+    """Return the path of the Python that has Ansible: the ``declared`` one, or that of the program ``ansible``.
+
+    Raise ``ResourceError`` if there is none.
+    """
     if declared:
         return Command(declared).locate()
     try:
@@ -53,9 +56,12 @@ class AnsibleProcess:
     """A running helper; ``call`` ends it when it fails to answer."""
 
     def __init__(self, python: str) -> None:
-        """Start it. Raise ``CommandError`` where other users can change its code, ``ResourceError`` if it fails."""
+        """Start the helper in an interpreter that has Ansible.
+
+        Raise ``CommandError`` where other users can change its code, ``ResourceError`` if it cannot be started.
+        """
         prefix = os.path.dirname(os.path.dirname(python))  # noqa: PTH120 - text in, text out
-        # Not each of 10,000 files, which would take longer than the modules.
+        # Only the directories of the modules: to check all 10,000 files would take longer than to run a module.
         modules = glob.glob(f"{glob.escape(prefix)}/lib/python3*/site-packages/ansible/modules")  # noqa: PTH207 - the same
         Command(python).check_code(places=modules)
         self._python = python
@@ -68,7 +74,7 @@ class AnsibleProcess:
         variables = program_checks.environment("ansible", settings)
         source, self._requests = os.pipe2(os.O_CLOEXEC)
         try:
-            # As one that only reads: it ends with this process, and its own end of stdin ends the module.
+            # ``reading`` lets it be killed with this process; the end of its stdin then ends the module too.
             self._process = Process(Invocation(python, ("-c", BOOT, PROGRAM), variables, stdin=source, reading=True))
         except OSError as error:
             os.close(self._requests)

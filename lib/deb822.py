@@ -58,12 +58,15 @@ def read_each(
 
 
 def differing(change: Change) -> dict[str, Any]:
-    """Return the declared attributes that differ: a field of the same meaning keeps its spelling."""
+    """Return only the declared attributes that differ, so that other fields keep their spelling in the file."""
     return {key: value for key, value in change.should.items() if change.is_ is None or change.is_.get(key) != value}
 
 
 def edited(path: str, values: Mapping[str, str]) -> bytes:
-    """Return the content of a file as ``edit`` would make it. Raise ``OSError`` and ``ResourceError`` as ``read``."""
+    """Return the content that ``edit`` would give a file, so that apt can check it before it is written.
+
+    Raise ``OSError`` and ``ResourceError`` as ``read``.
+    """
     lines = files.read_lines(path)
     edit(lines, values)
     return lines.content
@@ -89,7 +92,7 @@ def edit(lines: files.Lines, declared: Mapping[str, str]) -> None:
 
 
 def _insert(lines: files.Lines, index: int, added: list[str]) -> None:
-    """Insert lines before the one with a number."""
+    """Insert lines before the line with the number ``index``."""
     for line in reversed(added):
         lines.insert(index, line)
 

@@ -58,7 +58,10 @@ def check(
     variables: Mapping[str, str] | None = None,
     user: str | None = None,
 ) -> None:
-    """Raise ``CommandError`` if a command without a declared user would execute code that other users can change."""
+    """Raise ``CommandError`` if a command would execute code that other users can change, and so get our rights.
+
+    Nothing is raised for a command with a declared ``user``, who executes the code with other rights.
+    """
     executed = [*_of_command(argv, cwd or "/", 0), *_of_variables(variables or {})]
     command.check_code(
         *dict.fromkeys(code.path for code in executed if not code.is_place),
@@ -75,25 +78,28 @@ def _of_variables(variables: Mapping[str, str]) -> Iterator[Executed]:
             yield from (Executed(path, is_place=name == "PATH") for path in paths)
 
 
-def _of_command(argv: Sequence[str], here: str, depth: int) -> Iterator[Executed]:
-    """Yield the files and directories that a command may execute code from."""
+def _of_command(argv: Sequence[str], cwd: str, depth: int) -> Iterator[Executed]:
+    """Yield the files and directories from which a command may execute code, as far as its words show.
+
+    ``cwd`` is its working directory; ``depth`` counts commands that are arguments of commands, as of ``sh -c``.
+    """
     program, rest = os.path.basename(argv[0]), argv[1:]  # noqa: PTH119 - text in, text out
-    if not READERS.fullmatch(program):
-        yield Executed(here, is_place=True)
+    if not READERS.fullmatch(program):  # it may execute any file of its working directory
+        yield Executed(cwd, is_place=True)
     if depth > DEEPEST:
         return
     if WRAPPERS.fullmatch(program):
         first = next((number for number, word in enumerate(rest) if _is_command(word)), len(rest))
-        yield from _of_command(rest[first:], here, depth + 1) if first < len(rest) else ()
+        yield from _of_command(rest[first:], cwd, depth + 1) if first < len(rest) else ()
     elif SHELLS.fullmatch(program):
-        yield from _of_shell(rest, here, depth)
+        yield from _of_shell(rest, cwd, depth)
     elif INTERPRETERS.fullmatch(program):
-        script = next(_named(rest, here), None)
-        yield from _tree(here if script is None or os.path.isdir(script) else os.path.dirname(script))  # noqa: PTH112, PTH120 - text in, text out
+        script = next(_named(rest, cwd), None)
+        yield from _tree(cwd if script is None or os.path.isdir(script) else os.path.dirname(script))  # noqa: PTH112, PTH120 - text in, text out
         yield from [Executed(script)] if script else ()
     elif BUILDERS.fullmatch(program):
-        yield from _tree(here)
-        for path in _named(rest, here):
+        yield from _tree(cwd)
+        for path in _named(rest, cwd):
             yield from _tree(path if os.path.isdir(path) else os.path.dirname(path))  # noqa: PTH112, PTH120 - text in, text out
 
 
@@ -102,21 +108,21 @@ def _is_command(word: str) -> bool:
     return word[:1] != "-" and not ASSIGNMENT.fullmatch(word) and not word[:1].isdigit()
 
 
-def _of_shell(rest: Sequence[str], here: str, depth: int) -> Iterator[Executed]:
+def _of_shell(rest: Sequence[str], cwd: str, depth: int) -> Iterator[Executed]:
     """Yield the code that a shell executes: its script, or the programs and code of the text after ``-c``."""
     option = next((number for number, word in enumerate(rest) if word[:1] == "-" and word.endswith("c")), None)
     if option is None:
-        yield from (Executed(path) for path in list(_named(rest, here))[:1])
+        yield from (Executed(path) for path in list(_named(rest, cwd))[:1])
         return
     for words in _commands(rest[option + 1] if option + 1 < len(rest) else ""):
-        directory = os.path.normpath(os.path.join(here, words[-1]))  # noqa: PTH118 - text in, text out
+        directory = os.path.normpath(os.path.join(cwd, words[-1]))  # noqa: PTH118 - text in, text out
         if words[0] == "cd" and os.path.isdir(directory):  # noqa: PTH112 - text in, text out
-            here = directory
+            cwd = directory
         elif words[0] in {".", "source"}:
-            yield from (Executed(path) for path in _named(words[1:2], here))
+            yield from (Executed(path) for path in _named(words[1:2], cwd))
         else:
-            yield from (Executed(path) for path in _named(words[:1], here) if "/" in words[0])
-            yield from _of_command(words, here, depth + 1)
+            yield from (Executed(path) for path in _named(words[:1], cwd) if "/" in words[0])
+            yield from _of_command(words, cwd, depth + 1)
 
 
 def _commands(script: str) -> Iterator[list[str]]:
@@ -137,16 +143,19 @@ def _commands(script: str) -> Iterator[list[str]]:
         return
 
 
-def _named(words: Iterable[str], here: str) -> Iterator[str]:
-    """Yield the files and directories that words name, also in options such as ``--file=PATH`` and ``-CPATH``."""
+def _named(words: Iterable[str], cwd: str) -> Iterator[str]:
+    """Yield the existing files that arguments name, relative to ``cwd``, also in ``--file=PATH`` and ``-CPATH``."""
     for word in words:
         if not ASSIGNMENT.fullmatch(word):
             option = word.partition("=")[2] or word[2:] if word[:1] == "-" else word
-            path = os.path.normpath(os.path.join(here, option))  # noqa: PTH118 - text in, text out
+            path = os.path.normpath(os.path.join(cwd, option))  # noqa: PTH118 - text in, text out
             if option and "\0" not in path and os.path.lexists(path):
                 yield path
 
 
 def _tree(directory: str) -> Iterator[Executed]:
-    """Yield a directory with its whole content; of a directory of the system only files that other users may add."""
+    """Yield a directory whose whole content counts as executed code.
+
+    Of a directory such as ``/usr`` or ``/tmp`` that would be too much: only files that other users may add count.
+    """
     yield Executed(directory, is_place=directory in files.PROTECTED_DIRECTORIES)

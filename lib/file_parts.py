@@ -23,7 +23,11 @@ Name = TypeVar("Name", bound=tuple[Any, ...])
 
 
 def report_unreadable(context: Context, candidates: Iterable[Any], reason: str, names: Collection[Any] | None) -> None:
-    """Report unreadable resources: as failures of the names that ``get`` was called with, or as a warning in a list."""
+    """Report resources in a file that cannot be read.
+
+    The ``candidates`` among ``names``, with which ``get`` was called, fail. A listing, for which ``names`` is None,
+    only warns, as it is of other files too.
+    """
     if names is None:
         context.warning(reason)
     elif failed := [name for name in candidates if name in names]:
@@ -31,7 +35,7 @@ def report_unreadable(context: Context, candidates: Iterable[Any], reason: str, 
 
 
 def at(path: str, error: OSError | ResourceError) -> str:
-    """Return the message of an error about a file, with the path first: the title of a resource may be another."""
+    """Return the message of an error about a file, with the path first, as a resource's title may not contain it."""
     text = files.describe_error(error, path)
     return text if text.startswith(path) else f"{path}: {text}"
 
@@ -106,10 +110,10 @@ def edit_file(path: str, change: Callable[[files.Lines], None], mode: int = 0o64
 def edit_lines(
     changes: Mapping[Any, Change], edit: Callable[..., None], options: Callable[[str], Mapping[str, Any]] | None = None
 ) -> None:
-    """Edit the lines of each file once; names begin with its path, and their rest is the name in ``states``.
+    """Edit the lines of each file once for all its changes; each `validate_cmd` must accept the new content.
 
-    ``options`` returns further arguments of ``edit`` for the path of a file.
-    Each `validate_cmd` must accept the new content.
+    A name of ``changes`` begins with the path of its file. ``edit`` gets the lines of a file, and ``states``: the rest
+    of each name, with the declared attributes. ``options`` returns further arguments of ``edit`` for a path.
     """
     checks = validate_cmd.checkers(changes)
 

@@ -30,12 +30,12 @@ class FormatError(ResourceError):
 
     @classmethod
     def of_value(cls, text: str) -> Self:
-        """Return the error of a text of which a value cannot be read although its form is right."""
+        """Return the error of a text that is well-formed, but has a value that Python refuses: a number, a date."""
         if number := LONG_NUMBER.search(text):
             return cls.at(text, number.start(), "the number has too many digits")
         return cls("a value does not exist, such as a date")
 
 
 def reason(message: str, reasons: Mapping[str, str]) -> str:
-    """Return the reason for a message of a parser, by its beginning, or an empty text."""
+    """Return our own words for a parser's message, from ``reasons`` by its beginning, or an empty text."""
     return next((reason for beginning, reason in reasons.items() if message.startswith(beginning)), "")

@@ -99,7 +99,10 @@ def _refs(revision: str) -> list[str]:
 
 @contextmanager
 def access(should: Mapping[str, Any], user: str | None) -> Iterator[tuple[list[str], dict[str, str]]]:
-    """Yield the options and variables that give git access to the source while the block lasts."""
+    """Yield the options and variables that give git access to the source while the block lasts.
+
+    A password reaches git through a pipe and a credential helper: other users could read it in an argument.
+    """
     ssh = "ssh -oBatchMode=yes"
     if should.get("identity") is not None:
         ssh += f" -oIdentitiesOnly=yes -i {shlex.quote(should['identity'])}"
@@ -112,6 +115,7 @@ def access(should: Mapping[str, Any], user: str | None) -> Iterator[tuple[list[s
     text = f"username={name}\npassword={should['password'].reveal()}\n"
     origin = f"{url.scheme}://{url.netloc.rpartition('@')[2]}"
     with served(text.encode(), user) as pipe:
+        # git calls a helper with get, store or erase, and reads the two lines of ``text`` from it for get.
         helper = f"!f() {{ test $1 != get || head -n 2 {shlex.quote(pipe)}; }}; f"
         yield ["-c", "credential.helper=", "-c", f"credential.{origin}.helper={helper}"], variables
 
@@ -266,7 +270,8 @@ class WorkingCopy(NamedTuple):
         with access(should, self.user) as (options, variables):
             fetch = (*options, "fetch", "-q", "--force", "--no-recurse-submodules")
             self.run(*fetch, *refspecs, env=variables)
-            if self.attempt("update-ref", OURS, target.commit):  # not a part of any branch or tag
+            # Our ref keeps the commit. It fails for one that no fetched branch or tag contains, which is fetched now.
+            if self.attempt("update-ref", OURS, target.commit):
                 self.run(*fetch, "origin", f"+{target.commit}:{OURS}", env=variables)
 
     def check_out(self, should: Mapping[str, Any], target: Target, *, force: bool) -> None:
@@ -301,8 +306,10 @@ class WorkingCopy(NamedTuple):
 
 
 def _git_directories(path: str) -> Iterator[str]:
-    """Yield ``.git`` of a working copy, and the directories of git to which it leads if it is a file."""
-    # A file has ``gitdir: PATH``, of a submodule or worktree; of a worktree that directory names a common one.
+    """Yield ``.git`` of a working copy, and the directories to which it leads in a submodule or worktree.
+
+    There ``.git`` is a file with ``gitdir: PATH``; that directory of a worktree has a file ``commondir`` with another.
+    """
     yield (directory := f"{path}/.git")
     for name, start in (("", "gitdir: "), ("/commondir", "")):
         with suppress(OSError):  # a directory, or nothing

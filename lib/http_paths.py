@@ -47,7 +47,7 @@ class Paths(NamedTuple):
         return dict(zip(self.parents, parents, strict=True)) | dict.fromkeys(self.own_variables, last)
 
     def names(self, path: str) -> bool:
-        """Return whether a path has the object's own name."""
+        """Return whether a path contains a variable for the object's own name."""
         return not self.own_variables.isdisjoint(VARIABLE.findall(path))
 
     @property
@@ -57,11 +57,15 @@ class Paths(NamedTuple):
 
 
 def paths(config: Mapping[str, Any]) -> Paths:
-    """Return the paths that a configuration describes. Raise ``ResourceError`` for a variable that has no value."""
+    """Return the paths of all requests, by REST's conventions from ``path`` where the configuration names no others.
+
+    ``/users/{login}`` is listed at ``/users`` and created there; ``/users`` alone means ``/users/{id}``. Raise
+    ``ResourceError`` for a variable that neither the list nor an object's name gives a value.
+    """
     path = config["path"]
-    tail = re.fullmatch(r"(/.*)/\{(\w+)\}", path)
-    collection, member = (tail[1], path) if tail else (path, f"{path}/{{id}}")
-    by_name = tail is not None and tail[2] != "id"
+    last_variable = re.fullmatch(r"(/.*)/\{(\w+)\}", path)
+    collection, member = (last_variable[1], path) if last_variable else (path, f"{path}/{{id}}")
+    by_name = last_variable is not None and last_variable[2] != "id"
     listing = config.get("list") or collection
     read = config.get("read") or (member if by_name else None)
     requests = [
@@ -87,7 +91,10 @@ def paths(config: Mapping[str, Any]) -> Paths:
 
 
 def fill(path: str, values: Mapping[str, str], number: Any, field: str) -> str:
-    """Return a path with the values of an object's name and its identifier, which is read from ``field``."""
+    """Return a path with its variables filled in: ``values`` from an object's name, ``number`` for ``{id}``.
+
+    Raise ``ResourceError`` where that is None, because the service returns no ``field`` with it.
+    """
     if "{id}" in path and number is None:
         raise ResourceError(f"the service returns no field '{field}' for '{values['name']}', which its path needs")
     return http.expand(path, **values, id=number)

@@ -18,7 +18,7 @@ class ImperativeProvider(BaseProvider):
     unlisted: ClassVar[str]
 
     def get(self, _context: Context, names: Collection[str] | None = None) -> list[Resource]:
-        """Return nothing. Raise ``CannotList`` without ``names``."""
+        """Return no resource, as nothing of an action can be read later. Raise ``CannotList`` without ``names``."""
         if names is None:
             raise CannotList(self.unlisted)
         return []

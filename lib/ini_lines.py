@@ -127,7 +127,7 @@ def syntax(path: str) -> Syntax:
 
 
 def _first(patterns_by_name: Mapping[Name, Sequence[str]], path: str) -> Name | None:
-    """Return the first name that has a pattern for a path, or None."""
+    """Return the first name one of whose patterns matches a path, or None."""
     return next(
         (name for name, patterns in patterns_by_name.items() if any(fnmatchcase(path, text) for text in patterns)), None
     )
@@ -139,7 +139,11 @@ def _git_section(name: str) -> str:
 
 
 def classify(texts: Sequence[str], kind: Dialect) -> list[Line]:
-    """Return the kind of each line."""
+    """Return the kind of each line of a file that a program reads in a dialect, ``kind``.
+
+    Where the dialect is unknown, a line may or may not continue the value above. That setting gets a ``doubt``, so that
+    a provider can refuse to edit it.
+    """
     lines: list[Line] = []
     #: The number of the setting that the next line may continue, -1 for none; whether a blank line is between them.
     owner, gap = -1, False
@@ -168,7 +172,10 @@ def classify(texts: Sequence[str], kind: Dialect) -> list[Line]:
 
 
 def _is_indented_part(setting: str, text: str, kind: Dialect, *, gap: bool) -> tuple[bool, str]:
-    """Return whether an indented line is a part of the value of a setting above, and why that is unclear."""
+    """Return whether a line is an indented part of the value of the ``setting`` above it, and why that is unclear.
+
+    ``kind`` is the dialect; ``gap``: whether a blank line is between them.
+    """
     if kind in {"backslash", "single"} or indentation(text) <= indentation(setting):
         return False, ""
     if kind == "indented" or (not HEADER.match(text) and (_is_empty(setting) or not (gap or SETTING.match(text)))):
@@ -179,7 +186,7 @@ def _is_indented_part(setting: str, text: str, kind: Dialect, *, gap: bool) -> t
 
 
 def _has_backslash(texts: Sequence[str], number: int, kind: Dialect) -> tuple[bool, str]:
-    """Return whether the next line continues this one, which ends with a backslash, and why that is unclear."""
+    """Return whether a backslash at the end of a line continues it in the next one, and why that is unclear."""
     text = texts[number].rstrip()
     if kind in {"indented", "single"} or not BACKSLASH.search(text) or number + 1 == len(texts):
         return False, ""
@@ -193,10 +200,10 @@ def _has_backslash(texts: Sequence[str], number: int, kind: Dialect) -> tuple[bo
 def later_values(
     paths: Iterable[str], declared: Mapping[tuple[str, str], str], syntax: Syntax
 ) -> Iterator[tuple[tuple[str, str], str, str]]:
-    """Yield (key, path, value) of each declared setting that a file gives another value, with the last such file.
+    """Yield (key, path, value) of each declared setting that a later file overrides, so that it has no effect.
 
-    A key is a section and a setting; ``paths`` are in the order in which the program reads them, which takes the last
-    value. A setting that systemd adds to the former ones is passed over, unless an empty one clears these.
+    A key is a section and a setting; ``paths`` are the later files, in the order in which the program reads them. Of
+    several the last counts. A value that systemd adds to the former ones overrides none; an empty one clears them all.
     """
     keys = {(syntax.section(section), syntax.setting(setting)): (section, setting) for section, setting in declared}
     values: dict[tuple[str, str], tuple[str, str]] = {}
@@ -210,8 +217,8 @@ def later_values(
 
 
 def settings(texts: Sequence[str], syntax: Syntax) -> Iterator[tuple[tuple[str, str], str]]:
-    """Yield the section and the name of each setting that has a value or an empty one, and the value."""
-    # A setting is complete at the next one, at a section, and at the header that is added to the end.
+    """Yield ((section, name), value) of each setting, its continuation lines joined, its comment left out."""
+    # A setting is known to be complete at the next setting or header: one is added at the end.
     current, name, value = "", "", ""
     for line, text in zip([*classify(texts, syntax.dialect), Line("header")], [*texts, ""], strict=True):
         if line.kind == "more":

@@ -100,7 +100,7 @@ class ScriptProvider(services.ServiceProvider):
         self.act(name, "restart")
 
     def state_by_script(self, name: str, ask: Command) -> str:
-        """Return the state of a service by its file of a process, or by the action ``status``."""
+        """Return the state of a service: of the process in its pidfile, or as its script's ``status`` reports it."""
         if pidfile := self._pidfiles.get(name):
             return "running" if _process_exists(pidfile) else "stopped"
         result = ask.attempt(name, "status", log="debug")
@@ -111,8 +111,8 @@ class ScriptProvider(services.ServiceProvider):
 
     def _services(self, names: Sequence[str]) -> Mapping[str, Service]:
         """Return name → service, in the order of ``names``."""
-        there = [name for name in names if _is_script(name)]
-        states, enabled = (self.states(there), self.enabled(there)) if there else ({}, {})
+        existing = [name for name in names if _is_script(name)]
+        states, enabled = (self.states(existing), self.enabled(existing)) if existing else ({}, {})
         return {name: Service(states.get(name, services.NOT_FOUND), enabled.get(name, False)) for name in names}
 
     def _set_enable(self, name: str, service: Service, should: Mapping[str, Any]) -> None:
@@ -127,7 +127,10 @@ class ScriptProvider(services.ServiceProvider):
                 self.disable(name)
 
     def _set_ensure(self, name: str, service: Service, should: Mapping[str, Any]) -> None:
-        """Start or stop a service if its state differs; one that was started is not restarted by a refresh."""
+        """Start or stop a service if its state differs.
+
+        One that is started is recorded: a refresh later in the run need not restart it.
+        """
         ensure = should.get("ensure")
         if ensure is not None and service.state == UNKNOWN:
             msg = f"whether {name} runs is not known: its script has no action 'status'; declare its 'pidfile'"
@@ -173,7 +176,10 @@ def _row(name: str, service: Service) -> Resource:
 
 
 def runlevel_directories(pattern: str) -> Iterable[tuple[str, list[str]]]:
-    """Yield the directories of runlevels beneath ``/etc``, by their names, and the file names in each."""
+    """Yield the name of each directory of a runlevel, and the names of its files, which are links to scripts.
+
+    ``pattern``: the directories' path below ``/etc``, such as ``rc?.d``.
+    """
     parent, _, names = pattern.rpartition("/")
     for directory in listing.matching(f"/etc/{parent}", names):
         with suppress(FileNotFoundError, NotADirectoryError):

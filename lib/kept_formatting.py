@@ -48,10 +48,11 @@ def edit(
 
 
 def keep_lines(original: str, before: str, after: str) -> str:
-    """Return ``original`` with the changes from ``before`` to ``after``, which the library has written.
+    """Return ``original`` with only the lines replaced that a change of values concerns.
 
-    Lines that the library formats in another way stay as they are, and so do comments below a removed value. The result
-    is ``after`` if the library has formatted a changed line in another way.
+    The library reformats a file when it writes it: ``before`` is its text of the unchanged document, ``after`` that of
+    the changed one. Their differences are made in ``original``, whose other lines and comments stay. Where a changed
+    line of ``before`` has no counterpart in ``original``, the result is ``after``.
     """
     old, plain_lines, new = (text.split("\n") for text in (original, before, after))
     end = "\r" if "\r\n" in original else ""
@@ -75,7 +76,7 @@ def keep_lines(original: str, before: str, after: str) -> str:
 
 
 def _matching_lines(source: list[str], target: list[str]) -> dict[int, int]:
-    """Return line number in ``source`` → in ``target``, of lines that differ by white space only."""
+    """Return line number in ``source`` → in ``target``, of lines that are equal but for white space."""
     first, second = ([" ".join(line.split()) for line in lines] for lines in (source, target))
     blocks = SequenceMatcher(None, first, second, autojunk=False).get_matching_blocks()
     return {block.a + number: block.b + number for block in blocks for number in range(block.size)}
@@ -98,7 +99,12 @@ def apply(document: Any, values: Mapping[KeyPath, Any], convert: Callable[[Any, 
 
 
 def _put(container: Any, key_path: KeyPath, value: Any, convert: Callable[[Any, Any], Any]) -> None:
-    """Set a value at a key path, with the containers that are missing."""
+    """Set the value at a key path; mappings and arrays that are missing on the way are made.
+
+    ``convert(old, new)`` returns a new value in the style of the old one. Raise ``ResourceError`` for a step that does
+    not fit a value on the way.
+    """
+    # Go down as far as the path exists, and put the rest of it there at once.
     for depth, step in enumerate(key_path):
         check_container(container, step, key_path[:depth])
         rest = key_path[depth + 1 :]

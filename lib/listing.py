@@ -23,5 +23,5 @@ def matching(directory: str | os.PathLike[str], pattern: str = "*") -> list[Path
 
 
 def cut(text: str) -> str:
-    """Return a text of another file as a message shows it."""
+    """Return a text as a message shows it, cut after 80 characters: it comes from a file of any content."""
     return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…"

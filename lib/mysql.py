@@ -241,13 +241,16 @@ def canonical_account(name: str) -> str:
 
 
 def among(expression: str, values: Iterable[str]) -> str:
-    """Return the condition that an expression is one of some names; no row has a name that is not ``storable``."""
+    """Return the SQL condition that an expression equals one of ``values``.
+
+    A value that is not ``storable`` is left out: no row has it, and the server may refuse it.
+    """
     listed = [literal(value) for value in values if storable(value)]
     return f"{expression} IN ({', '.join(listed)})" if listed else "FALSE"
 
 
 def among_accounts(names: Iterable[str]) -> str:
-    """Return the condition that the columns ``User`` and ``Host`` are one of some accounts."""
+    """Return the SQL condition that the columns ``User`` and ``Host`` are those of one of some accounts."""
     pairs = (map(literal, split_account(name)) for name in names if storable(name))
     listed = [f"({', '.join(pair)})" for pair in pairs]
     return f"(User, Host) IN ({', '.join(listed)})" if listed else "FALSE"
@@ -299,7 +302,7 @@ def _reason(error: Exception) -> str:
 
 
 def _checked(_context: Context, config: dict[str, Any]) -> dict[str, Any]:
-    """Return a configuration whose files of TLS are used. Raise ``ResourceError`` otherwise."""
+    """Return the configuration as it is. Raise ``ResourceError`` for files of TLS that its ``sslmode`` would ignore."""
     if config["sslmode"] in {"disable", "prefer"}:
         for name in ("ca_file", "cert_file", "key_file"):
             if config.get(name) is not None:
@@ -317,11 +320,11 @@ class ServerProvider(BaseProvider):
         self._server = Server(config)
 
     def diff_config(self, _context: Context, is_: Mapping[str, Any], should: Mapping[str, Any]) -> list[str]:
-        """Return the settings that lead to another server."""
+        """Return the changed settings that lead to another server, where the recorded resources are not."""
         return [name for name in ("host", "port") if is_.get(name) != should.get(name)]
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Refuse secrets but those that are made for it, as the text of a statement is logged."""
+        """Refuse secrets in attributes other than passwords, as statements with them are logged."""
         return refused_secrets(should, "password", "password_hash")
 
     def set(self, context: Context, changes: Mapping[Any, Change]) -> None:

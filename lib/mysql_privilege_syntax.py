@@ -86,13 +86,16 @@ def parse_target(text: str) -> Target:
 
 
 def right(text: str) -> str:
-    """Return the one word for a right without columns."""
+    """Return the canonical name of a right: in capital letters, and of several synonyms always the same one."""
     upper = " ".join(text.upper().split())
     return ALIASES.get(upper, upper)
 
 
 def parse(privileges: Iterable[str]) -> dict[Right, str]:
-    """Return rights with the column of each as it is written."""
+    """Return the rights in declared privileges, one for each column, with the column as it is written.
+
+    ``SELECT (Name, id)`` is two rights: ``{("SELECT", "name"): "Name", ("SELECT", "id"): "id"}``.
+    """
     rights: dict[Right, str] = {}
     for text in privileges:
         name, bracket, columns = text.partition("(")
@@ -102,7 +105,10 @@ def parse(privileges: Iterable[str]) -> dict[Right, str]:
 
 
 def write(rights: Iterable[tuple[Right, str]], quote: Callable[[str], str] = str) -> list[str]:
-    """Return rights, as ``parse`` returns them, in order: each once with all its columns, which ``quote`` writes."""
+    """Return rights, as ``parse`` returns them, in the syntax of SQL, sorted: each once with all its columns.
+
+    ``quote`` writes the name of a column.
+    """
     columns: dict[tuple[str, bool], list[str]] = defaultdict(list)
     for (name, folded), column in sorted(rights):
         columns[name, folded != ""].append(quote(column))

@@ -55,7 +55,10 @@ ALL_TABLES = frozenset(table for tables in TABLES.values() for table in tables)
 
 
 def read(session: Session, tables: Collection[str], users: Collection[str] | None) -> Held:
-    """Return the rights of some accounts, or of all, that a server keeps in some of its tables."""
+    """Return the rights of the accounts ``users``, or of all for None, that a server keeps in the ``tables``.
+
+    Raise ``ResourceError`` where the server would show only the rights of the connection's own user.
+    """
     held: Held = defaultdict(dict)
     if not BY_RIGHT.keys().isdisjoint(tables) and not session.rows(SEES_ALL)[0]["sees_all"]:
         msg = "the server hides the rights of others from this user; it needs SELECT on the database mysql"
@@ -80,7 +83,10 @@ def _grantees(users: Collection[str] | None) -> str:
 
 
 def _one_right(row: Mapping[str, Any]) -> tuple[Name, dict[Right, str]]:
-    """Return the grant that a row of one right is part of, and that right."""
+    """Return (account, target) and the right of a row of ``BY_RIGHT``: each has one right on the server or a database.
+
+    A right that may be given to others comes with ``GRANT``; ``USAGE`` is no right.
+    """
     user, _, host = row["GRANTEE"][1:-1].rpartition("'@'")  # 'USER'@'HOST', nothing is escaped
     target = Target(DATABASE, row["Db"]) if "Db" in row else Target(SERVER)
     words = [row["rights"], *([GRANT] if row["IS_GRANTABLE"] == "YES" else [])]
@@ -88,7 +94,10 @@ def _one_right(row: Mapping[str, Any]) -> tuple[Name, dict[Right, str]]:
 
 
 def _some_rights(row: Mapping[str, Any]) -> tuple[Name, dict[Right, str]]:
-    """Return the grant that a row of a set of rights is part of, and these rights, with the column if any."""
+    """Return (account, target) and the rights of a row of ``BY_OBJECT``, each of which lists all rights on an object.
+
+    Rights on a column have its name.
+    """
     target, column = Target(row.get("kind", ONE_TABLE), row["Db"], row["name"]), row.get("part", "")
     words = row["rights"].split(",") if row["rights"] else []
     return (f"{row['User']}@{row['Host']}", str(target)), {(right(word), column.lower()): column for word in words}

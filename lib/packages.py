@@ -30,7 +30,10 @@ class PackageProvider(BaseProvider):
     _purged: ClassVar[set[str]] = set()
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Write ``purged`` as ``absent`` with ``purge``; record the packages that ``get`` reads otherwise."""
+        """Write ``purged`` as ``absent`` with ``purge``.
+
+        Record which packages are ``latest`` or purged: ``get``, which knows only names, reads more about these.
+        """
         for resource in resources:
             if resource.get("ensure") == "purged" and "purge" in resource:
                 resource.update(ensure="absent", purge=True)
@@ -75,7 +78,10 @@ class PackageProvider(BaseProvider):
                 yield from ((name, effect) for name in causes or names)
 
     def _check_virtual(self, changes: Mapping[str, Change], effects: Sequence[SideEffect]) -> None:
-        """Raise ``ResourceError`` for a package in whose place another one would be installed, which provides it."""
+        """Raise ``ResourceError`` for a virtual package: the program would install another one, which provides it.
+
+        ``get`` would never find the declared name, so the resource could not converge.
+        """
         changed = {name for effect in effects for name in (effect.name, *effect.aliases)}
         for name, (is_, should) in changes.items():
             creates = should["ensure"] != "absent" and (is_ or {}).get("ensure", "absent") == "absent"
@@ -97,12 +103,18 @@ class PackageProvider(BaseProvider):
     def _links(
         self, context: Context, changes: Mapping[str, Change], effects: Sequence[SideEffect]
     ) -> Iterable[tuple[str, str]]:
-        """Return pairs of packages of one transaction: a change or a side effect, and its consequence."""
+        """Return (cause, consequence) pairs of packages in one transaction, of declared changes and side effects.
+
+        ``side_effects`` attributes each effect to a declared package by them.
+        """
         raise NotImplementedError
 
 
 def _in_other_spellings(effects: Sequence[SideEffect], names: AbstractSet[str]) -> Iterator[tuple[str, SideEffect]]:
-    """Yield the changes of declared packages under their other names, as `nginx:amd64`: these may be declared too."""
+    """Yield the changes of declared packages under their other names.
+
+    `nginx` and `nginx:amd64` are one package; where a manifest declares both, each declaration changes the other.
+    """
     for effect in effects:
         spellings = (effect.name, *effect.aliases)
         if declared := names & set(spellings):

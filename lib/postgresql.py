@@ -76,7 +76,7 @@ class Server:
     def read(self, query: str) -> str:
         """Run a query without a secret and return its output. Raise ``ResourceError`` with the reason.
 
-        It is no secret to the run either: with the first one a run starts a process that masks its output.
+        Unlike in ``run``, the text is not ``Sensitive``: a run starts a process that masks output at its first secret.
         """
         return self._run(_script(query))
 
@@ -106,9 +106,9 @@ class Server:
     def rows(
         self, query: str, names: Collection[str] | None, *, table: str = "", without: str = ""
     ) -> list[dict[str, Any]]:
-        """Return the rows of a query that have one of ``names``.
+        """Return the rows of a query whose column ``name`` is one of ``names``, or all for None.
 
-        A role that may not read ``table`` asks the query ``without`` it.
+        A role that may not read ``table``, such as that of passwords, asks the query ``without`` it instead.
         """
         condition = "true" if names is None else f"name = ANY (ARRAY[{', '.join(map(literal, names))}]::text[])"
         first, second = (
@@ -139,7 +139,10 @@ def comment(kind: str, name: str, should: Mapping[str, Any]) -> Iterator[str]:
 
 
 def switches(words: Mapping[str, str], should: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the word of each declared boolean attribute, with NO before it where it is false."""
+    """Yield the options of a statement for declared boolean attributes: ``LOGIN``, or ``NOLOGIN`` for false.
+
+    ``words`` are the options by attribute.
+    """
     for attribute, word in words.items():
         if should.get(attribute) is not None:
             yield word if should[attribute] else f"NO{word}"
@@ -170,7 +173,7 @@ def _reason(stderr: str) -> str:
 
 
 def _checked(_context: Context, config: dict[str, Any]) -> dict[str, Any]:
-    """Return a configuration whose password psql reads as it is. Raise ``ResourceError`` otherwise."""
+    """Return the configuration as it is. Raise ``ResourceError`` for a password that psql would read in another way."""
     password = config.get("password")
     text = str(password.reveal()) if isinstance(password, Sensitive) else ""
     if not text.isprintable():
@@ -194,5 +197,5 @@ class ServerProvider(SimpleProvider):
         return refused_secrets(should, "password")
 
     def diff_config(self, _context: Context, is_: Mapping[str, Any], should: Mapping[str, Any]) -> list[str]:
-        """Return the settings that lead to another server."""
+        """Return the changed settings that lead to another server, where the recorded resources are not."""
         return [name for name in ("host", "port") if is_.get(name) != should.get(name)]

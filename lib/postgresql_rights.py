@@ -39,9 +39,10 @@ GRANTS = """
 
 
 def in_database(server: Server, database: str, *, connect: bool) -> Iterator[tuple[str, str, str, str]]:
-    """Yield role, kind, object and database of each right that goes with a database.
+    """Yield (role, kind, object, database) of each right that is lost when a database is removed.
 
-    ``connect``: also of those in it, which can be read only through it.
+    Those are the rights on the database itself, and with ``connect`` those on its schemas and tables, which can be read
+    only through a connection to it.
     """
     scopes = [("", server, ["database"])]
     scopes += [(database, server.through(database), sorted(INSIDE))] if connect else []

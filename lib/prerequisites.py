@@ -59,11 +59,10 @@ def _missing_account(attribute: str, name: Any, kind: str, find: Callable[[str],
 
 
 def written_in_place(paths: Mapping[Name, str], *, follow: bool = True) -> Iterator[tuple[Name, Problem]]:
-    """Yield a note for each name whose file cannot be replaced, so that readers may see a part of its new content.
+    """Yield a warning for each file that cannot be replaced atomically, but only overwritten where it is.
 
-    Yield a problem too for one that cannot be changed at all.
-
-    ``follow``: a link at the end of a path is followed, as by the functions that edit files.
+    Such are mount points; other programs may read a part of the new content. A file that cannot be written at all is
+    an error. ``follow``: a link at the end of a path is followed, as by the functions that edit files.
     """
     reasons = files.why_not_replaced(paths.values(), follow=follow)
     read_only = cache(_is_read_only)
@@ -81,7 +80,7 @@ def written_in_place(paths: Mapping[Name, str], *, follow: bool = True) -> Itera
 
 
 def edited(paths: Mapping[Name, str]) -> Iterator[tuple[Name, Problem]]:
-    """Yield the problems of files that are edited, or made: missing directories, and files written where they are."""
+    """Yield the problems of editing files, or making them: missing directories, and files that cannot be replaced."""
     yield from ((name, problem) for name, path in paths.items() for problem in missing_parent(path))
     yield from written_in_place(paths)
 
@@ -136,9 +135,10 @@ def of_files(
     replaced: bool = True,
     follow: bool = False,
 ) -> Iterator[tuple[Name, Problem]]:
-    """Yield the problems that ``missing`` returns for each change but a removal, and those of mount points.
+    """Yield the problems of resources that are files, and may be removed: a type's ``preflight`` is mostly this call.
 
-    ``replaced``: a file is written at each path, and ``follow`` is as for ``written_in_place``.
+    ``missing`` returns a type's own problems for each change but a removal, ``path_of`` the path of a name. With
+    ``replaced`` a file is written at each path; ``follow`` is as for ``written_in_place``.
     """
     yield from kept_by_mounts(changes, path_of)
     changes = present(changes)
@@ -175,13 +175,13 @@ def missing_file(attribute: str, path: Any) -> Iterator[Problem]:
 
 
 def missing_made_file(attribute: str, path: Any, kind: str) -> Iterator[Problem]:
-    """Yield a problem if a path is declared, and neither it nor a resource of the type ``kind`` makes it."""
+    """Yield a problem if a declared path does not exist, unless a resource of the type ``kind`` is to make it."""
     yield from (problem._replace(needs=f"{kind}[{path}]") for problem in missing_file(attribute, path))
 
 
 def missing_module(module: str, needs: str) -> Iterator[Problem]:
     """Yield a problem if a Python module is not installed; ``needs`` as of ``Problem``."""
-    # The package around it is imported to find it.
+    # To find ``a.b`` imports ``a``, and fails without that.
     if find_spec(module.partition(".")[0]) is None or find_spec(module) is None:
         yield Problem(None, f"the Python module {module} is not installed", needs=needs, brought_by=BRINGING)
 

@@ -21,7 +21,10 @@ LARGEST = 1024 * 1024
 
 
 def write_texts(resources: list[Resource], format_sections: Callable[[Any], str]) -> list[Resource]:
-    """Return resources whose content is text with a line end, also where it is declared by sections."""
+    """Return resources with their content as text, as it will be in the file: with a line end.
+
+    ``format_sections`` returns the text of a content that is declared as a mapping of sections.
+    """
     for resource in resources:
         content = resource.get("content")
         if content is not None:
@@ -61,7 +64,10 @@ def contents(changes: Mapping[str, Change]) -> dict[str, bytes | None]:
 
 
 def complete(changes: Mapping[str, Mapping[str, Any]]) -> dict[str, Change]:
-    """Return the changes of a plan but the removals, and the files whose content the plan does not know yet."""
+    """Return the changes that a program can check during the plan.
+
+    Left out are removals, and files whose content depends on a value that is known only after another change.
+    """
     return {
         name: Change(None, should)
         for name, should in changes.items()
@@ -74,7 +80,10 @@ def staged(
     changes: Mapping[str, Change],
     temporary_directory: Callable[[], AbstractContextManager[str]] = whole_directory.stage,
 ) -> Iterator[str]:
-    """Yield a temporary directory with the present files of ``changes`` under their names, until the block ends."""
+    """Yield a temporary directory with the new content of each file but removed ones, for a program that checks them.
+
+    It is removed at the end of the block.
+    """
     with temporary_directory() as directory:
         for name, content in contents(changes).items():
             if content is not None:

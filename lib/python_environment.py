@@ -37,12 +37,12 @@ def code(prefix: str) -> Iterator[str]:
 
 
 def _text(path: str) -> str:
-    """Return the content of a file, or "" without one. Raise ``OSError``; a link of others is found in its tree."""
+    """Return the content of a file, or "" without one. Raise ``OSError``."""
     return (files.read_content(path) or b"").decode("utf-8", "replace")
 
 
 def _searched(packages: Path, lines: Iterable[str]) -> Iterator[str]:
-    """Yield the directories that the lines of a file of paths add, which may be relative, as site(3) reads them."""
+    """Yield the directories that the lines of a ``.pth`` file in ``packages`` add to the search path of modules."""
     for line in lines:
         if line.strip() and not line.startswith(("#", "import ", "import\t")):
             yield os.path.normpath(packages / line.rstrip())

@@ -53,8 +53,12 @@ def _find(expression: str, lines: Sequence[str]) -> list[int]:
 
 
 def _steps(expression: str, longest: int) -> float:
-    """Return how many steps a search in one line may take at most, roughly."""
-    rest = PLAIN.sub("x", expression)
+    """Return roughly how many steps a search in a line of ``longest`` characters may take at most.
+
+    The number is the line's length to the power of the repetitions. A repeated group or a back reference may take
+    exponential time, which is above any limit.
+    """
+    rest = PLAIN.sub("x", expression)  # without escaped characters and sets, whose ``*`` repeats nothing
     if OF_GROUP.search(rest) or re.search(r"\\[1-9]|\(\?P=", expression):
         return FEW + 1.0
     starts = 0 if rest.startswith(("^", "\\A")) and "|" not in rest else 1

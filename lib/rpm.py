@@ -33,10 +33,10 @@ class RpmProvider(packages.PackageProvider):
         return os.path.exists(self.installer) or f"there is no {self.installer}"  # noqa: PTH110 - text in, text out
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterable[Resource]:
-        """Return the packages of rpm's database; those that are wanted as ``latest`` with their candidate version."""
+        """Return the packages of rpm's database; those that are declared as ``latest`` with their candidate version."""
         packages_by_name = by_name(self.rpm.lines("-qa", "--qf", INSTALLED))
         if names is None:
-            # The second name of a package, with the architecture, is needed only where the first one is another's.
+            # Each package once: under its name with the architecture only if its bare name is another package's.
             first_names = {id(row): name for name, row in reversed(packages_by_name.items())}
             rows = [{**row, "name": name} for name, row in packages_by_name.items() if first_names[id(row)] == name]
             return context.accepted(rows)
@@ -51,9 +51,9 @@ class RpmProvider(packages.PackageProvider):
     def _links(
         self, context: Context, changes: Mapping[str, Change], effects: Sequence[SideEffect]
     ) -> Iterator[tuple[str, str]]:
-        """Yield the effects of each change alone: the programs do not say why they do more.
+        """Yield (change, effect) pairs from a simulation of each change alone, as the programs give no causes.
 
-        Only where an installed package changes: a simulation for each of many installations takes long.
+        Where all effects are installations, no pair is yielded: they harm little, and many simulations take long.
         """
         if all(effect.action == "install" for effect in effects):
             return
@@ -67,7 +67,10 @@ class RpmProvider(packages.PackageProvider):
 
 
 def by_name(lines: Iterable[str]) -> dict[str, Resource]:
-    """Return the packages of a listing, the newest of each, by name and by name with architecture."""
+    """Return the packages of rpm's listing, each under ``name`` and ``name.architecture``, as both can be declared.
+
+    Of several versions, as of kernels, it is the newest; a bare name is that of this machine's architecture.
+    """
     by_both_names: dict[str, Resource] = {}
     # By the time of installation: the newest comes last and replaces former ones.
     for line in sorted(lines, key=lambda text: (int(text.partition("|")[0] or 0), text)):

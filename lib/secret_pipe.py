@@ -46,8 +46,8 @@ def served(text: bytes, user: str | None) -> Iterator[str]:
 def _serve(pipe: str, uid: int | None, text: bytes, stopped: threading.Event) -> None:
     """Write ``text`` once for each reader until ``stopped`` or until the pipe is removed.
 
-    Opening a pipe waits for a reader. The reader of one that is written has it open until it has seen the end: the
-    name is given to a new pipe first, or the next opening would find that reader again.
+    To open a pipe for writing waits for a reader. A reader keeps it open until it has seen the end, so opening the same
+    pipe again would find that reader: before each text is written, a new pipe takes the name.
     """
     while not stopped.is_set():
         try:

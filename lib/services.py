@@ -61,7 +61,7 @@ class ServiceProvider(BaseProvider):
         return ()
 
     def refresh(self, context: Context, names: Sequence[Any]) -> None:
-        """Restart or reload the services that run; one that this run has started is new enough."""
+        """Restart or reload the services that run; one that this run has started has read its new files already."""
         for name in names:
             reloads = name in self._reloaded
             with context.updating(name, message="Reloading" if reloads else "Restarting"):
@@ -78,7 +78,10 @@ class ServiceProvider(BaseProvider):
         return resource["name"]
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Leave out ``.service``; record the options of ``get`` and a refresh."""
+        """Leave out ``.service``.
+
+        Record ``refresh`` and ``pidfile``, as ``refresh`` and ``get``, which know only names, need them.
+        """
         for resource in resources:
             if resource.get("name") is None:
                 continue
@@ -101,7 +104,10 @@ class ServiceProvider(BaseProvider):
     def insync(
         self, _context: Context, _name: Any, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Compare a unit that waits for its next start as running; explain states that are neither, or unknown."""
+        """Explain differences that the two values do not show; leave any other comparison to the runtime.
+
+        A unit that is about to be started again is not stopped, and a state or an ``enable`` may be unknown.
+        """
         waits = str(is_.get("state", "")).startswith("activating")
         if attribute == "ensure" and should["ensure"] == "stopped" and waits:
             return False, f"changed from {is_['state']} to stopped"

@@ -56,7 +56,7 @@ def read() -> dict[str, dict[str, Any]]:
 
 
 def ranges(numbers: list[str]) -> list[str]:
-    """Return ranges of numbers in their order, each once."""
+    """Return ranges such as ``100000:65536`` sorted by number, each once, so that equal sets compare as equal."""
     return sorted(set(numbers), key=lambda text: [_number(part) for part in text.split(":")])
 
 
@@ -105,7 +105,7 @@ def _write(path: Path, lines: list[str]) -> None:
 
 
 def _value(attribute: str, field: str) -> Any:
-    """Return the value of a field; one that is no number is no limit, as for the programs that read it."""
+    """Return the attribute's value for a field of shadow(5), or its value for "no limit" if the field is no number."""
     number = _number(field, otherwise=-1)
     if attribute == "expiry":
         return NONE[attribute] if not 0 <= number <= LAST else time.strftime("%Y-%m-%d", time.gmtime(number * DAY))

@@ -39,7 +39,7 @@ def matches(kind: str, key: str) -> bool:
 
 
 def users() -> Collection[str]:
-    """Return all users; of users who share a home only the first."""
+    """Return all users; of users who share a home, and so its files of keys, only the first."""
     homes: dict[str, str] = {}
     for entry in pwd.getpwall():
         homes.setdefault(entry.pw_dir.rstrip("/"), entry.pw_name)

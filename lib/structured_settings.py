@@ -69,7 +69,7 @@ class SettingsProvider(BaseProvider):
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Refuse keys that lead too deep, and numbers that equal nothing or cannot be written in every format."""
+        """Refuse keys that lead too deep, and numbers that are infinite or not a number: JSON cannot write them."""
         yield from validate_cmd.problems("validate_cmd", should.get("validate_cmd"))
         key = should.get("key")
         if isinstance(key, str) and len(parse_key_path(key)) > DEEPEST_KEY:
@@ -158,7 +158,10 @@ class SettingsProvider(BaseProvider):
 
 
 def _computed(size: int, function: Callable[[], Value]) -> Value:
-    """Return the value of a function of a text; for a long text it is computed where it can be ended."""
+    """Return ``function()``, which parses ``size`` characters.
+
+    For a long text it runs in a process of its own, which is killed after a time limit.
+    """
     return function() if size <= SHORT else compute("reading it", function)
 
 
@@ -184,7 +187,7 @@ def format_key_path(key_path: KeyPath) -> str:
 
 
 def _from_the_end(key: str) -> list[int]:
-    """Return the order in which settings are removed: of an array the last element first."""
+    """Return the sort key by which settings are removed: the last element of an array first, as indexes shift."""
     return [-step for step in parse_key_path(key) if isinstance(step, int)]
 
 
@@ -203,7 +206,10 @@ def find(document: Any, key_path: KeyPath) -> Any:
 
 
 def key_of(mapping: Mapping[Any, Any], step: str) -> Any:
-    """Return the key of a mapping that a step means, in the file perhaps a number, or ``MISSING``."""
+    """Return the key of a mapping that a step of a key path means, or ``MISSING``.
+
+    A step is text, but YAML has keys that are numbers or dates.
+    """
     if step in mapping:
         return step
     return next((key for key in mapping if not isinstance(key, str) and str(key) == step), MISSING)
@@ -227,7 +233,7 @@ def check_index(index: int, length: int, key_path: KeyPath, *, removal: bool) ->
 
 
 def nested(key_path: KeyPath, value: Any) -> Any:
-    """Return a value within new mappings and arrays."""
+    """Return a value within the new mappings and arrays that a key path describes: ``{"a": [value]}`` for ``a[0]``."""
     for step in reversed(key_path):
         if isinstance(step, int):
             check_index(step, 0, key_path, removal=False)

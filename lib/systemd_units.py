@@ -105,7 +105,8 @@ class Units:
     def set_enable(self, name: str, unit: Mapping[str, str], should: Mapping[str, Any]) -> bool:
         """Enable, disable or mask a unit as declared; return whether systemd must read its files again.
 
-        Only without its mask can a unit be changed, and shows whether it is enabled. Raise ``ResourceError``.
+        A mask is removed first: behind it a unit can neither be enabled, nor does it show whether it is. Raise
+        ``ResourceError`` for a unit that cannot be enabled or disabled.
         """
         enable, present = should.get("enable"), enabled(unit)
         if enable is None or enable == present:
@@ -128,7 +129,7 @@ class Units:
 
         Of the loaded units: a stopped one is running now, and a started one is not (systemd.unit(5)).
         """
-        # Start and stop, with the units whose relations are to be followed; ``reached`` has all that were seen.
+        # All (action, unit) so far, and by action the units whose relations have not been followed yet.
         reached, waiting = {(verb, unit_name(name))}, {verb: {unit_name(name)}}
         while waiting:
             action, names = waiting.popitem()
@@ -197,7 +198,7 @@ class Units:
             self.systemctl(verb, "--", unit_name(name))
         except CommandError as error:
             log = self._log(name, began)
-            # What systemctl says then is that the log has the reason.
+            # Without the message of systemctl, which only refers to the log.
             outcome = (
                 f"{command_lines.quoted(error.argv)} returned {error.status}" if log and error.status else str(error)
             )
@@ -214,19 +215,19 @@ class Units:
         )
 
     def _log(self, name: str, began: int) -> str:
-        """Return the last lines that a unit has logged since a time, behind the words that introduce them."""
+        """Return the last lines that a unit has logged since a time, as the end of a message, or an empty text."""
         limits = (f"--since=@{began}", f"--lines={LINES}", "--output=cat", "--no-pager", "--quiet")
         unit = unit_name(name)
         which: Sequence[str] = (f"--unit={unit}",)
         if self._user is not None:
-            # Of a process that has ended before journald looked at it, the unit is one of the system, or unknown.
+            # journald looks up the unit of a line's process; once that has ended, it finds another unit, or none.
             arguments = ("show", "--property=ExecMainPID", "--value", "--", unit)
             process = systemctl.attempt(*self._arguments(arguments), **self._options()).stdout.strip()
             matches = (f"_SYSTEMD_USER_UNIT={unit}", f"_SYSTEMD_UNIT={unit}", f"_PID={process}")
             # "+" means or, journalctl(1): none before the first.
             which = [word for match in matches for word in ("+", f"_UID={self.uid}", match)][1:]
         lines: list[str] = []
-        for wait in LOG_WAITS:
+        for wait in LOG_WAITS:  # lines reach the journal with a delay
             time.sleep(wait)
             result = journalctl.attempt(*limits, *which)
             if lines := [line[:WIDTH] for line in result.stdout.splitlines()[-LINES:] if line.strip()]:
@@ -263,7 +264,7 @@ class Units:
         return rows
 
     def _show_file(self, name: str) -> Mapping[str, str]:
-        """Return the properties of a unit as its file tells them; nothing runs where there is no manager."""
+        """Return the properties of a unit where no manager can be asked: enabled by its file, and not running."""
         state = systemctl.attempt(*self._arguments(("is-enabled", "--", unit_name(name))), **self._options()).stdout
         loaded = {"LoadState": "loaded" if state.strip() else "not-found", "UnitFileState": state.strip()}
         return {**dict.fromkeys(PROPERTIES, ""), **loaded, "ActiveState": "inactive", "SubState": "dead"}
@@ -299,9 +300,10 @@ def is_running(unit: Mapping[str, str]) -> bool:
 def refusals(
     name: str, unit: Mapping[str, str], should: Mapping[str, Any], masks: str = MASKS
 ) -> Iterator[tuple[str, str]]:
-    """Yield the attributes that a unit cannot get, and why; ``unit`` has the properties in ``REFUSING`` too.
+    """Yield the declared attributes that systemd would refuse for a unit, and why, so that a plan can show it.
 
-    ``masks``: the directory of the links that mask units, with a slash behind it.
+    ``unit`` has the properties in ``REFUSING`` too. ``masks``: the directory, with a slash behind it, of the links that
+    mask units; a unit whose own file is there cannot be masked.
     """
     enable, present = should.get("enable"), enabled(unit)
     if enable is not None and enable != present and "mask" not in {enable, present}:

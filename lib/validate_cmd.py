@@ -38,7 +38,10 @@ def problems(attribute: str, command: Any) -> Iterator[Problem]:
 
 
 def checkers(changes: Mapping[Any, Change]) -> dict[str, Callable[[str], None]]:
-    """Return path → the check of a file's new content: all commands of the names that begin with the path."""
+    """Return path → a function that checks the file's new content, by all ``validate_cmd`` of its resources.
+
+    Names of ``changes`` begin with the path.
+    """
     commands: dict[str, list[str | Sequence[str]]] = {}
     for name, change in changes.items():
         command = change.should.get("validate_cmd")
@@ -54,7 +57,10 @@ def _check_all(commands: Sequence[str | Sequence[str]], path: str, new: str) -> 
 
 
 def of_new_content(batch: files.Batch, path: str, command: str | Sequence[str]) -> Callable[[str], None]:
-    """Return the check of a file's new content. Raise ``ResourceError`` where other users could replace the file."""
+    """Return a function that checks a file's new content.
+
+    Raise ``ResourceError`` where other users can write to a directory on its path: they could replace the checked file.
+    """
     if batch.can_others_replace(path):
         msg = "its content is not checked by validate_cmd where other users can write to a directory on its path"
         raise ResourceError(msg)
@@ -66,7 +72,7 @@ def check(command: str | Sequence[str], path: str, new: str) -> None:
     argv = [word.replace(PLACEHOLDER, new) for word in words(command)]
     program = Command(argv[0])
     executed_code.check(program, argv)
-    # Such programs write on stderr also that all is well; a refusal has their words.
+    # At level debug, as many programs also write on stderr that the content is right; a refusal quotes it below.
     result = program.attempt(*argv[1:], log="debug")
     if result.exit_code:
         lines = [line.strip() for line in (result.stderr or result.stdout).splitlines() if line.strip()][-TAIL:]

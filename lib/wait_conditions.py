@@ -51,7 +51,10 @@ def _missing(should: Mapping[str, Any], _seconds: float) -> str:
 
 
 def _shortened(line: str) -> str:
-    """Return the beginning of a line that is too long to be searched, with an end that is not the line's."""
+    """Return the beginning of a line that is too long to be searched.
+
+    The character at its end lets no pattern with ``$`` match there, where the line goes on.
+    """
     longest = regular_expressions.LONGEST
     return line if len(line) <= longest else f"{line[: longest - 1]}\uffff"
 
@@ -89,7 +92,8 @@ def _port(should: Mapping[str, Any], seconds: float) -> str:
 
 def _url(should: Mapping[str, Any], seconds: float) -> str:
     """Return why a URL does not answer as expected, or an empty text."""
-    import urllib.request  # noqa: F401 - slow to import, which the process of each request would do again
+    # ``compute`` forks: what is imported here is not imported again in the process of each attempt.
+    import urllib.request  # noqa: F401 - slow to import
 
     url, expected = should["url"], should.get("status")
     try:

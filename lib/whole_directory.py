@@ -87,8 +87,8 @@ class WholeDirectory(NamedTuple):
     def refusals(self, contents: Mapping[str, bytes | None]) -> Iterator[tuple[str, str]]:
         """Yield the name of each file whose new content the program refuses, and its errors: for a plan.
 
-        The copies are in a temporary directory, so that a plan waits for no other run. Programs ignore the files of
-        other users than root, so that nothing is yielded for these.
+        All contents are checked together, and only after errors one by one. The copies are in a temporary directory, so
+        that a plan waits for no other run. Without root nothing is yielded: programs ignore files of other users.
         """
         if os.geteuid() or not any(contents.values()) or not (message := self._refusal(contents)):
             return
@@ -118,14 +118,15 @@ class WholeDirectory(NamedTuple):
         ``contents`` are by the names of the files, None for a removal. Errors without the change do not count. The
         copies are in a ``temporary_directory``.
         """
-        # The temporary files of a killed run, which some programs read, are removed before a file is written.
+        # Errors with the changes, less those that the program reports without them, are the changes' own.
+        # The temporary files of a killed run are left out: they are removed before a file is written.
         present = [path.name for path in listing.matching(self.path) if not path.name.endswith(files.TEMPORARY_SUFFIX)]
         unchanged_names = [name for name in present if name not in contents]
         with temporary_directory() as root:
             errors = self._read(f"{root}/new", contents, unchanged_names)
             present_errors = self._read(f"{root}/old", {}, present) if errors else {}
             if broken := {name for name in unchanged_names if _names(f"{self.path}/{name}", "\n".join(present_errors))}:
-                # After a file that it cannot read, a program may report no further error.
+                # At a file that is broken already, a program may end before it reports an error of a new content.
                 unchanged_names, present = (
                     [name for name in names if name not in broken] for names in (unchanged_names, present)
                 )
@@ -139,7 +140,10 @@ class WholeDirectory(NamedTuple):
     def _involved(
         self, root: str, contents: Mapping[str, bytes | None], unchanged_names: Iterable[str], errors: set[str]
     ) -> Iterator[str]:
-        """Yield the files each of which alone makes errors of the contents that are none without other files."""
+        """Yield the other files without which the new contents would cause none of the ``errors``.
+
+        Each is tried alone with the contents, such as a file with the same setting.
+        """
         if errors & set(self._read(f"{root}/alone", contents, [], main=False)):
             return
         if errors & set(self._read(f"{root}/main", contents, [])):
@@ -151,7 +155,10 @@ class WholeDirectory(NamedTuple):
     def _read(
         self, root: str, contents: Mapping[str, bytes | None], unchanged_names: Iterable[str], *, main: bool = True
     ) -> dict[str, None]:
-        """Return the errors of a copy beneath ``root``, with the original paths: new contents, other files, main."""
+        """Return the program's errors for a copy beneath ``root``, with the original paths in their text.
+
+        The copy has the new ``contents``, links to other files, and the main file: without ``main`` only its include.
+        """
         copy = Copy(root + self.path, root + self.main)
         Path(copy.directory).mkdir(parents=True)
         for name in unchanged_names:

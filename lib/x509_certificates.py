@@ -195,7 +195,10 @@ def issue(should: Mapping[str, Any], is_: Mapping[str, Any]) -> bytes:
 def _new_attributes(
     should: Mapping[str, Any], is_: Mapping[str, Any], request: x509.CertificateSigningRequest | None
 ) -> dict[str, Any]:
-    """Return the attributes of the new certificate: as declared, as in the present one or the request, by default."""
+    """Return the attributes of the new certificate: the declared ones, else those of the present one or the request.
+
+    Without alternative names a host's certificate gets its common name as one, since clients ignore the latter.
+    """
     requested: dict[str, Any] = (
         {} if request is None else {"subject": subject(request.subject), "alt_names": alt_names(request)}
     )
@@ -229,7 +232,10 @@ def _oid(oids: Mapping[str, x509.ObjectIdentifier], name: str) -> x509.ObjectIde
 
 
 def _authority(should: Mapping[str, Any], itself: Authority) -> Authority:
-    """Return the signer: the declared authority, whose key must be that of its certificate, or the own key."""
+    """Return the signer: the declared authority, or ``itself``, the new certificate's own key, without one.
+
+    Raise ``ResourceError`` for an authority whose key is not that of its certificate.
+    """
     if should.get("ca_certificate") is None:
         if itself.key is None:
             raise ResourceError("a signing request is signed by an authority: declare ca_certificate and ca_key")

@@ -61,7 +61,10 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, name: str, attribute: str, _is: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Compare entries by the numbers of users and groups; with ``recursive``, of all members of a directory."""
+        """Compare entries by the numbers of users and groups, and for ``recursive`` those of all files below.
+
+        The mask of a list may deny a right that an entry gives, so a difference names it.
+        """
         if attribute == "ensure":
             return None
         try:
@@ -112,9 +115,9 @@ class Provider(BaseProvider):
 
 
 def _members(path: str, should: Mapping[str, Any]) -> dict[str, int]:
-    """Return the members that get a list, by their path within ``path``, each directory first; the empty one is itself.
+    """Return the files that get the declared list: path within ``path`` → mode of a directory, 0 for anything else.
 
-    The value is the mode of a directory, otherwise 0. Raise ``OSError``.
+    The empty path is ``path`` itself; with ``recursive``, all below it follow. Raise ``OSError``.
     """
     if not should.get("recursive") or not os.path.isdir(path):  # noqa: PTH112 - a text
         return {"": 0}
@@ -127,16 +130,17 @@ def _members(path: str, should: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _ordered(members: dict[str, int]) -> list[str]:
-    """Return members in an order in which no other user can write to a directory while its members are changed.
+    """Return the members in the order in which they are changed, so that other users cannot exchange files meanwhile.
 
-    Directories that others can write to come first, as they may lose that; the rest after their members.
+    A directory that others can write to comes before its members, as the new list may forbid that; any other comes
+    after them, as the new list may allow it.
     """
     writable = [name for name, mode in members.items() if mode & OTHERS_WRITE]
     return writable + [name for name, mode in reversed(members.items()) if not mode & OTHERS_WRITE]
 
 
 def _differs(directories: files.Directories, path: str, should: Mapping[str, Any], declared: list[Declared]) -> bool:
-    """Return whether a file has other lists than declared. Raise ``OSError``."""
+    """Return whether ``set`` would change the lists of a file. Raise ``OSError``."""
     status, attributes = files.stat_attributes(directories, path)
     return bool(_change(status, attributes, should=should, declared=declared))
 
@@ -144,7 +148,10 @@ def _differs(directories: files.Directories, path: str, should: Mapping[str, Any
 def _change(
     status: stat_result, attributes: Mapping[str, bytes], *, should: Mapping[str, Any], declared: list[Declared]
 ) -> dict[str, bytes | None]:
-    """Return the attributes that a file must get, None for a removal; an empty mapping if it is as declared."""
+    """Return the new extended attributes of a file, in which the kernel keeps its lists; None for a removal.
+
+    The mapping is empty if the file is as declared.
+    """
     if should["ensure"] == "absent":
         new = without(status, attributes)
     elif any(entry.default for entry in declared) and not stat.S_ISDIR(status.st_mode) and not should.get("recursive"):
@@ -228,9 +235,10 @@ def as_text(access: Acl, default: Acl) -> list[str]:
 def expected(
     status: stat_result, attributes: Mapping[str, bytes], declared: Iterable[Declared], *, inclusive: bool
 ) -> tuple[Acl, Acl]:
-    """Return the list and the default list that a file should have.
+    """Return the access list and the default list that a file should have; a directory's files inherit the latter.
 
-    ``inclusive``: whether the declared entries for users and groups are all. A file without a default list gets none.
+    ``inclusive``: entries for users and groups that are not declared are removed. ``X`` is a right to execute only
+    where somebody has it already.
     """
     access, default = read(status, attributes)
     directory = stat.S_ISDIR(status.st_mode)
@@ -249,7 +257,10 @@ def expected(
 
 
 def without(status: stat_result, attributes: Mapping[str, bytes]) -> tuple[Acl, Acl]:
-    """Return the lists of a file that has no more than a mode, with no right that the mask denied."""
+    """Return the lists of a file whose list is removed, so that only a mode remains.
+
+    The group's rights are those that the mask has left: the removal must not give any.
+    """
     return _combined(read(status, attributes)[0], {}, inclusive=True), {}
 
 

@@ -29,7 +29,7 @@ class Provider(BaseProvider):
     query = Command("update-alternatives", read_only=True)
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Yield that a further link has two paths: it has one for all choices."""
+        """Refuse slave links whose paths differ from choice to choice: update-alternatives has one for each name."""
         yield from refused_secrets(should)
         links: dict[str, str] = {}
         choices = should.get("choices")
@@ -44,7 +44,7 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Compare the declared choices only, and find broken links."""
+        """Compare only the declared choices, as packages install others; a broken link differs too."""
         if attribute == "ensure" and should["ensure"] == "present" and is_.get("broken"):
             return False, f"changed: {is_['broken']} is not the link that it should be"
         if attribute == "choices" and should["choices"] is not None:
@@ -77,7 +77,7 @@ class Provider(BaseProvider):
                     self._change(name, is_, should)
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield that the program is missing, and groups and choices that do not exist: it installs none of these."""
+        """Yield the missing prerequisites: the program, and groups and files of choices that nothing else declares."""
         missing = list(prerequisites.missing_program(None, "update-alternatives", needs="Package[dpkg]"))
         yield from ((name, problem) for name in changes for problem in missing)
         for name, should in ({} if missing else prerequisites.present(changes)).items():
@@ -88,7 +88,10 @@ class Provider(BaseProvider):
                     yield from ((name, problem) for problem in prerequisites.missing_file("choices", path))
 
     def _change(self, name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> None:
-        """Install and remove choices, choose one, and restore the links."""
+        """Bring a group to its declared state: install choices, remove others, and select one, which makes the links.
+
+        A choice is installed again if it differs, and all are if the group's link is another.
+        """
         present = is_ or {"choices": {}}
         link = should.get("link") or present.get("link")
         choices = should.get("choices") or {}
@@ -198,7 +201,10 @@ def _fields(block: str) -> dict[str, Any]:
 
 
 def _broken(group: str, link: str, choice: str | None, choices: Mapping[str, Any]) -> str | None:
-    """Return the first link of a group that is missing or leads elsewhere, or None."""
+    """Return the first link of a group that is missing or leads elsewhere, or None.
+
+    ``link`` leads to one in ``DIRECTORY``, and that to the ``choice``; the same holds for its slave links.
+    """
     if choice is None:
         return f"{DIRECTORY}/{group}"
     links = [(link, group, choice)]
@@ -214,7 +220,7 @@ def _broken(group: str, link: str, choice: str | None, choices: Mapping[str, Any
 
 
 def _differing(present: Mapping[str, Any], declared: Mapping[str, Any]) -> set[str]:
-    """Return the declared choices that differ; further links that are not declared are as they are."""
+    """Return the paths of the declared choices that differ from the present ones."""
     return {path for path, choice in declared.items() if not _is_as_declared(present.get(path, "absent"), choice)}
 
 

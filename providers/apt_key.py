@@ -83,7 +83,10 @@ class Provider(SimpleProvider):
         return rows
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield that a keyring cannot be replaced or removed, by the fingerprint alone; and why a new key fails."""
+        """Yield the reasons for which ``set`` would fail: the source lacks the key, or a file cannot be written.
+
+        A key is removed from each file that contains it; a mount point can be neither replaced nor removed.
+        """
         added = prerequisites.present(changes)
         missing = list(prerequisites.missing_program(None, "gpg", needs="Package[gpg]"))
         for name, should in added.items():
@@ -156,7 +159,10 @@ class Provider(SimpleProvider):
                     batch.replace(str(path), keys, mode=0o644, uid=0, gid=0)
 
     def _errors(self, copy: Copy) -> list[str]:
-        """Return the keys of a copy that apt does not find in all its keyrings together, as it reads them."""
+        """Return an error for each key of a copy that apt would not find.
+
+        apt reads all keyrings as one file, joined together, in which a damaged one hides those after it.
+        """
         paths = _files(Path(copy.directory), Path(copy.main))
         with _home() as home:
             merged = home / "merged"
@@ -189,7 +195,7 @@ class Provider(SimpleProvider):
         with _home() as home:
             results = [self._show(home, *paths)]
             if results[0].exit_code:
-                # After a file that is no keyring, gpg may skip the rest.
+                # One by one: at a file that is no keyring, gpg may end without those after it.
                 results = [self._show(home, path) for path in paths]
         junk = [path for path, result in zip(paths, results, strict=False) if result.exit_code]
         for path in junk:
@@ -246,7 +252,7 @@ def _keys(listing: str) -> Iterator[Key]:
     for line in listing.split("\n"):
         fields = line.split(":")
         if fields[0] == "pub":
-            # Something like a key in a file of something else.
+            # Any other file may contain bytes that look like a key.
             primary = [] if fields[1] == INVALID else fields
         elif fields[0] == "fpr" and primary:
             try:

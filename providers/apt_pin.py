@@ -89,7 +89,10 @@ class Provider(BaseProvider):
                 batch.remove(path)
 
     def _errors(self, copy: Copy) -> list[str]:
-        """Return apt's errors about a copy of the directory, as if nothing but one package were known."""
+        """Return apt's errors about a copy of the directory.
+
+        Without the lists of repositories and the installed packages, which take long to read: one package is enough.
+        """
         status = f"{copy.main}.status"
         whole_directory.write(status, STATUS)
         paths = {"preferences": copy.main, "preferencesparts": copy.directory, "sourcelist": NONE, "sourceparts": NONE}
@@ -132,7 +135,10 @@ def _earlier(name: str, should: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _is_among(package: str, patterns: Iterable[str]) -> bool:
-    """Return whether one of the patterns is a package's name, or a pattern for it; ``*`` is for the unnamed ones."""
+    """Return whether a record for ``patterns`` counts for a package: one is its name, or matches it.
+
+    ``*`` alone is for all packages that no record names, so not for this one.
+    """
     return any(text == package or (text != "*" and fnmatchcase(package, text)) for text in patterns)
 
 

@@ -125,7 +125,10 @@ class Provider(BaseProvider):
                 batch.remove(_path(name))
 
     def _repetitions(self, name: str, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Yield the other files in which apt would find a repository too, in either form."""
+        """Yield a problem for each other file that declares the same repository, of which apt would warn.
+
+        apt itself finds them, in a temporary directory with the new file and links to all others.
+        """
         file_name = f"{name}{SUFFIX}"
         with TemporaryDirectory(prefix="apt-source-") as directory, suppress(OSError, ResourceError):
             for path in listing.matching(DIRECTORY):
@@ -139,7 +142,7 @@ class Provider(BaseProvider):
                 yield Problem(None, message, needs=f"File[{repeated}]")
 
     def _repeated(self, directory: str, file_name: str) -> Sequence[str]:
-        """Return the files that name an index which one file in a copy of the directory names too."""
+        """Return the files with a repository that ``file_name`` declares too, by apt's warnings about ``directory``."""
         options = ("-o", f"Dir::Etc::sourcelist={MAIN}", "-o", f"Dir::Etc::sourceparts={directory}")
         result = self.reading.attempt("-q", *options, "indextargets", "Identifier: none", log="debug")
         pairs = (match.groups() for match in map(REPEATED.match, result.stderr.splitlines()) if match)
@@ -154,7 +157,7 @@ class Provider(BaseProvider):
         return [line for line in lines if line != UNREADABLE]
 
     def _fetch(self, contents: Mapping[str, bytes]) -> None:
-        """Fetch the lists of the repositories as they will be."""
+        """Fetch the lists of packages from the repositories, whose files are not written before that has succeeded."""
         if not contents:
             return
         with TemporaryDirectory(prefix="apt-source-") as directory:
@@ -190,7 +193,10 @@ def _row(name: str, fields: Mapping[str, str]) -> Resource:
 
 
 def _edits(name: str, should: Mapping[str, Any]) -> dict[str, str]:
-    """Return the fields to write, by name; an empty text for one to remove."""
+    """Return the fields to write into the file of a source, by name; an empty text removes one.
+
+    Other fields of the file count as ``options`` and are removed where these are declared without them.
+    """
     present = deb822.read(_path(name))
     attributes = {**({} if "types" in present else {"types": ["deb"]}), **should}
     edits = {

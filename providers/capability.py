@@ -56,7 +56,7 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], _should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Refuse capabilities that are for some user namespaces only."""
+        """Count capabilities that hold only in a user namespace as different: they have no effect outside it."""
         if attribute == "capability" and is_.get("root"):
             return False, f"is only for namespaces whose root is the user {is_['root']}"
         return None
@@ -71,11 +71,11 @@ class Provider(BaseProvider):
                 yield {**row, "root": capabilities.root} if capabilities.root else row
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield programs that do not exist, and those that other users could change."""
+        """Yield a problem for each program that does not exist, or that other users could change: ``set`` refuses it."""
         for path, should in changes.items():
             yield from ((path, problem) for problem in prerequisites.missing_file("path", path))
             try:
-                with files.Batch() as batch:
+                with files.Batch() as batch:  # nothing is written: only the errors of the change are of interest
                     status_and_attributes = files.stat_attributes(batch.directories, path)
                     _change(*status_and_attributes, should=should, replaceable=batch.can_others_replace(path))
             except OSError:
@@ -97,9 +97,10 @@ class Provider(BaseProvider):
 def _change(
     status: stat_result, attributes: Mapping[str, bytes], *, should: Mapping[str, Any], replaceable: bool
 ) -> dict[str, bytes | None]:
-    """Return the new attribute of a program, or None to remove it. Raise ``ResourceError`` for an unsafe program.
+    """Return the extended attribute with a program's new capabilities, None to remove it.
 
-    ``replaceable``: whether other users can replace it.
+    Raise ``ResourceError`` for a program that other users can write to, or replace (``replaceable``): they would get
+    its capabilities.
     """
     if should["ensure"] == "absent":
         return {ATTRIBUTE: None}
@@ -128,14 +129,14 @@ class Capabilities(NamedTuple):
 
 
 def split(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the names in small letters, each with its letters."""
+    """Yield each capability of a text with its flags: ``("cap_chown", "ep")`` of ``cap_chown,cap_kill=ep``."""
     for clause in text.split():
         names, _, letters = clause.replace("+", "=").partition("=")
         yield from ((name, letters) for name in names.lower().split(","))
 
 
 def canonical(text: str) -> str:
-    """Return a text in the order of the numbers, names with the same letters together."""
+    """Return the canonical form of a text: names by the kernel's numbers, those with the same flags together."""
     groups: dict[str, list[str]] = {}
     for name, letters in sorted(dict(split(text)).items(), key=lambda item: NUMBERS.get(item[0], len(NAMES))):
         groups.setdefault("".join(letter for letter in "eip" if letter in letters), []).append(name)
@@ -155,7 +156,7 @@ def problems(text: str) -> Iterator[str]:
 
 
 def parse(text: str) -> Capabilities:
-    """Return the sets of a text without problems."""
+    """Return the capabilities that a valid text describes, as bits by the kernel's numbers."""
     permitted, inheritable = (
         sum(1 << NUMBERS[name] for name, letters in split(text) if letter in letters) for letter in "pi"
     )
@@ -163,7 +164,7 @@ def parse(text: str) -> Capabilities:
 
 
 def as_text(sets: Capabilities) -> str:
-    """Return the text of some sets; a capability that is younger than this program by its number."""
+    """Return capabilities as text, ``cap_chown=ep``; one of a newer kernel, which ``NAMES`` lacks, has its number."""
     any_set = sets.permitted | sets.inheritable
     numbers = [number for number in range(2 * HALF) if any_set >> number & 1]
     clauses = []
@@ -175,14 +176,14 @@ def as_text(sets: Capabilities) -> str:
 
 
 def decode(data: bytes) -> Capabilities:
-    """Return the sets in the attribute of a file."""
+    """Return the capabilities in the extended attribute of a file (``vfs_cap_data`` of linux/capability.h)."""
     first, low, low_inheritable, high, high_inheritable = DATA.unpack(data[: DATA.size])
     root = OWNED.unpack(data)[-1] if len(data) == OWNED.size else 0
     return Capabilities(low | high << HALF, low_inheritable | high_inheritable << HALF, bool(first & EFFECTIVE), root)
 
 
 def encode(sets: Capabilities) -> bytes:
-    """Return the attribute of a file for some sets."""
+    """Return the extended attribute for capabilities: of each set the lower 32 bits, then of each the upper ones."""
     half = (1 << HALF) - 1
     halves = [bits >> shift & half for shift in (0, HALF) for bits in (sets.permitted, sets.inheritable)]
     return DATA.pack(REVISION | (EFFECTIVE if sets.effective else 0), *halves)

@@ -145,9 +145,9 @@ def _fragments(should: Mapping[str, Any]) -> list[str]:
 
 
 def _write(batch: files.Batch, path: str, should: Mapping[str, Any]) -> bool:
-    """Replace a file by its fragments, with the declared permissions; one with the content gets only those.
+    """Replace a file by its fragments, with the declared permissions; if the content is right, set only these.
 
-    Return whether a new file waits for the end of the batch.
+    Return whether the content is replaced, at the end of the batch: until then the old file can be copied.
     """
     command, permissions, content = should.get("validate_cmd"), protected_file.permissions(should), assembled(should)
     if files.read_content(path) == content:

@@ -195,7 +195,7 @@ def canonical(field: str, value: Any) -> str:
 
 
 def _part(field: str, part: str) -> str:
-    """Return one part of a field with numbers for names; a range that ends on Sunday ends on day 7."""
+    """Return one part of a field with numbers for names; Sunday is 0, but 7 at the end of a range such as ``5-7``."""
     span, slash, step = part.partition("/")
     ends = [_number(field, end) for end in span.split("-")]
     if field == "weekday" and len(ends) > 1 and ends[-1] == "0":
@@ -236,7 +236,10 @@ def variables(environment: Iterable[str]) -> list[str]:
 
 
 def blocks(table: files.Lines) -> Iterator[Block]:
-    """Yield the managed jobs; a mark without a job after it is an ordinary comment."""
+    """Yield the managed jobs of a crontab: a comment with the name, lines of variables, and the job.
+
+    A mark without a job after it is an ordinary comment.
+    """
     start, name, environment = -1, "", list[str]()
     for number, line in enumerate(table):
         if line.startswith(MARK):
@@ -250,7 +253,10 @@ def blocks(table: files.Lines) -> Iterator[Block]:
 
 
 def reached(table: files.Lines, block: Block) -> list[str]:
-    """Return the later jobs that have the variables of a block: by name, or by line for an unmanaged job."""
+    """Return the later jobs of a table to which the variables of a block apply too, as no line sets them again.
+
+    Each is named by its mark, or by its line if it is not managed.
+    """
     variables = {line.partition("=")[0] for line in block.job["environment"]}
     jobs: list[str] = []
     name = ""

@@ -43,7 +43,10 @@ class Provider(ImperativeProvider):
                     yield from _text_problems(attribute, command)
 
     def due(self, _context: Context, name: str, should: Mapping[str, Any]) -> bool | tuple[bool, str]:
-        """Return whether all guards allow the command, and why. Raise ``CommandError`` if it would be refused then."""
+        """Return whether all guards allow the command, and why; never if only a refresh runs it.
+
+        Raise ``CommandError`` if its code can be changed by other users, so that a plan shows the refusal too.
+        """
         self._declared[name] = should
         answer = not should["refreshonly"] and _allowed(should)
         argv = _argv(*_commands(should, "command"), shell=should["shell"]) if answer else ()
@@ -128,7 +131,7 @@ def _execute(context: Context, should: Mapping[str, Any]) -> None:
         if result.exit_code in returns:
             return
         if should["logoutput"] == "on_failure" and not context.enabled(log):
-            # The lines of stderr in the reason of the failure are not logged as well.
+            # But the last lines of stderr, which the message of the failure contains.
             for line in [*result.stdout.splitlines(), *_lines(result.stderr)[:-TAIL]]:
                 context.notice(line)
         failure = _failure(argv, returns, result)
@@ -145,9 +148,9 @@ def _run(
     text: Sensitive[str] | None = None,
     log: str = "debug",
 ) -> CommandResult:
-    """Run a program as the declared user in the declared directory; ``deadline`` replaces the limit of 300 s.
+    """Run a program with the declared user, directory, search path and variables, and ``text`` as its input.
 
-    Its output is logged at the level ``log`` as it arrives.
+    It may run until the ``deadline``, or without one 300 s. Its output is logged at the level ``log`` as it arrives.
     """
     variables = _variables(should)
     program = _locate(argv[0], _search_path(should), should.get("cwd"))
@@ -158,7 +161,7 @@ def _run(
 
 
 def _check(command: Command, argv: Sequence[str], should: Mapping[str, Any]) -> None:
-    """Raise ``CommandError`` if a command without a declared user would execute code that other users can change."""
+    """Raise ``CommandError`` if other users could change the code that a command executes with our rights."""
     executed_code.check(command, argv, should.get("cwd"), _variables(should), should.get("user") or None)
 
 

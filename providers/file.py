@@ -37,7 +37,7 @@ class Provider(BaseProvider):
     """The files of the local machine."""
 
     def __init__(self) -> None:
-        """Start without a known owner, and without copies."""
+        """Start without cached numbers of owners, and without copies."""
         self._ids: dict[tuple[Any, Any], int] = {}
         self._backups: Backups | None = None
 
@@ -90,9 +90,10 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Compare owners that are given by number, the mode that a directory will get, and assets by their SHA-256.
+        """Compare the attributes that equal texts do not decide; None leaves the others to the runtime.
 
-        A source that is a file is read here, since ``get`` cannot return which file a copy came from.
+        Those are owners by number, symbolic modes, assets by their SHA-256, and a source, which is read here: ``get``
+        cannot return the file from which a copy was made.
         """
         if attribute == "ensure" or (attribute == "content" and type(should["content"]) is str):
             return None
@@ -123,7 +124,8 @@ class Provider(BaseProvider):
         return self._rows(context, names)
 
     def _rows(self, context: Context, names: Collection[str]) -> Iterator[Resource]:
-        """Yield one row after another, to keep few contents in memory."""
+        """Yield one row after another, so that few contents are in memory; one that cannot be read fails alone."""
+        # Many files have the same kind, mode and owner: (mode, uid, gid) → these attributes.
         heads: dict[tuple[int, int, int], Resource] = {}
         with files.Directories() as directories:
             for path in names:
@@ -183,7 +185,11 @@ class Provider(BaseProvider):
             self._flush(context, batch)
 
     def _apply(self, batch: files.Batch, stack: ExitStack, path: str, change: Change) -> None:
-        """Apply one change; a directory is removed, or replaces something, only with ``force``."""
+        """Apply one change of a file, directory or link, as steps of ``batch``.
+
+        A directory is removed, replaced or takes another file's place only with ``force``. ``stack`` closes the store
+        of the copies that ``backup`` asks for.
+        """
         is_, should = change
         present_kind = "absent" if is_ is None else is_["ensure"]
         ensure, force = should.get("ensure", present_kind), should.get("force", False)
@@ -275,7 +281,10 @@ def _content(
 
 
 def _held_by_another(is_: Mapping[str, Any] | None, uid: int | None) -> bool:
-    """Return whether another user may hold a file open for writing: its owner, or a user whom its mode let write."""
+    """Return whether another user may hold a file open for writing: its former owner, or one whom its mode let write.
+
+    Then the content goes into a new file, as that user could still change the present one. ``uid``: the new owner.
+    """
     if is_ is None:
         return False
     taken_over = uid is not None and is_.get("uid", uid) not in {0, uid, os.geteuid()}
@@ -327,7 +336,10 @@ def _content_row(content: bytes) -> Resource:
 
 
 def _canonical_mode(mode: str, ensure: str | None) -> str | None:
-    """Return the mode for the declared ``mode`` of a file of kind ``ensure``; ``present``: its mode until now."""
+    """Return the canonical form of a declared mode: four digits, and none for a link, which has no mode.
+
+    A directory gets the right to search where a digit has the right to read.
+    """
     if ensure == "link":
         return None
     if ensure == "directory" and mode[0].isdigit():
@@ -336,7 +348,10 @@ def _canonical_mode(mode: str, ensure: str | None) -> str | None:
 
 
 def _mode(mode: str, ensure: str, present: str | None) -> str:
-    """Return the mode for the declared ``mode`` of a file of kind ``ensure``; ``present``: its mode until now."""
+    """Return the octal mode that a declared ``mode``, which may be symbolic, means for a file of kind ``ensure``.
+
+    A symbolic mode changes the ``present`` one, or the default of a new file.
+    """
     directory = ensure == "directory"
     if not mode[0].isdigit():
         number = int(present or ("0755" if directory else "0644"), 8)

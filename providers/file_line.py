@@ -90,7 +90,7 @@ class Provider(BaseProvider):
 
 
 def _refusal(name: Name, should: Mapping[str, Any]) -> str:
-    """Return the reason why the present lines of a file cannot be changed, or an empty text."""
+    """Return the reason for which ``set`` would fail on the present lines of a file, or an empty text."""
     path, match = name
     try:
         edit(files.read_lines(path), {match: should})
@@ -125,6 +125,6 @@ def _expression(line: str) -> str:
 
 
 def _text(value: Any) -> str | None:
-    """Return a line that is known."""
+    """Return a declared line, unwrapped if it is secret; None if it is not declared or not known yet."""
     value = reveal(value)
     return value if isinstance(value, str) else None

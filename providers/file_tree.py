@@ -131,7 +131,8 @@ class _Comparison:
     def __init__(self, path: str, should: Mapping[str, Any], *, must_exist: bool) -> None:
         """Read the tree and its source. Raise ``OSError``, and ``ResourceError`` above the limits.
 
-        ``must_exist``: whether an unknown owner is an error; otherwise nothing belongs to it.
+        ``must_exist``: an owner who does not exist is an error. In a plan, where another resource may still create
+        that user, every member differs then.
         """
         self._should = should
         self.path, self.source = path, should.get("source")
@@ -156,7 +157,10 @@ class _Comparison:
         self.purged = self._purged()
 
     def _mode(self, member: Member | None) -> int | None:
-        """Return the mode for a copy of a member of the source, or for a member of the tree itself."""
+        """Return the mode that a member of the tree should get, or None to keep the present one.
+
+        ``member`` is of the source, or without one of the tree itself; None stands for a new top directory.
+        """
         mode = self._should.get("mode")
         if member is not None and member.kind == "link":
             return None
@@ -182,7 +186,7 @@ class _Comparison:
         return extra[::-1]
 
     def different(self, attribute: str) -> list[str]:
-        """Return the members that an attribute is different for."""
+        """Return the members in which the tree differs from the declared value of an attribute."""
         if attribute == "purge":
             return self.purged[::-1]
         members = self.now.members
@@ -207,7 +211,7 @@ class _Comparison:
         return same_mode and self.has_content(directories, name, expected)
 
     def keeps_inode(self, name: str) -> bool:
-        """Return whether only owner and mode of a present member are changed, and not by a new file in its place."""
+        """Return whether a present member that differs gets its owner and mode in place, not by a new file."""
         return self.source is None or self.expected[name].kind == "directory"
 
     def has_content(self, directories: files.Directories, name: str, expected: Expected) -> bool:
@@ -247,7 +251,10 @@ def _remove(batch: files.Batch, backups: Backups, path: str, should: Mapping[str
 
 
 def _change(batch: files.Batch, backups: Backups, path: str, should: Mapping[str, Any]) -> None:
-    """Bring a tree to its expected state. Raise ``ResourceError``, with nothing changed, for a member in the way."""
+    """Bring a tree to its expected state: copy lost files, remove members, write new ones, set owners and modes.
+
+    Raise ``ResourceError``, with nothing changed, for a member of another kind in the way.
+    """
     compared = _Comparison(path, should, must_exist=True)
     members = compared.now.members
     turned = _turned(compared, force=should["force"])
@@ -275,7 +282,10 @@ def _change(batch: files.Batch, backups: Backups, path: str, should: Mapping[str
 
 
 def _turned(compared: _Comparison, *, force: bool) -> list[str]:
-    """Return the members that are removed because another kind has their name. Raise ``ResourceError``."""
+    """Return the members to remove because the source has a directory where they are none, or the reverse.
+
+    Raise ``ResourceError`` without ``force``, and where ignored files would be lost.
+    """
     members = compared.now.members
     names = [
         name

@@ -158,7 +158,11 @@ class Provider(BaseProvider):
         self.sync("--file-system", new)
 
     def _update(self, path: str, should: Mapping[str, Any]) -> None:
-        """Check out another commit in an existing checkout, unless something would be lost."""
+        """Check out another commit in an existing checkout, unless something would be lost.
+
+        Two files in ``.git`` let the next run repair an update that was killed: git's locks that are newer than
+        ``WORKING`` are its remains, and after ``CHECKING_OUT`` changed files are its work and may be overwritten.
+        """
         copy = _working_copy(path)
         target = self._target(should, copy.user)
         directory = copy.ask("rev-parse", "--absolute-git-dir").stdout.rstrip("\n")
@@ -172,13 +176,14 @@ class Provider(BaseProvider):
         force = should["force"] or os.path.lexists(checking_out)
         if not force:
             copy.refuse_loss("HEAD", *([f"--branches={target.branch}"] if target.branch else []))
-        # Locks of the same moment are newer than this.
+        # Older than any lock that git makes from now on: ``find -newer`` compares times of limited precision.
         self.touch("--date=1 second ago", working, user=user)
         try:
             has_origin = copy.ask("config", "--local", "--get", "remote.origin.url").exit_code == 0
             copy.run("remote", "set-url" if has_origin else "add", "origin", "--", should["source"])
             copy.fetch(should, target)
             if not force and copy.ask("rev-parse", "-q", "--verify", "HEAD").stdout:
+                # Fails, with nothing changed, where the new commit would overwrite a local file.
                 copy.attempt("update-index", "-q", "--refresh")
                 copy.run("read-tree", "--dry-run", "-m", "-u", "HEAD", target.commit)
         except CommandError:
@@ -192,7 +197,7 @@ class Provider(BaseProvider):
         self.sync("--file-system", path)
 
     def _remove(self, path: str, *, force: bool) -> None:
-        """Remove a checkout: at once under its name, and then its files."""
+        """Remove a checkout: rename it first, so that a killed run leaves no half of it under its name."""
         old = _aside(path, OLD)
         if os.path.lexists(path):
             if not force and not os.path.lexists(f"{path}/.git/{CHECKING_OUT}"):
@@ -209,7 +214,7 @@ class Provider(BaseProvider):
 
 
 def _loss(path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield the work in a checkout that a change would lose, for which it is refused."""
+    """Yield a problem if a change would lose work in a checkout: without ``force``, ``set`` refuses it."""
     git_directory = f"{path}/.git"
     if should.get("force") or not os.path.lexists(git_directory) or os.path.lexists(f"{git_directory}/{CHECKING_OUT}"):
         return
@@ -221,7 +226,10 @@ def _loss(path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _read(path: str) -> Resource | None:
-    """Return the row of a checkout, or None. Raise ``ResourceError`` for anything else at the path."""
+    """Return the row of a checkout, or None without one. Raise ``ResourceError`` for anything else at the path.
+
+    The rest of a removal that was killed counts as a checkout too, so that the next run removes it.
+    """
     with files.Directories() as directories:
         status = _status(directories, path)
         if status is None:

@@ -63,9 +63,10 @@ class Provider(BaseProvider):
             yield from prerequisites.written_in_place(dict.fromkeys(changes, f"/etc/{file}"))
 
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
-        """Yield the users that leave a group because it is removed, and those whose primary group it is.
+        """Yield the effects of a change on users: those who join or leave a group, and those whose primary group it is.
 
-        The latter it has to keep: groupdel refuses. Users that join or leave must not be declared otherwise.
+        A plan reports a conflict with a user who is declared otherwise; a group that is a user's primary one cannot be
+        removed.
         """
         yield from _memberships(changes)
         deleted = {name: is_ for name, (is_, should) in changes.items() if should["ensure"] == "absent" and is_}
@@ -95,7 +96,7 @@ class Provider(BaseProvider):
 
 
 def _memberships(changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
-    """Yield the users that join or leave the groups of ``changes``, with all other groups that they will be in."""
+    """Yield the users that join or leave groups as their members are declared, each with all its groups afterwards."""
     for name, (is_, should) in changes.items():
         if should["ensure"] == "present" and should.get("members") is not None:
             members, former_members = set(should["members"]), set((is_ or {}).get("members", ()))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def databases(should: Mapping[str, Any]) -> list[str]:
-    """Return the database that must exist first, if the rights are on one."""
+    r"""Return the database that must exist first, if the rights are on one; its name is a pattern, ``my\_shop``."""
     return [re.sub(r"\\([_%\\])", r"\1", name)] if (name := parse_target(should["table"]).database) else []
 
 

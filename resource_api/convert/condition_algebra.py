@@ -28,7 +28,7 @@ def all_of(conditions: list[Condition]) -> Condition:
 
 
 def any_of(first: Condition, second: Condition) -> Condition:
-    """Return the condition that holds if one of two does: for values of one path, with a list of them."""
+    """Return the condition that holds if one of two does; two values of one path become a list, which means any."""
     if isinstance(first, dict) and isinstance(second, dict) and first.keys() == second.keys() and len(first) == 1:
         ((path, test),), (alternative,) = first.items(), second.values()
         values = [*as_list(test), *as_list(alternative)]
@@ -52,7 +52,10 @@ def negated(condition: Condition) -> Condition:
 
 
 def exclude(first: Condition, second: Condition) -> bool:
-    """Return whether two conditions never hold both, as far as their forms show: where a path has different values."""
+    """Return whether two conditions certainly never hold both: one path would need different values.
+
+    A manifest may then declare a resource once under each. False also means that it is not known.
+    """
     if isinstance(first, bool) or isinstance(second, bool):
         return False
     for condition, alternatives in ((first, second), (second, first)):
@@ -64,7 +67,7 @@ def exclude(first: Condition, second: Condition) -> bool:
 
 
 def _differ(first: object, second: object) -> bool:
-    """Return whether no value passes two tests: both are values, or one is the other's opposite."""
+    """Return whether no value passes two tests of one path: values or lists of them, or ``{"not": ...}``."""
     values, excluded = as_list(first), as_list(second)
     if any(isinstance(value, dict) for value in (*values, *excluded)):
         return first == {"not": second} or second == {"not": first}

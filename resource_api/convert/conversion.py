@@ -130,7 +130,10 @@ class ManifestText:
 
 
 def _entry(name: str, value: object, indent: str) -> Iterator[str]:
-    """Yield the lines of a key with its value: one if it is short, without collections and line breaks in it."""
+    """Yield the lines of a key with its value, in YAML.
+
+    A short list or mapping without others in it is one line, ``key: [a, b]``; any other has a line for each member.
+    """
     line = f"{indent}{key_text(name)}: {flow_text(value)}"
     is_flat = not any(isinstance(part, (dict, list)) for part in _parts(value)) and "\n" not in line
     if isinstance(value, (dict, list)) and value and is_flat and "\\n" not in line and len(line) <= _WIDTH:
@@ -261,11 +264,11 @@ class _Attempt:
         return result
 
     def _merged(self, row: ConvertedResource, declared: Mapping[str, ConvertedResource]) -> ConvertedResource | None:
-        """Return the declaration, of those by reference, that this one was merged into, or None.
+        """Return the earlier declaration of the same resource that this one was merged into, or None without one.
 
-        One of another loop, or with a condition that excludes this one's, can stand beside it: this one gets another
-        title, and the one as written, such as ``${each.value}``, stands under the namevar. Raise ``Unconvertible`` for
-        any other that contradicts.
+        ``declared`` has them by reference. One that never applies together with this one, as its loop or condition is
+        another, stays: this one gets a new title, and its former title becomes the namevar. Raise ``Unconvertible``
+        for any other that contradicts.
         """
         first, titles = row.reference, numbered(row.title)
         while (earlier := declared.get(row.reference)) is not None and not earlier.merge(row):
@@ -298,7 +301,10 @@ class _Attempt:
         )
 
     def problems(self) -> Sequence[Problem]:
-        """Return the errors of the converted manifest, but those in lines of inputs: users give their values."""
+        """Return the errors that validation finds in the converted manifest.
+
+        Those in lines of inputs are left out: a mandatory input has no value until a user gives it.
+        """
         file = os.path.join(self._directory, f"{_project(self._path)}.yaml")
         try:
             self._runtime.validate(from_documents([yaml_reader.read(self.text.text.encode(), file)], file))
@@ -344,7 +350,10 @@ def _project(path: str) -> str:
 
 
 def _repeat_references(tasks: Sequence[Converted], old: str, new: str) -> None:
-    """Add, beside each reference to a resource, the one to the other declaration: only one of both will count."""
+    """Add the reference ``new`` beside ``old`` in all `notify` and `on_failure`: both declare the same resource.
+
+    Their conditions exclude each other, so that only one of them will exist.
+    """
     for attributes in (row.attributes for task in tasks for row in task.declarations if new != old):
         for name in ("notify", "on_failure"):
             if old in (references := as_list(attributes.get(name))):
@@ -352,7 +361,10 @@ def _repeat_references(tasks: Sequence[Converted], old: str, new: str) -> None:
 
 
 def _condition(play: Play, plays: Sequence[Play], names: Names) -> tuple[Condition, list[str]]:
-    """Return the condition that holds on the hosts of a play, where plays have different ones, and comments."""
+    """Return the condition for all resources of a play, that this host is one of its ``hosts``, and comments.
+
+    A manifest is for one machine; if all plays have the same hosts, ``--on`` chooses them, and the condition is True.
+    """
     comments = []
     if play.keywords.get("serial"):
         comments.append("serial: see --batches")

@@ -266,9 +266,10 @@ class Expressions:
         return "".join(str(self._piece(piece, in_text=True)) for piece in pieces)
 
     def _piece(self, text: str, *, in_text: bool = False) -> Any:
-        """Return the value of an expression in braces, which may be a rendered template, or a text.
+        """Return the value of a piece of a text: itself, or for an expression in braces a reference.
 
-        Raise ``Unconvertible``. ``in_text``: whether the value becomes a part of a text.
+        An expression without a counterpart becomes a call of the function `template`, unless it is a collection, as a
+        template returns text. ``in_text``: the value is only a part of the text. Raise ``Unconvertible``.
         """
         if not _EXPRESSION.fullmatch(text):
             return literal(text)
@@ -277,7 +278,7 @@ class Expressions:
             return self._within_text(node) if in_text else self.value_of(node)
         except Unconvertible as error:
             if not in_text and self._is_collection(node):
-                raise  # a template would make a text of it
+                raise
             return self._template(text, parse_template(text), str(error))
 
     def _within_text(self, node: nodes.Node) -> str:
@@ -291,7 +292,7 @@ class Expressions:
         return str(value)
 
     def _is_collection(self, node: nodes.Node | None) -> bool:
-        """Return whether the value of an expression is certainly a list or a mapping."""
+        """Return whether the value of an expression, which may be unconvertible, is certainly a list or a mapping."""
         if isinstance(node, nodes.CondExpr):
             return self._is_collection(node.expr1) or self._is_collection(node.expr2)
         if isinstance(node, nodes.Add):
@@ -303,9 +304,9 @@ class Expressions:
         return isinstance(node, (nodes.List, nodes.Tuple, nodes.Dict))
 
     def _template(self, text: str, template: nodes.Template, reason: str) -> ValueReference:
-        """Return a call of the function `template` for a text, which has no other counterpart for ``reason``.
+        """Return a call of the function `template` for a text that has no other counterpart, for ``reason``.
 
-        Raise ``Unconvertible``, with both reasons, if it cannot render it.
+        Raise ``Unconvertible``, with both reasons, if the template needs variables or filters that a manifest lacks.
         """
         try:
             variables = self.template_variables(template)
@@ -314,9 +315,9 @@ class Expressions:
         return self._scope.call("template", {"source": literal(text), "variables": variables}, "text")
 
     def template_variables(self, template: nodes.Template) -> dict[str, Any]:
-        """Return name → value of the variables that a template cannot do without, or that are defined.
+        """Return name → value of the variables that a template reads, for its call.
 
-        Raise ``Unconvertible``.
+        An undefined one is left out where the template tests it or has a default. Raise ``Unconvertible``.
         """
         _check_template(template)
         variables: dict[str, object] = {}
@@ -439,9 +440,9 @@ class Expressions:
         return self._scope.call(f"std.{function}", inputs, name.removeprefix("to_"))
 
     def _default(self, subject: nodes.Expr, node: nodes.Filter) -> Any:
-        """Return a variable or its default; any other expression has a value and needs no default.
+        """Convert ``subject | default(value, boolean)``: a variable may lack a value, any other expression has one.
 
-        Raise ``Unconvertible`` for a default that also replaces an empty value, of an expression that may have one.
+        Raise ``Unconvertible`` with ``boolean`` where the subject may be empty: the default would replace that too.
         """
         arguments = dict(zip(("default_value", "boolean"), node.args, strict=False))
         arguments |= {str(option.key): option.value for option in node.kwargs}
@@ -471,9 +472,9 @@ class Expressions:
         return value if isinstance(value, bool) else self._truth(value, is_word=_is_filter(node, "bool"))
 
     def _truth(self, value: object, *, is_word: bool) -> Condition:
-        """Return the condition that a value is true, or no empty text or collection, or not 0.
+        """Return the condition for a value that stands alone, as in ``when: VALUE``: true, not empty, or not 0.
 
-        ``is_word``: whether a text must be a word for true.
+        ``is_word``: with the filter `bool`, a text must be a word such as ``yes``.
         """
         kind = self._scope.class_of(value)
         if kind in {list, dict}:
@@ -507,7 +508,7 @@ class Expressions:
         return {path: {"not": value}} if operator == "ne" else {path: {_COMPARISONS[operator]: value}}
 
     def _operand(self, node: nodes.Node) -> Any:
-        """Return an operand of a comparison; a fact is compared as a number or version without a conversion."""
+        """Return an operand of a comparison, without ``| int`` and the like: a manifest compares numbers in texts."""
         if isinstance(node, nodes.Filter) and node.name in {"int", "float", "string"} and node.node is not None:
             node = node.node
         return self.value_of(node)
@@ -521,11 +522,11 @@ class Expressions:
         if isinstance(collection, list) and isinstance(subject, ValueReference):
             path = self._path(subject)
             return {path: [_comparable(path, value) for value in collection]}
-        self._path(collection)  # raises for a constant and for the result of a task
+        self._path(collection)  # only for its error: a constant and the result of a task cannot be tested
         return {self._path(self._scope.call("std.contains", {"in": collection, "item": subject}, "contains")): True}
 
     def _test(self, node: nodes.Test) -> Condition:
-        """Convert ``VALUE is TEST`` to a condition. Raise ``Unconvertible`` for a test without a counterpart."""
+        """Convert ``VALUE is TEST`` to a condition: path of a reference → test. Raise ``Unconvertible`` for others."""
         name = node.name.removeprefix("ansible.builtin.")
         chain = _chain(node.node)
         if name in {"defined", "undefined"} and chain is not None:
@@ -569,7 +570,7 @@ def _is_filter(node: nodes.Node, name: str) -> bool:
 
 
 def _comparable(path: str, value: object) -> Any:
-    """Return a value that a reference is compared with: as a text if that is a fact of the system, numbers too."""
+    """Return a value as a reference is compared with it: for a fact of the system, which is a text, as a text."""
     is_text = path.startswith("facts.os.") and not isinstance(value, (str, bool))
     return str(value) if is_text else value
 
@@ -626,9 +627,9 @@ def _chains(template: nodes.Template) -> Iterator[tuple[str, tuple[Any, ...]]]:
 
 
 def terms(text: object) -> Iterator[nodes.Expr]:
-    """Yield the terms of a `when`, all of which must hold: those about results are converted apart.
+    """Yield the terms of a `when` that ``and`` joins, so that each can be converted in its own way.
 
-    Raise ``Unconvertible``.
+    Those about results of tasks become `notify` or guards, the others conditions. Raise ``Unconvertible``.
     """
     if isinstance(text, bool):
         yield nodes.Const(text)
@@ -643,9 +644,10 @@ def terms(text: object) -> Iterator[nodes.Expr]:
 
 
 def changed_results(node: nodes.Node, results: Container[str]) -> list[str]:
-    """Return the results of which one must be changed: of ``a is changed or b.changed`` both; none for other terms.
+    """Return the results in a term such as ``a is changed or b.changed``: ``["a", "b"]``; none for other terms.
 
-    ``results`` are the names of the registered results of earlier tasks.
+    A task with such a term becomes one that these tasks notify. ``results``: the names that earlier tasks have
+    registered.
     """
     if isinstance(node, nodes.Or):
         left, right = changed_results(node.left, results), changed_results(node.right, results)
@@ -660,7 +662,10 @@ def changed_results(node: nodes.Node, results: Container[str]) -> list[str]:
 
 
 def result_test(node: nodes.Node, results: Container[str]) -> tuple[str, bool] | None:
-    """Return a result and whether it must be a success: for ``not a.rc == 0``, a and False; None for other terms."""
+    """Return the result that a term tests, and whether it must be a success; None for other terms.
+
+    For ``not a.rc == 0`` that is ``("a", False)``. The task of the result becomes a guard of the command.
+    """
     if isinstance(node, nodes.Not):
         inner = result_test(node.node, results)
         return None if inner is None else (inner[0], not inner[1])

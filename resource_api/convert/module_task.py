@@ -74,9 +74,10 @@ class ModuleTask:
     """The arguments of a task's module, each of which must be used, and the resources that it declares."""
 
     def __init__(self, task: Task, scope: TaskScope, directory: str, *, in_loop: bool, element: int = 0) -> None:
-        """Convert the arguments with the names of ``scope``. ``directory`` is the playbook's.
+        """Convert the arguments, with the variables in ``scope``. ``directory`` is the playbook's.
 
-        ``in_loop``: whether each of its resources is declared once, with `for_each`.
+        ``in_loop``: the task has a loop that becomes `for_each`. Any other loop becomes one ``ModuleTask`` for each
+        ``element``, by its number.
         """
         self.task = task
         self.scope = scope
@@ -110,7 +111,10 @@ class ModuleTask:
         return None if user is OMIT or user == "root" else user
 
     def take(self, *names: str, default: object = None) -> Any:
-        """Return the first of these arguments, or the default; all count as used. Raise the error of a refused one."""
+        """Return the value of an argument by its names, of which the later ones are aliases, or the default.
+
+        Raise ``Unconvertible`` if its value could not be converted. All names count as used.
+        """
         self._used.update(names)
         if error := next((self._refused[name] for name in names if name in self._refused), None):
             raise error
@@ -140,7 +144,10 @@ class ModuleTask:
         return self.word("state", default="present", among=("present", "absent"))
 
     def literal(self, name: str, refusal: str) -> str:
-        """Return a mandatory argument that must be a literal text, or else ``refusal`` has no counterpart."""
+        """Return a mandatory argument that must be a literal text.
+
+        Raise ``Unconvertible`` otherwise; ``refusal``: the thing without a counterpart, for the message.
+        """
         value = self.need(name)
         if not isinstance(value, str) or "${" in value:
             no_counterpart(refusal)
@@ -163,7 +170,10 @@ class ModuleTask:
         return value
 
     def items(self, *names: str) -> list[Any] | ValueReference | None:
-        """Return a list: as it is, a reference to one, or the parts of a text with commas; or None."""
+        """Return the list in an argument, which Ansible also accepts as a text with commas; or None.
+
+        A reference stays one. If its value is known to be a text without commas, it is the only item.
+        """
         value = self.take(*names)
         if isinstance(value, ValueReference):
             self.scope.split_members(value)
@@ -175,7 +185,10 @@ class ModuleTask:
         return [part.strip() for part in str(value).split(",") if part.strip()]
 
     def mode(self) -> dict[str, Any]:
-        """Return the mode of a file as an attribute, if it is an argument. Raise ``Unconvertible``."""
+        """Return the mode of a file as an attribute, if it is an argument. Raise ``Unconvertible``.
+
+        An unquoted ``0644`` is a number in YAML; it becomes a text of octal digits again.
+        """
         mode = self.take("mode")
         if mode == "preserve":
             no_counterpart("'mode: preserve'")
@@ -269,7 +282,10 @@ class ModuleTask:
         return "depends on a secret, and names are shown" if self.scope.names.has_secret(title) else ""
 
     def named(self, type_name: str, name: str, attributes: dict[str, object]) -> ConvertedResource:
-        """Declare a resource whose title is no part of its identity: the task's name, or else ``name``."""
+        """Declare a resource whose title has no meaning, such as an `exec`: it is the task's name, or else ``name``.
+
+        A name that a manifest cannot have as a title is replaced by the type's.
+        """
         title = self.task.name or name
         title = str(written(self.expressions.value(title))) if "{{" in title else title
         title = type_name if self._title_obstacle(title) else _QUOTED.sub(r"\2", title)
@@ -280,7 +296,10 @@ class ModuleTask:
 
 
 def _without_vault(raw: object, name: str, scope: TaskScope, task: Task) -> Any:
-    """Return a value in which each encrypted one is a reference to a new input."""
+    """Return a value of an argument with each encrypted part replaced by a reference to a new sensitive input.
+
+    ``name``: the task and the argument, from which the input gets its name.
+    """
     if isinstance(raw, Vault):
         return scope.names.secret_input(name, task.location)
     if isinstance(raw, dict):

@@ -275,9 +275,10 @@ def package(task: ModuleTask) -> None:
 def _declare_names(
     task: ModuleTask, type_name: str, names: list[object] | ValueReference, attributes: dict[str, object]
 ) -> None:
-    """Declare a resource for each name, of ``NAME=VERSION`` with that version; one with `for_each` for a reference.
+    """Declare a resource for each name, or one with `for_each` where the names are a reference to a list.
 
-    ``attributes``: those that all have. Raise ``Unconvertible`` for another version, or a reference in a loop.
+    ``NAME=VERSION`` becomes `ensure: VERSION`; all others have the same ``attributes``. Raise ``Unconvertible`` for
+    another form of a version, or a reference in a loop.
     """
     if isinstance(names, ValueReference) and names.path.startswith("each."):  # one element, which is a name
         names = [names]
@@ -409,7 +410,10 @@ def authorized_key(task: ModuleTask) -> None:
 
 
 def service_and_state(task: ModuleTask) -> tuple[Any, str]:
-    """Return the name of a service, or None, and its state, or "". Raise ``Unconvertible`` for one of a user."""
+    """Return the arguments of `service` that tasks and handlers have in common: the name or None, the state or "".
+
+    Arguments without an effect on a resource are ignored. Raise ``Unconvertible`` for a service of a user.
+    """
     if task.word("scope", default="system") != "system":
         no_counterpart("a service of a user")
     task.ignore("daemon_reload", "daemon_reexec", "use", "no_block", "sleep", "pattern", "arguments", "args")

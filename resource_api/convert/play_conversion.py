@@ -149,7 +149,10 @@ class PlayConversion:
         return converted
 
     def _convert(self, task: Task, *, is_handler: bool) -> Converted:
-        """Convert a task by its kind. Raise ``Unconvertible`` with the reason."""
+        """Convert a task: to nothing, to named values, to a resource, or with its loop to several.
+
+        Raise ``Unconvertible`` with the reason.
+        """
         if reason := task.problem or self._decisions.left_out.get(task.number, "") or _refusal(task, self._play):
             raise Unconvertible(reason)
         if task.short in _NEEDLESS:
@@ -168,15 +171,16 @@ class PlayConversion:
         return self._unrolled(task, task.loop, elements, is_handler=True)
 
     def _loop(self, task: Task, loop: Loop) -> Converted:
-        """Convert a task with a loop: by `for_each`, or else one resource for each literal element.
+        """Convert a task with a loop: to a resource with `for_each`, or else to one resource for each literal element.
 
-        The latter also where only that avoids an `ansible_module`. Raise ``Unconvertible`` if neither is possible.
+        The latter too if only so the task needs no `ansible_module`: each element has its own literal arguments. Raise
+        ``Unconvertible`` if neither is possible.
         """
         elements = _literal_elements(task, loop)
         try:
-            converted = self._for_each(task, loop)
-            if elements is None or task.short not in modules.MODULES or not converted.has_module:
-                return converted
+            repeated = self._for_each(task, loop)
+            if elements is None or task.short not in modules.MODULES or not repeated.has_module:
+                return repeated
         except Unconvertible:
             if elements is None:
                 raise
@@ -184,11 +188,11 @@ class PlayConversion:
         try:
             unrolled = self._unrolled(task, loop, elements)
         except Unconvertible:
-            return converted
-        return converted if unrolled.has_module else unrolled
+            return repeated
+        return repeated if unrolled.has_module else unrolled
 
     def _for_each(self, task: Task, loop: Loop) -> Converted:
-        """Convert a loop to a declaration with `for_each`, and type the input that it repeats over."""
+        """Convert a loop to a declaration with `for_each`; an input that it repeats over must be a collection."""
         collection = self._collection(loop, Expressions(TaskScope(self._names, task.variables)))
         self._names.check_collection(collection)
         self._names.repeat_over(collection)
@@ -240,10 +244,10 @@ class PlayConversion:
         element: int = 0,
         is_handler: bool = False,
     ) -> Converted:
-        """Return a task with its declarations, with the names of ``scope``.
+        """Return a task with its declarations, or as a check, its variables resolved by ``scope``.
 
-        ``for_each``: its loop, if that becomes `for_each`; ``element``: otherwise the number of the loop's element for
-        which this is a task of its own. Raise ``Unconvertible``.
+        ``for_each``: its loop, if that becomes `for_each`; ``element``: otherwise the number of the loop's element that
+        is converted. Raise ``Unconvertible``.
         """
         module = ModuleTask(task, scope, self._directory, in_loop=for_each is not None, element=element)
         conditions = _Conditions(task, module.expressions, self._names)
@@ -259,10 +263,10 @@ class PlayConversion:
         return Converted(task, module.declarations, tuple(comments))
 
     def _declare(self, module: ModuleTask, *, needs_result: bool, is_handler: bool) -> str:
-        """Declare the resources of a task; return the reason that it is an `ansible_module`, for a comment.
+        """Declare the resources of a task: of our types, or else an `ansible_module`, which runs the module itself.
 
-        It is "" for other types, and where no type does the same as the module, which needs no comment. Raise
-        ``Unconvertible``. ``needs_result``: whether a later task uses values that only an `ansible_module` returns.
+        Return the reason for the latter, for a comment; it is "" where no type does the same as the module.
+        ``needs_result``: a later task uses values that only an `ansible_module` returns. Raise ``Unconvertible``.
         """
         task = module.task
         if is_handler:
@@ -289,7 +293,10 @@ class PlayConversion:
         return "" if reason == _NO_TYPE else reason
 
     def _decorate(self, module: ModuleTask, conditions: _Conditions, for_each: LoopNames | None) -> Iterator[str]:
-        """Add the metaparameters of a task to its declarations; yield comments. Raise ``Unconvertible``."""
+        """Add what a task's keywords mean to its declarations: `when`, `for_each`, `notify`, tags, tries and so on.
+
+        Yield comments about keywords without a counterpart. Raise ``Unconvertible``.
+        """
         task, declarations = module.task, module.declarations
         condition = all_of([self._condition, conditions.condition])
         topics = as_list(task.keywords.get("notify"))
@@ -344,7 +351,7 @@ class PlayConversion:
 
 
 def _refusal(task: Task, play: Play) -> str:
-    """Return the reason that a task cannot be converted, from its keywords, or ""."""
+    """Return the reason that a task cannot be converted, which its module's name or its keywords show, or ""."""
     keywords = task.keywords
     if task.short in _WITHOUT:
         return f"{task.short} has no counterpart"
@@ -361,7 +368,10 @@ def _refusal(task: Task, play: Play) -> str:
 
 
 def _declare_module(module: ModuleTask) -> None:
-    """Declare an `ansible_module` with the arguments of a task. Raise ``Unconvertible``."""
+    """Declare an `ansible_module`, which runs the task's module with its arguments: for modules that no type replaces.
+
+    Files beside the playbook get absolute paths. Raise ``Unconvertible`` for a task that it cannot run.
+    """
     task = module.task
     if module.user is not None:
         no_counterpart(f"'become_user' of {task.short}")
@@ -389,7 +399,10 @@ def _absolute(module: ModuleTask, name: str) -> str:
 
 
 def _declare_handler(module: ModuleTask) -> None:
-    """Declare the resource that a handler refreshes. Raise ``Unconvertible``."""
+    """Declare the resource that a notification of this handler refreshes: a service, or a command that only then runs.
+
+    Raise ``Unconvertible`` for other handlers.
+    """
     task = module.task
     if task.short in {"service", "systemd", "systemd_service"}:
         name, state = modules.service_and_state(module)
@@ -498,7 +511,10 @@ class _Conditions:
             refuse("its condition never holds")
 
     def add_guards(self, declarations: Sequence[ConvertedResource]) -> None:
-        """Add the terms about results to commands. Raise ``Unconvertible`` for other resources."""
+        """Convert the terms about results of earlier tasks, for commands: to `notify`, `onlyif` or `unless`.
+
+        Raise ``Unconvertible`` for other resources, which cannot depend on a result.
+        """
         if not (self._changed or self._tests):
             return
         if any(row.type != "exec" for row in declarations):
@@ -522,7 +538,10 @@ class _Conditions:
             attributes["notify"] = notified if len(notified) > 1 else notified[0]
 
     def _guard(self, declaration: ConvertedResource, name: str, *, is_success: bool) -> None:
-        """Convert a condition about a check's result to a guard of the resource, which executes the check itself."""
+        """Convert a condition about the result of a check to `onlyif` or `unless`, which run the check itself.
+
+        Its own task then becomes no resource.
+        """
         result, attributes = self._names.results.get(name), declaration.attributes
         if result is None or (result.command is None and result.path is None):
             refuse(f"the result '{name}' is no check")
@@ -535,7 +554,10 @@ class _Conditions:
 
 
 def _result_of(declarations: Sequence[ConvertedResource]) -> Result:
-    """Return the result of a task with these declarations; only one `ansible_module` has its values."""
+    """Return the registered result of a task with these declarations: later tasks refer to it.
+
+    Values of the module are in it only if the task is one `ansible_module`.
+    """
     references = [
         row.reference for row in declarations if row.type == "ansible_module" and "for_each" not in row.attributes
     ]
@@ -543,7 +565,10 @@ def _result_of(declarations: Sequence[ConvertedResource]) -> Result:
 
 
 def _as_check(module: ModuleTask) -> Result:
-    """Return the result of a command or `stat` that later commands test. Raise ``Unconvertible``."""
+    """Return the result of a task that only checks something: the command, or the path of `stat`, for later guards.
+
+    Raise ``Unconvertible`` for a check that a guard cannot do in the same way.
+    """
     if module.task.short == "stat":
         return Result(path=written(module.need("path")))
     if any(name in module.arguments for name in ("chdir", "stdin", "creates", "removes")) or module.task.conditions:
@@ -555,7 +580,10 @@ def _as_check(module: ModuleTask) -> Result:
 
 
 def _usage(name: str, play: Play, registering: Task) -> str:
-    """Return how other tasks use a registered result: ``check``, ``result``, or "" for its changes alone."""
+    """Return how other tasks use a registered result: ``result`` if an expression has values of it.
+
+    Otherwise ``check`` if a condition tests its success, and "" if none does more than test for a change.
+    """
     # A use such as ``result.stat.exists``, ``result['changed'] | bool`` or ``result is not failed``.
     pattern = re.compile(
         rf"(?<![\w.']){re.escape(name)}\b((?:\.\w+|\[['\"]\w+['\"]\])*)(?:\s*\|\s*bool)?(\s+is\s+(?:not\s+)?\w+)?"
@@ -586,7 +614,10 @@ def _flattened(values: list[Any]) -> list[Any]:
 
 
 def _literal_elements(task: Task, loop: Loop) -> list[Any] | None:
-    """Return the elements of a loop for a resource each; None if they are expressions, or too many."""
+    """Return the elements of a loop that are literal in the playbook, so that each can become a resource.
+
+    None if the collection is an expression, or has too many.
+    """
     elements: Any = loop.collection
     if loop.kind == "with_fileglob":
         patterns = [pattern for pattern in as_list(elements) if isinstance(pattern, str) and "{{" not in pattern]

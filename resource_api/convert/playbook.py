@@ -262,7 +262,10 @@ class _Reader:
         return self._role(name, inner, location)
 
     def _role(self, name: object, context: _Context, location: Location, tasks_from: str = "main") -> list[Task]:
-        """Return the tasks of a role, and add its variables and handlers."""
+        """Return the tasks of a role, those of its dependencies first; add its variables and handlers to the play.
+
+        The latter and dependencies only at its first use in the play. ``tasks_from``: the file of tasks.
+        """
         is_literal = isinstance(name, str) and "{{" not in name
         paths = [os.path.join(self._directory, "roles", str(name)), os.path.join(self._directory, str(name))]
         directory = next(filter(os.path.isdir, paths), "") if is_literal else ""
@@ -284,7 +287,10 @@ class _Reader:
         return tasks
 
     def _is_repeated(self, directory: str, context: _Context) -> bool:
-        """Return whether a role was in the play with the same variables, and so does nothing now; remember this use."""
+        """Return whether the play has used a role with the same variables: Ansible does not run it again then.
+
+        Record this use.
+        """
         use = f"{directory}\0{context.variables!r}\0{context.conditions!r}"
         is_repeated = use in self._role_uses
         self._role_uses.add(use)
@@ -301,9 +307,9 @@ class _Reader:
         return [task for entry in entries for task in self._role_entry(entry, inner, Location(path, 1, 1))]
 
     def _add_role_variables(self, directory: str) -> dict[str, object]:
-        """Add the defaults of a role, unless the play has variables of these names, and then its variables.
+        """Add the variables of a role to the play: `defaults` only where the play has none of the name, `vars` always.
 
-        Return those for its own tasks alone: another role has others of these names.
+        Return those of which another role has others already: they are visible in this role's tasks alone.
         """
         hidden: dict[str, object] = {}
         for kind in ("defaults", "vars"):
@@ -348,7 +354,7 @@ class _Reader:
         yield from self._tasks(block.get("always"), inner)
 
     def _task(self, task: Mapping, context: _Context) -> Iterator[Task]:
-        """Yield a task, or those that it includes."""
+        """Yield a task with all that it inherits; in place of an include or a role, the tasks of that."""
         location = Location(context.file, *task.position)
         name = task.get("name")
         inner = self._inherit(context, task)
@@ -389,7 +395,11 @@ class _Reader:
     def _follow(
         self, short: str, arguments: dict[str, object], context: _Context, location: Location, title: str
     ) -> Iterator[Task]:
-        """Yield the tasks of an include, or one with the reason for none; `include_vars` has variables as arguments."""
+        """Yield the tasks in the file or role that a task includes.
+
+        `include_vars` yields one task, whose arguments are the file's variables. An include that cannot be followed is
+        one with a reason.
+        """
         context = self._inherit(context, as_mapping(arguments.get("apply")))
         if short in _ROLES:
             tasks_from = str(arguments.get("tasks_from", "main")).removesuffix(".yml")
@@ -455,7 +465,7 @@ class _Reader:
         return Loop(kind, task[kind], variable, index) if kind else None
 
     def _inherit(self, context: _Context, entry: dict[str, Any]) -> _Context:
-        """Return the context of the tasks of a play, block, include or role; of a task, its own."""
+        """Return what the tasks inside a play, block, include or role inherit; for a task, what holds for itself."""
         keywords = dict(context.keywords)
         keywords |= {key: entry[key] for key in _INHERITED if key in entry}
         if "notify" in entry:

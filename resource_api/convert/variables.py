@@ -178,9 +178,10 @@ class Names:
         self._used_by.clear()
 
     def written_with(self, name: str, local: set[str]) -> Any:
-        """Return a variable of the play as written if its value uses ``local`` names, else ``_MISSING``.
+        """Return a variable of the play as written if its value uses ``local`` variables of a task, else ``_MISSING``.
 
-        Ansible evaluates it where it is used: in two uses of a role it has two values.
+        Ansible evaluates a variable where it is used, so such a one has another value in each task, and no name in the
+        manifest.
         """
         if name not in self._variables or not local:
             return _MISSING
@@ -195,7 +196,10 @@ class Names:
         return self._variables[name].value if used & local and name not in used else _MISSING
 
     def global_value(self, name: str) -> Any:
-        """Return the reference to a variable, which its first use declares, or None. Raise ``Unconvertible``."""
+        """Return the reference to a fact or variable of the play, or None if there is none. Raise ``Unconvertible``.
+
+        The first use of a variable adds its input or value to the manifest.
+        """
         if (fact := self._named.get(("fact", name))) is not None:
             return fact
         if (variable := self._variables.get(name)) is None:
@@ -223,7 +227,7 @@ class Names:
             self._computing.pop()
 
     def literal_value(self, reference: ValueReference) -> Any:
-        """Return the part of an input's default that a reference leads to, or None."""
+        """Return the value of a reference into the default of an input, or None: other values are not known yet."""
         name, *keys = reference.path.removeprefix("inputs.").split(".")
         if not reference.path.startswith("inputs.") or name not in self.inputs:
             return None
@@ -232,7 +236,10 @@ class Names:
         return None
 
     def unknown_input(self, name: str, default: object = _MISSING, *, has_members: bool = False) -> ValueReference:
-        """Return the reference to an input for an undefined variable, a mapping if it ``has_members``."""
+        """Return the reference to an input for a variable that the playbook does not define.
+
+        Without a default it is mandatory. ``has_members``: an expression uses a member, so it must be a mapping.
+        """
         if (reference := self._named.get(("unknown", name))) is None:
             comment = "not defined in the playbook"
             sensitive = default is _MISSING and _SECRET_NAME.match(name) is not None
@@ -243,9 +250,9 @@ class Names:
         return reference
 
     def octal_digits(self, reference: ValueReference) -> None:
-        """Write a number that is the default of an input for a mode as a text of octal digits, as it was meant.
+        """Turn the default of an input that is used as a mode into octal digits: YAML has read ``0644`` as a number.
 
-        Raise ``Unconvertible`` for a number elsewhere.
+        Raise ``Unconvertible`` for a number that is no default.
         """
         name = reference.path.removeprefix("inputs.")
         if name in self.inputs and type(number := self.inputs[name].default) is int:
@@ -254,9 +261,10 @@ class Names:
             no_counterpart(f"a mode that is the number in '{reference.path}'")
 
     def repeat_over(self, collection: object) -> None:
-        """Give an input that a loop repeats over the data type of collections, unless that is a member of the input.
+        """Adapt a mandatory input to the `for_each` that repeats over it, or over a member of it.
 
-        It is no longer sensitive for its name alone: titles show it. Raise ``Unconvertible`` for an encrypted one.
+        The input gets the data type of collections. As titles show its elements, it is no longer sensitive if only its
+        name has suggested that; raise ``Unconvertible`` for one whose value is encrypted.
         """
         match = _INPUT.match(collection.path) if isinstance(collection, ValueReference) else None
         declared = self.inputs.get(match[1]) if match else None
@@ -277,9 +285,9 @@ class Names:
         )
 
     def call(self, function: str, arguments: Mapping[str, object], name: str) -> ValueReference:
-        """Return the reference to a named call of a function with ``arguments``, input → value.
+        """Add a call of a function to the values of the manifest, unless it has an equal one; return the reference.
 
-        Equal calls have one name.
+        ``arguments``: input → value; ``name``: for the value.
         """
         key = (function, repr(arguments))
         if (reference := self._named.get(key)) is None:
@@ -319,7 +327,10 @@ class Names:
             no_counterpart("a loop over secrets")
 
     def class_of(self, value: object) -> type:
-        """Return the class of a value: a literal one, an input's default, a function's result; else ``NoneType``."""
+        """Return the class of a value, or of the value that a reference leads to; ``NoneType`` if it is not known.
+
+        It is known of an input's default and of most functions' results.
+        """
         if isinstance(value, ValueReference):
             named = self.values.get(value.path.removeprefix("values."))
             if isinstance(named, dict) and "invoke" in named:
@@ -339,7 +350,10 @@ class Names:
         return next(row for row in numbered(title) if self._titles.setdefault((type_name, row), task) == task)
 
     def in_group(self, group: str) -> ValueReference:
-        """Return the reference to whether this host is in a group of the inventory, or has this name."""
+        """Return the reference to a Boolean: whether this host is in a group of the inventory, or has this name.
+
+        The name counts because ``hosts`` of a play may be either.
+        """
         names = self.call(
             "std.concat", {"lists": [ValueReference("host.groups"), [ValueReference("host.name")]]}, "host_and_groups"
         )
@@ -352,9 +366,9 @@ class Names:
         return ValueReference("inputs").member(name)
 
     def _value(self, name: str, value: object, comment: str) -> ValueReference:
-        """Add a named value, unless it is another one; return the reference to it.
+        """Add a value to those of the manifest and return the reference to it; a reference to another is returned.
 
-        Raise ``Unconvertible`` for a name that an earlier attempt has refused.
+        Raise ``Unconvertible`` for one that the validation of an earlier attempt has refused.
         """
         if isinstance(value, ValueReference) and value.path.startswith("values."):
             return value
@@ -393,11 +407,11 @@ class LoopNames:
         return reference
 
     def value_or(self, keys: tuple[str | int, ...], default: object, *, replaces_empty: bool) -> Any:
-        """Return the counterpart of ``item.x | default(value)``; raise ``Unconvertible``.
+        """Return the counterpart of ``item.x | default(value)``, with ``keys`` the path ``x``. Raise ``Unconvertible``.
 
-        It is the member's reference, after the elements without it have got the default in place, or the default itself
-        if all lack it; so do those with an empty member if the default ``replaces_empty`` values. ``Omit`` is written
-        nowhere: a missing member of an element is null, thus not declared.
+        `for_each` has no defaults: the elements without the member get it, in place, and the result is the reference
+        to the member; or the default itself, if all elements lack it. ``replaces_empty``: an empty member counts as
+        missing. For ``Omit`` it stays missing: the attribute is then not declared.
         """
         elements = self.collection
         elements = list(elements.values()) if isinstance(elements, dict) else elements
@@ -418,7 +432,10 @@ class LoopNames:
         return self.value(keys)
 
     def octal_digits(self, path: str) -> None:
-        """Write the numbers of a member, by the path of its reference, as texts of octal digits."""
+        """Turn the numbers of a member of the elements, by its reference's path, into texts of octal digits.
+
+        It is used as a mode, and YAML has read ``0644`` as a number.
+        """
         name = path.removeprefix("each.value.")
         for element in elements_of(self.collection):
             if isinstance(element, dict) and type(number := element.get(name)) is int:
@@ -463,12 +480,15 @@ class TaskScope:
         return self.names.literal_value(value) if isinstance(value, ValueReference) else value
 
     def split_members(self, reference: ValueReference) -> None:
-        """Split the texts at their commas that a reference to a member of a loop's elements stands for."""
+        """Split the texts in a loop's elements to which a reference leads at their commas: an attribute needs lists."""
         if self._loop is not None and reference.path.startswith("each.value."):
             self._loop.split(reference.path)
 
     def octal_digits(self, reference: ValueReference) -> None:
-        """Write the numbers that a reference to a mode stands for as octal digits. Raise ``Unconvertible``."""
+        """Turn the numbers to which a reference leads into octal digits, as it is used as a mode.
+
+        They are defaults of inputs, or members of a loop's elements. Raise ``Unconvertible`` for other numbers.
+        """
         if self._loop is None or not reference.path.startswith("each."):
             self.names.octal_digits(reference)
             return
@@ -510,9 +530,9 @@ class TaskScope:
         return value if isinstance(value, ValueReference) and keys else True
 
     def _local(self, name: str) -> Any:
-        """Return a variable of the task or of the innermost block, as written, or ``_MISSING``.
+        """Return a variable of the task or of the innermost block around it, as written, or ``_MISSING``.
 
-        Also one of the play that is made of such variables, or of the loop's.
+        A variable of the play whose value uses such variables or the loop's counts too: it differs from task to task.
         """
         value = next((variables[name] for variables in self._variables if name in variables), _MISSING)
         if value is not _MISSING:
@@ -525,9 +545,10 @@ class TaskScope:
     def resolve_or(
         self, name: str, keys: tuple[str | int, ...], default: object, *, replaces_empty: bool = False
     ) -> Any:
-        """Return the value of a name, a member by a call with the default; of an unknown name, an input with it.
+        """Return the counterpart of ``name.keys | default(default)``.
 
-        Raise ``Unconvertible``, where the default ``replaces_empty`` values for any that is not certainly another one.
+        A defined name has its value, an unknown one becomes an input with the default, and a member is looked up with
+        it. Raise ``Unconvertible`` with ``replaces_empty`` for a value that may be empty.
         """
         if self._loop is not None and name == self._loop.variable:
             return self._loop.value_or(keys, default, replaces_empty=replaces_empty)
@@ -599,7 +620,10 @@ class TaskScope:
 
 
 def _unescaped(value: object) -> Any:
-    """Return the plain data of a value, as the default of an input is. Raise ``Unconvertible`` for references."""
+    """Return a converted value as plain data again, its ``$${`` unescaped: the default of an input escapes it itself.
+
+    Raise ``Unconvertible`` for references.
+    """
 
     def unescaped(part: object) -> object:
         return part.replace("$${", "${") if isinstance(part, str) else part
