@@ -71,7 +71,7 @@ class Provider(BaseProvider):
                 yield {**row, "root": capabilities.root} if capabilities.root else row
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield a problem for each program that does not exist, or that other users could change: ``set`` refuses it."""
+        """Yield a problem for each program that is missing, or that other users could change: ``set`` refuses it."""
         for path, should in changes.items():
             yield from ((path, problem) for problem in prerequisites.missing_file("path", path))
             try:

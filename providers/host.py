@@ -57,7 +57,10 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, _name: Name, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Compare with the line of the declared family, which must come before other lines with the name."""
+        """Compare with the host's line for the declared address family, IPv4 or IPv6.
+
+        The resolver takes the first line with a name, so an earlier one with another address is a difference.
+        """
         if should["ensure"] != "present":
             return None
         line = _line_of_family(is_, should)
@@ -132,7 +135,7 @@ def edit(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> 
 
 
 def _change(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> None:
-    """Change the lines of the named hosts; of two lines the one of the declared address family."""
+    """Change, add or remove the lines of the hosts in ``states``; of two lines, that of the declared address family."""
     numbers_by_name: dict[str, list[int]] = {}
     for number, line in enumerate(lines):
         host = parse_line(line)
@@ -154,17 +157,18 @@ def _change(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) 
 
 
 def _overridden(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> Iterator[tuple[int, int, str]]:
-    """Yield the number of a declared host's line, an earlier line that has one of its names, and the reason.
+    """Yield each declared host's line that has no effect: its number, that of the line which counts, and the reason.
 
-    The resolver takes the first line of a family with a name. (With ``multi on`` in host.conf(5) it returns the
-    addresses of later lines too, after that one.)
+    The resolver takes the first line with a name, for IPv4 and IPv6 each. (With ``multi on`` in host.conf(5) it returns
+    the addresses of later lines too, after that one.)
     """
     present = {name: should for name, should in states.items() if should is not None}
     declared = {name: _declared_names({**should, "name": name}) for name, should in present.items()}
+    #: (name, whether IPv6) → the number of the first line that answers, and its address.
     first: dict[tuple[str, bool], tuple[int, str]] = {}
     relevant = {name for names in declared.values() for name in names}
     for number, line in enumerate(lines) if declared else ():
-        # Parsing all lines of a long list would take twice as long as the edit.
+        # Without this test, parsing all lines of a long list would take twice as long as the edit.
         if relevant.isdisjoint(line.partition("#")[0].lower().split()) or (host := parse_line(line)) is None:
             continue
         name, ip = host["name"].lower(), host["ip"]
@@ -180,8 +184,13 @@ def _overridden(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | Non
 
 
 def _rows(lines: files.Lines, target: str) -> Iterable[Resource]:
-    """Return the hosts of a file: each with its first line, the first one of the other family, and overriding lines."""
+    """Return a row for each host of a file, of its first line.
+
+    Its first line for the other address family is in ``other_family``; names for which an earlier line with another
+    address counts are in ``overridden``.
+    """
     rows: dict[str, Resource] = {}
+    #: (name, whether IPv6) → the number of the first line that answers, and its address.
     first: dict[tuple[str, bool], tuple[int, str]] = {}
     for number, line in enumerate(lines):
         host = parse_line(files.printable(line))
@@ -203,7 +212,10 @@ def _rows(lines: files.Lines, target: str) -> Iterable[Resource]:
 
 
 def _listed(row: Resource) -> Resource | None:
-    """Return a row as a manifest can declare it, or None for a line that does not count."""
+    """Return a row as a listing has it, for a manifest: None where an earlier line counts for the name.
+
+    Where one counts for an alias, the aliases are left out.
+    """
     overridden = row.get("overridden") or {}
     if row["name"] in overridden:
         return None

@@ -152,7 +152,10 @@ class Provider(SimpleProvider):
         self._created.pop(name, None)
 
     def _change(self, context: Context, name: str, send: Callable[[Object], http.Response]) -> None:
-        """Change an object as it was read; if another client has changed it since, read and change it once more."""
+        """Change an object by ``send``; if another client has changed it since it was read, read it and try again.
+
+        The service then refuses with the status 412, for the header ``If-Match``.
+        """
         for remaining in reversed(range(TRIES)):
             present = self._present(context, name)
             if present is None:
@@ -167,7 +170,10 @@ class Provider(SimpleProvider):
                 return
 
     def _send_update(self, name: str, present: Object, should: Mapping[str, Any]) -> http.Response:
-        """Send a change in the form that the service takes: whole, merged, or as a patch."""
+        """Send the declared fields in the form that the service takes.
+
+        PUT sends the whole object; PATCH a JSON Patch, a merge patch or the changed fields, by the setting ``patch``.
+        """
         method, path = self._paths.update.method, self._member(self._paths.update, name, present)
         body, secrets, form = _fields(should.get("body")), _fields(should.get("secrets")), self._config["patch"]
         headers = _if_match(present)
@@ -185,7 +191,10 @@ class Provider(SimpleProvider):
         return self._client.request(method, path, sent, headers=headers, repeat=method == "PATCH")
 
     def _present(self, context: Context, name: str) -> Object | None:
-        """Return an object as it was read, or None; one that is sent as a whole is read again by its path."""
+        """Return an object as it was read last, or None if it does not exist.
+
+        One without a validator that PUT sends as a whole is read again, or a change of another client would be lost.
+        """
         object_ = self._read.get(name)
         whole = self._paths.update.method == "PUT" and self._paths.read_by_name
         if object_ is None or (whole and not object_.etag):
@@ -194,12 +203,15 @@ class Provider(SimpleProvider):
         return self._read.get(name)
 
     def _member(self, request: Request, name: str, present: Object) -> str:
-        """Return the path of an object, with its name and the identifier that the service gave it."""
+        """Return the path of a request about an object, with its name and the identifier that the service gave it."""
         field = self._config["id"]
         return http_paths.fill(request.path, self._paths.values(name), http.field_at(present.fields, field), field)
 
     def _detail(self, values: Mapping[str, str], number: Any) -> Object | None:
-        """Return an object that has a path of its own, or None."""
+        """Return an object, read by its own path, or None without such a path or object.
+
+        ``values`` are those of its name, ``number`` is its identifier or None.
+        """
         if self._paths.read is None:
             return None
         response = self._client.find(http_paths.fill(self._paths.read, values, number, self._config["id"]))
@@ -210,7 +222,10 @@ class Provider(SimpleProvider):
     def _listed(
         self, context: Context, parents: Mapping[str, str], names: Mapping[str, str] | None
     ) -> Iterator[Resource]:
-        """Yield the objects of one list; ``names`` are own name → name of the requested ones, or None for all."""
+        """Yield the objects in the list below ``parents``, the variables of its path.
+
+        ``names``: name within the list → name of the resource, of the requested ones; None for all.
+        """
         entries_by_name: dict[str, list[dict[str, Any]]] = {}
         for fields in self._entries(http.expand(self._paths.list, **parents), nested=bool(parents)):
             own_name = str(http.field_at(fields, self._config["name"]))
@@ -228,7 +243,7 @@ class Provider(SimpleProvider):
                 yield self._row(context, name, object_, keep=names is not None)
 
     def _entries(self, path: str, *, nested: bool) -> Iterator[dict[str, Any]]:
-        """Yield the entries of a list; one beneath an object that does not exist yet is empty."""
+        """Yield the entries of a list; ``nested``: it is beneath another object, without which it is empty."""
         try:
             yield from self._client.items(path, self._paging)
         except http.RequestError as error:
@@ -249,7 +264,10 @@ class Provider(SimpleProvider):
         return entries[0] if len(entries) == 1 else entries[numbers.index(created)]
 
     def _row(self, context: Context, name: str, object_: Object, *, keep: bool = True) -> Resource:
-        """Return an object without its identity and secrets, and with the fields that the service makes apart."""
+        """Return the row of an object: its declarable fields in ``body``, those that the service makes in ``output``.
+
+        Without the name, which is an attribute, and without secret fields. ``keep``: ``set`` will need the object.
+        """
         if keep:
             self._read[name] = object_
         fields = body = object_.fields
@@ -318,7 +336,7 @@ def _object(value: Any) -> dict[str, Any]:
 
 
 def _numbers(value: Any) -> Any:
-    """Return a value with its whole numbers as integers."""
+    """Return a value with its whole numbers as integers: for JSON 1 and 1.0 are equal, and services return either."""
     if isinstance(value, dict):
         return {key: _numbers(part) for key, part in value.items()}
     if isinstance(value, list):
@@ -327,7 +345,7 @@ def _numbers(value: Any) -> Any:
 
 
 def _fields(declared: Any) -> dict[str, Any]:
-    """Return declared fields, none for None; where all of them are secret, each is."""
+    """Return declared fields, none for None; of a mapping that is secret as a whole, each value is secret."""
     if isinstance(declared, Sensitive):
         return {name: Sensitive(value) for name, value in declared.reveal().items()}
     return dict(declared or {})

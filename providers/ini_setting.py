@@ -159,7 +159,10 @@ def edit(
 
 
 def find(texts: Sequence[str], keys: Iterable[Key], syntax: ini_lines.Syntax = UNKNOWN) -> dict[Key, list[Setting]]:
-    """Return the lines of the settings in ``keys``, in any spelling that the program of the file takes for them."""
+    """Return the lines of each setting in ``keys`` that the file has, in any spelling that its program takes for it.
+
+    A setting may be there several times; the last one counts.
+    """
     forms = {key: (syntax.section(key[0]), syntax.setting(key[1])) for key in keys}
     names_by_section: dict[str, set[str]] = {}
     for section, setting in forms.values():
@@ -218,7 +221,10 @@ def _replace_lines(lines: files.Lines, removed: Iterable[int], added: Iterable[t
 
 
 def _parse(text: str, names: Collection[str], syntax: ini_lines.Syntax) -> tuple[str, int] | None:
-    """Return the one of ``names`` that a line sets, and where its value begins, or None."""
+    """Return the one of ``names`` that a line sets, and where its value begins, or None.
+
+    A name may contain ``=`` or ``:``, so each separator in the line is tried. -1: the line has no value.
+    """
     if (name := syntax.setting(_name(text))) in names:
         return name, -1
     longest = max(map(len, names))
@@ -248,7 +254,10 @@ def _value(texts: Sequence[str], setting: Setting, syntax: ini_lines.Syntax) -> 
 def _range(
     texts: Sequence[str], section: str, kinds: Sequence[ini_lines.Line], syntax: ini_lines.Syntax
 ) -> tuple[int, int] | None:
-    """Return the numbers of the first line of the last section with a name, and of the one after it."""
+    """Return where a section's lines begin and end: the number of the first one, and of the one after the last.
+
+    Of several sections with the name it is the last one; None without any.
+    """
     starts = [0] if section == "" else []
     headers = [number for number, line in enumerate(kinds) if line.kind == "header"]
     starts += [
@@ -260,7 +269,10 @@ def _range(
 
 
 def _add(lines: files.Lines, key: Key, should: Mapping[str, Any], syntax: ini_lines.Syntax) -> None:
-    """Add a setting to its section, which is created if it does not exist."""
+    """Add a setting to its section, which is created if it does not exist.
+
+    It comes below a comment that has the setting as an example, else after the section's last setting.
+    """
     section, setting = key
     texts = list(lines)
     kinds = ini_lines.classify(texts, syntax.dialect)
@@ -293,7 +305,10 @@ def _add(lines: files.Lines, key: Key, should: Mapping[str, Any], syntax: ini_li
 
 
 def _inside_values(kinds: Sequence[ini_lines.Line]) -> list[bool]:
-    """Return of each line whether the next one that is no comment and not blank continues a value."""
+    """Return for each line whether it is within a value: the next line but comments and blank ones continues that.
+
+    A setting must not be inserted there.
+    """
     inside, following = [False] * len(kinds), ""
     for number in range(len(kinds) - 1, -1, -1):
         inside[number] = following == "more"

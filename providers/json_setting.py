@@ -116,7 +116,10 @@ class _Document:
                 return
 
     def _cut(self, container: int, items: list[_Item], number: int) -> None:
-        """Remove one item with the comma that belongs to it."""
+        """Remove one of the items of a container, by its number, with the comma that belongs to it.
+
+        ``container``: the position of its bracket.
+        """
         begin, end = items[number].begin, items[number].end
         if number + 1 < len(items):
             end = items[number + 1].begin
@@ -127,7 +130,10 @@ class _Document:
         self.text = self.text[:begin] + self.text[end:]
 
     def _add(self, container: int, items: list[_Item], key_path: KeyPath, value: Any) -> None:
-        """Add an item after the last one of a container, in its style."""
+        """Add an item with the last key of ``key_path`` to a container, whose bracket is at the position ``container``.
+
+        It follows the last one of ``items``, after the same white space.
+        """
         step = key_path[-1]
         if isinstance(step, int):
             structured_settings.check_index(step, len(items), key_path, removal=False)
@@ -150,12 +156,15 @@ class _Document:
         self.text = self.text[: container + 1] + inside + self.text[end:]
 
     def _items(self, at: int, step: str | int, key_path: KeyPath) -> list[_Item]:
-        """Return the items of the container at a position. Raise ``ResourceError`` if it cannot contain ``step``."""
+        """Return the items of the object or array that begins at a position.
+
+        Raise ``ResourceError`` if it cannot contain ``step``, such as an index in an object; ``key_path`` leads to it.
+        """
         structured_settings.check_container({"{": {}, "[": []}.get(self.text[at]), step, key_path)
         return list(self._scan(at))
 
     def _scan(self, at: int) -> Iterator[_Item]:
-        """Yield the extents of the items of the collection that begins at a position."""
+        """Yield the positions of the items of the object or array that begins at a position of the text."""
         text, index = self.text, 0
         in_object = text[at] == "{"
         at = self._skip(at + 1)
@@ -163,7 +172,7 @@ class _Document:
             begin, key = at, index
             if in_object:
                 key, at = DECODER.raw_decode(text, at)
-                at = self._skip(self._skip(at) + 1)
+                at = self._skip(self._skip(at) + 1)  # behind the colon
             end = DECODER.raw_decode(text, at)[1]
             yield _Item(key, begin, at, end)
             at, index = self._skip(end), index + 1

@@ -152,7 +152,10 @@ def hashed(name: str, salt: bytes) -> str:
 
 
 def _numbers(lines: files.Lines, keys: Collection[Key]) -> dict[Key, list[int]]:
-    """Return the numbers of the lines by key, of all readable names and of the ``keys`` that are hashed."""
+    """Return key → the numbers of its lines in a file.
+
+    A hashed name cannot be read, only compared: such lines are there only for those of ``keys`` whose hash they have.
+    """
     numbers_by_key: dict[Key, list[int]] = {}
     for number, line in enumerate(lines):
         if (entry := parse_line(line)) is None:
@@ -167,7 +170,7 @@ def _numbers(lines: files.Lines, keys: Collection[Key]) -> dict[Key, list[int]]:
 
 
 def _effective(lines: files.Lines, numbers: Sequence[int]) -> Sequence[int]:
-    """Return the lines of one key whose first name ssh looks for; all where it looks for none of them."""
+    """Return those of a key's lines that ssh finds, as their first name is in its spelling; all if it finds none."""
     effective = [
         number for number in numbers if (entry := parse_line(lines[number])) and not _misspelled(entry, names=1)
     ]
@@ -175,7 +178,10 @@ def _effective(lines: files.Lines, numbers: Sequence[int]) -> Sequence[int]:
 
 
 def _misspelled(entry: Entry, names: int | None = None) -> dict[str, str]:
-    """Return the first ``names`` of a line, or all, that ssh does not look for: canonical name → spelling."""
+    """Return canonical name → spelling of a line's names that ssh does not find, as it looks for the canonical one.
+
+    ``names``: only so many from the beginning.
+    """
     spellings = [] if entry.hosts.startswith(HASHED) else files.printable(entry.hosts).split(",")[:names]
     return {
         canonical_name(spelling): spelling for spelling in spellings if canonical_name(spelling) != spelling.lower()
@@ -205,7 +211,10 @@ def _is_hash(text: str, name: str) -> bool:
 
 
 def _format(key: Key, should: Mapping[str, Any], entry: Entry) -> str:
-    """Return the new line of an entry, or an empty text if it is as declared."""
+    """Return the new line of an entry, or an empty text if it is as declared.
+
+    A name that is hashed stays so, with its salt, unless the declaration makes it readable.
+    """
     row = _row(key, "", entry)
     compared = row.keys() - {"target", "misspelled"}
     if "misspelled" not in row and all(

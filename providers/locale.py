@@ -122,7 +122,10 @@ class Provider(BaseProvider):
 
 
 def edit(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> None:
-    """List locales, in place of their comments where these are, or none; those that the package lists stay comments."""
+    """Edit the lines of /etc/locale.gen: list locales, and remove the lines of those whose state is None.
+
+    Most lines are comments with a locale that the package supports: such a line loses its ``#``, or gets it back.
+    """
     supported = {" ".join(line.split()) for line in files.read_lines(SUPPORTED)} if os.path.exists(SUPPORTED) else set()  # noqa: PTH110 - a text
     for name, should in states.items():
         new = None if should is None else f"{name} {_charset(name, should)}"
@@ -152,7 +155,7 @@ def _entry(line: str) -> tuple[str, str] | None:
 
 
 def _canonical(name: str) -> str:
-    """Return a name with UTF-8 as /etc/locale.gen of the package has it."""
+    """Return the name of a locale with its UTF-8 spelled as in /etc/locale.gen: ``de_DE.UTF-8`` for ``de_DE.utf8``."""
     base, charset, modifier = _split(name)
     if charset is None or _canonical_charset(charset) != "UTF-8":
         return name
@@ -184,9 +187,10 @@ def _normalized(name: str) -> str:
 
 
 def _is_of(built: str, name: str, listed: str | None) -> bool:
-    """Return whether a built name in its normal form is a locale or, if that has no character set, it with one.
+    """Return whether a built locale, by its normalized name, is removed with the locale ``name``.
 
-    ``listed``: the character set that it is listed with, or None for any; with another one it is another locale.
+    ``de_DE`` is built as itself and, for its charset in /etc/locale.gen (``listed``, None for any), as ``de_DE.utf8``;
+    the same language with another charset is another locale.
     """
     base, charset, modifier = _split(name)
     parts = _split(built)
@@ -206,7 +210,7 @@ def _source(name: str) -> str:
 
 
 def _code_set(charset: str) -> str:
-    """Return the name that the description of a character set has in it."""
+    """Return the name of a character set in its own description, by which ``locale charmap`` prints it."""
     import gzip  # slow to import, and needed for changes only
 
     for path, reader in ((f"{CHARSETS}/{charset}", open), (f"{CHARSETS}/{charset}.gz", gzip.open)):

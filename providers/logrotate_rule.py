@@ -83,7 +83,10 @@ class Provider(BaseProvider):
 
 
 def _later_duplicates(copy: Copy) -> Iterator[str]:
-    """Yield the logs that two files name, of which one has a pattern: logrotate finds them once such a log exists."""
+    """Yield an error for each log that one file names and another one matches by a pattern.
+
+    logrotate itself reports a log with two rules only once it exists.
+    """
     read = [Path(copy.main), *(path for path in listing.matching(copy.directory) if NAME.fullmatch(path.name))]
     patterns = [(path, text) for path in read for text in _patterns(os.path.realpath(path))]
     for (path, text), (second, pattern) in permutations(patterns, 2):

@@ -54,7 +54,7 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Require an entry; ``present`` is any state."""
+        """Require an entry in fstab too, as a mount without one is gone after a restart; ``present`` is any state."""
         if attribute != "ensure":
             return None
         if not is_["entry"] and should["ensure"] == is_["ensure"]:
@@ -131,7 +131,10 @@ class Provider(BaseProvider):
                 yield name, SideEffect(f"{name.rstrip('/')}/", "hide", "file", dependent=True, tree=True)
 
     def _set_state(self, present: Mapping[str, Any] | None, entry: Mapping[str, Any]) -> None:
-        """Mount or unmount as an entry says; ``present`` is the entry until now."""
+        """Mount or unmount as ``entry`` declares; ``present`` is the entry of fstab until now.
+
+        A mounted file system whose options differ is remounted; for another device or type it is unmounted first.
+        """
         name, mounted = entry["name"], entry["name"] in files.mount_points()
         if entry["ensure"] == "unmounted":
             self._unmount(name)
@@ -147,7 +150,10 @@ class Provider(BaseProvider):
                 self.mount("-t", entry["fstype"], "-o", entry["options"], "--", entry["device"], name)
 
     def _unmount(self, name: str) -> None:
-        """Unmount every layer at a place; beneath a foreign directory by descriptor."""
+        """Unmount all file systems at a mount point, which may cover each other.
+
+        Where other users can write to a directory above, the descriptor of the directory is used, not the path.
+        """
         for _ in range(LAYERS):
             if name in files.mount_points():
                 with files.Directories() as directories:
@@ -236,5 +242,5 @@ def _refusal(name: str) -> str:
 
 
 def _is_bind(should: Mapping[str, Any]) -> bool:
-    """Return whether a file can be mounted: bound over another one."""
+    """Return whether a mount binds one path over another, so that its mount point may be a file."""
     return not {"bind", "rbind"}.isdisjoint((should.get("options") or "").split(","))

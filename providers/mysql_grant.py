@@ -100,7 +100,10 @@ class Provider(ServerProvider):
         yield from context.accepted(rows)
 
     def _existing(self, session: Session, kind: str) -> Collection[str]:
-        """Return the rights that the server has on a kind of target; asked once for each run."""
+        """Return the rights that this server knows for a kind of target; versions differ.
+
+        One query may return those of several kinds: all are kept for the rest of the run.
+        """
         if kind not in self._rights:
             self._rights = {**self._rights, **_existing_rights(session, kind)}
         return self._rights[kind]
@@ -124,7 +127,10 @@ class Provider(ServerProvider):
 
 
 def _existing_rights(session: Session, kind: str) -> Mapping[str, Collection[str]]:
-    """Return the rights that the server has on a kind of target, and on other kinds that it lists with them."""
+    """Return kind of target → the rights that this server knows for it, of ``kind`` and those in the same tables.
+
+    ``SHOW PRIVILEGES`` lists those on the server; for other kinds the columns of the tables of rights name them.
+    """
     rights_by_kind: dict[str, set[str]] = defaultdict(set)
     if kind == SERVER:
         rights_by_kind[SERVER] = {right(row["Privilege"]) for row in session.rows("SHOW PRIVILEGES")}
@@ -138,7 +144,7 @@ def _existing_rights(session: Session, kind: str) -> Mapping[str, Collection[str
 
 
 def _row(name: Name, rights: Mapping[Right, str], existing: Collection[str]) -> Resource:
-    """Return the rights of an account on a target."""
+    """Return the row of an account's rights on a target; ``existing``: all rights that there are, for ``is_all``."""
     rights_proper = {right: column for right, column in rights.items() if right != (GRANT, "")}
     return {
         "ensure": "present",
@@ -151,7 +157,10 @@ def _row(name: Name, rights: Mapping[Right, str], existing: Collection[str]) -> 
 
 
 def _expected(held: Mapping[Right, str], should: Mapping[str, Any]) -> dict[Right, str]:
-    """Return the rights that an account should have where it has ``held``, with ``GRANT`` as one of them."""
+    """Return the rights that an account should have, with ``GRANT`` as one of them; ``held`` are its present ones.
+
+    With ``ALL`` it keeps these, and without declared options its ``GRANT``.
+    """
     if should["ensure"] == "absent":
         return {}
     expected, options = parse(should["privileges"]), should.get("options")

@@ -115,7 +115,7 @@ class Provider(ServerProvider):
         return context.accepted(row for row in map(_resource, rows) if row["name"] not in OWN_ACCOUNTS)
 
     def side_effects(self, context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
-        """Yield the rights that go with an account, and the objects that run with them, which break."""
+        """Yield the rights that are lost with an account, and the views and routines that run as it and fail then."""
         with self._server.session(context) as session:
             for name, target in mysql_rights.read(session, mysql_rights.ALL_TABLES, changes.keys()):
                 yield name, SideEffect((name, target), "remove", "mysql_grant", dependent=True)
@@ -161,7 +161,11 @@ def _resource(row: Mapping[str, Any]) -> Resource:
 
 
 def _login(session: Session, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> str:
-    """Return how an account is to log in, empty for no change. Raise ``ResourceError`` for a plugin without a hash."""
+    """Return the clause for an account's login, ``IDENTIFIED ...``, or an empty text to leave it as it is.
+
+    A new account without a declared login gets a random password, as an empty one would let everybody in. Raise
+    ``ResourceError`` for a plugin that needs a hash and has none.
+    """
     plugin, value = should.get("plugin"), reveal(should.get("password_hash"))
     if should.get("password") is not None:
         value = _hash(should["password"])
@@ -211,7 +215,7 @@ def _canonical_hash(value: str) -> str:
 
 
 def _hash(password: Sensitive[str]) -> str:
-    """Return the hash of ``mysql_native_password``: SHA-1 of SHA-1, without a salt; of a hash itself."""
+    """Return the hash of ``mysql_native_password``, SHA-1 of SHA-1 without a salt; a password that is one stays."""
     if re.fullmatch(r"\*[0-9A-Fa-f]{40}", reveal(password)):
         return _canonical_hash(reveal(password))
     first = hashlib.sha1(reveal(password).encode(), usedforsecurity=False).digest()

@@ -192,7 +192,10 @@ class Provider(BaseProvider):
         return [line for line in result.stderr.splitlines() if ERROR.match(line)]
 
     def _load(self, content: str, tables: Collection[str], *, whole: bool) -> None:
-        """Replace tables by the tables of a text, in one transaction. Raise ``ResourceError``."""
+        """Replace the kernel's ``tables`` by those of a text, in one transaction, so that no packet meets half of them.
+
+        ``whole``: all tables of the kernel are replaced. Raise ``ResourceError``.
+        """
         removed = "".join(f"table {table}\ndelete table {table}\n" for table in sorted(tables))
         try:
             self.nft("--file", "-", input=("flush ruleset\n" if whole else removed) + content)
@@ -200,7 +203,10 @@ class Provider(BaseProvider):
             raise ResourceError(_reason(error)) from error
 
     def _drift(self, content: str) -> list[str]:
-        """Return in which rules the kernel differs from the tables of a text, in all tables if it flushes them."""
+        """Return the differences between the kernel's tables and those of a text.
+
+        Other tables of the kernel count only if the text begins with ``flush ruleset``, which removes them.
+        """
         present = split_tables(self.reading("--stateless", "list", "ruleset").stdout)
         if not present and TABLE.search(content):
             return ["it has no table"]
@@ -212,7 +218,10 @@ class Provider(BaseProvider):
         return [line for table in tables for line in differences(table, present.get(table), expected.get(table))]
 
     def _expected(self, content: str) -> dict[str, str]:
-        """Return the tables that the kernel makes of a text in an empty network namespace. Raise ``CommandError``."""
+        """Return the tables of a text as the kernel lists them, which can be compared with its present ones.
+
+        The text is loaded into an empty network namespace. Raise ``CommandError`` for one that nft refuses.
+        """
         if content not in self._tables_by_text:
             listing = self.unshare("--net", "--", "sh", "-c", LOAD_AND_LIST, input=content, log="debug").stdout
             self._tables_by_text[content] = split_tables(listing)
@@ -233,7 +242,10 @@ def _is_included(path: str, lines: Iterable[str]) -> bool:
 
 
 def split_tables(listing: str) -> dict[str, str]:
-    """Return the tables of a listing, as ``FAMILY NAME`` → text, without elements that packets or time change."""
+    """Return the tables of a listing of nft, ``FAMILY NAME`` → text.
+
+    Elements of dynamic sets are left out: packets and time change them, so they are no drift.
+    """
     listing = VOLATILE.sub(r"\1", listing)
     tables: dict[str, str] = {}
     name = ""
@@ -258,7 +270,10 @@ def differences(table: str, present: str | None, expected: str | None) -> list[s
 
 
 def _rules(listing: str) -> Iterator[tuple[str, str]]:
-    """Yield the rules of a table, and the other lines of its chains and sets, each with the blocks around it."""
+    """Yield (blocks, rule) of each line of a table, so that a message can name the chain of a rule that differs.
+
+    ``blocks`` are the heads of the table and the chain or set around it.
+    """
     blocks: list[str] = []
     for line in filter(None, map(str.strip, listing.splitlines())):
         if line == "}":

@@ -64,7 +64,10 @@ class Provider(ServerProvider):
         self._server.run(*changes, *_statements(name, should))
 
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
-        """Yield the rights that go with a database; those on all of a schema are by their other name."""
+        """Yield the rights that are lost with a database.
+
+        A manifest may declare one on a table also as one on all tables of its schema: that name is an alias.
+        """
         for name, (is_, _) in changes.items():
             connect = bool(is_ and is_["allow_connections"])
             for role, kind, object_name, database in postgresql_rights.in_database(self._server, name, connect=connect):

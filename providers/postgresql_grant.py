@@ -120,7 +120,7 @@ class Provider(ServerProvider):
             except ResourceError:
                 if not database or database in self._databases():
                     raise
-                continue
+                continue  # the database does not exist, and so there are no rights in it
             yield from context.accepted([_row(database, rows) for rows in groups if any(row.rights for row in rows)])
 
     def _databases(self) -> list[str]:
@@ -158,7 +158,7 @@ class Provider(ServerProvider):
             raise failures[0]
 
     def _change(self, context: Context, database: str, states: Mapping[Name, Mapping[str, Any]]) -> None:
-        """Change the rights in one database."""
+        """Change the rights in one database; ``states`` are the declared ones by name."""
         statements: list[str] = []
         rows_by_name = {(*rows[0][:3], database): rows for rows in self._read(database, list(states))}
         for name, should in states.items():
@@ -171,7 +171,10 @@ class Provider(ServerProvider):
 
 
 def _row(database: str, rows: list[Row]) -> Resource:
-    """Return the rights of a role on an object, or on all of a schema: those that it has on any of them."""
+    """Return the row of a role's rights on an object, or on all objects of a schema, each of which has a row.
+
+    The latter has the rights on any of them; ``missing`` names objects that lack one of these.
+    """
     first, rights = rows[0], {right for row in rows for right in row.rights}
     missing = [row.member for row in rows if rights - set(row.rights)]
     attributes: Resource = {

@@ -77,7 +77,10 @@ class Provider(ServerProvider):
         return False, "changed: the server has another password"
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterable[Resource]:
-        """Read the roles in ``names``, or all; a role that may read stored verifiers reads them too."""
+        """Read the roles in ``names``, or all, with digests of their password verifiers where our role may read these.
+
+        The query masks the digests with a random key, as the output of psql is logged.
+        """
         key = os.urandom(32).hex()
         without = QUERY.format(more="", table="pg_roles")
         query = QUERY.format(more=STORED.format(key=literal(key)), table="pg_authid")
@@ -161,7 +164,10 @@ def matches(password: str, role: str, method: str, digest: str) -> bool:
 
 
 def unmasked(bits: str, key: str, role: str) -> str:
-    """Return a digest that the server has masked by the digest of ``key`` and the name of the role."""
+    """Return the digest of a verifier from ``bits``, in which the server has masked it with the key of the query.
+
+    The mask is the SHA-256 of ``key`` and the role's name; XOR removes it.
+    """
     mask = int.from_bytes(hashlib.sha256((key + role).encode()).digest(), "big")
     return (int(bits, 2) ^ mask).to_bytes(DIGEST, "big").hex()
 

@@ -154,7 +154,10 @@ class Provider(BaseProvider):
             yield from _caused(venv, list(packages), versions, links)
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
-        """Run pip once for each environment and set of options, and once for the removals from one."""
+        """Run pip once for each environment and set of options, and once for the removals from one.
+
+        Before that, the descriptions that a killed pip has left are brought into a state that pip can handle.
+        """
         installed: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
         removed: dict[str, list[str]] = defaultdict(list)
         for (name, venv), (is_, should) in changes.items():
@@ -214,10 +217,10 @@ def _resolved(venv: str, *arguments: str) -> list[dict[str, Any]]:
 def _caused(
     venv: str, names: Sequence[str], versions: Mapping[str, str | None], links: Iterable[tuple[str, str]]
 ) -> Iterator[tuple[Name, SideEffect]]:
-    """Yield the side effects of one call of pip, with the packages that it was called for and that cause them.
+    """Yield (cause, side effect) pairs of one call of pip for the packages ``names`` of an environment.
 
-    ``versions`` are those of all changed packages, None for a removal; ``links`` are pairs of a package and a
-    requirement of it.
+    ``versions`` are those of all packages that it changes, None for a removal; ``links`` are pairs of a package and a
+    package that it requires. An effect that follows from none of ``names`` by these is attributed to all.
     """
     present = dict(_described(venv))
     broken = list(_broken(present, versions))
@@ -273,6 +276,7 @@ def _owner(venv: str) -> str:
 
 def _local(arguments: Iterable[str]) -> Iterator[str]:
     """Yield the files and directories that arguments of pip name: pip builds their content, or reads names in them."""
+    # ``app @ file:///srv/app``, ``--constraint=/srv/c.txt``, ``/srv/app[extra]`` and ``-c/srv/c.txt``.
     for argument in arguments:
         path = unquote(argument.rpartition("file://")[2]) if "file://" in argument else argument.rpartition("=")[2]
         for candidate in (path, path.rpartition("[")[0], argument[2:]):
@@ -281,7 +285,10 @@ def _local(arguments: Iterable[str]) -> Iterator[str]:
 
 
 def _packages(venv: str, names: Collection[str]) -> Iterator[Resource]:
-    """Yield the packages of ``names`` in an environment itself, if it exists. Raise ``OSError``."""
+    """Yield the packages of ``names`` in an environment, none if that does not exist. Raise ``OSError``.
+
+    One whose description a killed pip has put aside, or whose files it has not all written, is incomplete.
+    """
     for directory in _libraries(venv):
         entries = os.listdir(directory)  # noqa: PTH208 - bare names
         present = _names(entries)
@@ -314,7 +321,7 @@ def _set_aside(directory: Path, entries: Collection[str]) -> Iterator[tuple[str,
 
 
 def _names(entries: Iterable[str]) -> set[str]:
-    """Return the packages that have a description."""
+    """Return the canonical names of the packages that have a description among some directory entries."""
     return {_canonical(match[1]) for entry in entries if (match := DESCRIPTION.fullmatch(entry))}
 
 

@@ -99,7 +99,10 @@ class Provider(BaseProvider):
             files.edit_lines(f"{name}/{CONFIG}", partial(_set_system, value=value), mode=0o644)
 
     def _make(self, path: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> None:
-        """Make an environment: the mark comes first, and goes when everything is on disk."""
+        """Make an environment. Until all of it is on disk, the file ``MARK`` in it shows that it is incomplete.
+
+        So the next run makes it again where this one is killed.
+        """
         owner = should.get("owner") or (is_ or {}).get("owner")
         system = should.get("system_site_packages", (is_ or {}).get("system_site_packages"))
         options = [*["--system-site-packages"] * bool(system), *["--without-pip"] * (not should["pip"])]
@@ -174,7 +177,10 @@ def _can_others_replace(path: str) -> bool:
 
 
 def _begin(path: str, is_: Mapping[str, Any] | None, owner: str | None) -> None:
-    """Prepare a directory with the mark: a new one, or an environment without the files of an interrupted making."""
+    """Prepare a directory for ``venv``, with the mark of an incomplete environment in it.
+
+    It is new, or emptied if a killed run has left it, or that of an environment whose interpreter is gone.
+    """
     ids = {"uid": files.user_id(owner), "gid": pwd.getpwnam(owner).pw_gid} if owner else {}
     with files.Batch() as batch:
         if owner is None and _can_others_replace(path):
@@ -191,7 +197,11 @@ def _begin(path: str, is_: Mapping[str, Any] | None, owner: str | None) -> None:
 
 
 def _make_directory(path: str, batch: files.Batch, ids: Mapping[str, int]) -> None:
-    """Make the directory, unless an empty one is there; one that an interrupted making may have left is made anew."""
+    """Make the directory of an environment, unless an empty one is there.
+
+    With a declared owner (``ids``), an empty one of another owner, or with mode 0700, is made again: a killed run may
+    have left it.
+    """
     if os.path.lexists(path):
         # The mark that a killed run was making is no content; the next one removes it.
         if any(not entry.startswith(f".{MARK}.") for entry in os.listdir(path)):  # noqa: PTH208 - bare names
@@ -218,7 +228,7 @@ def _empty(path: str, batch: files.Batch, keep: Collection[str]) -> None:
 
 
 def _remove(path: str) -> None:
-    """Remove a directory, last of all the files that show that it is an environment."""
+    """Remove an environment, last of all the files that show that it is one: a killed removal can be continued then."""
     with files.Batch() as batch:
         _empty(path, batch, keep={MARK, CONFIG})
     with files.Batch() as batch:

@@ -48,7 +48,7 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], _should: Mapping[str, Any]
     ) -> tuple[bool, str] | None:
-        """Have a link that another program manages replaced."""
+        """Count a link to a file that another program writes, such as systemd-resolved, as a difference."""
         if attribute == "ensure" and is_.get("managed_by"):
             return False, f"changed from a link to {is_['managed_by']} to a file"
         return None
@@ -82,7 +82,7 @@ class Provider(BaseProvider):
                         batch.remove(path)
                 elif _managed(path):
                     lines = files.read_lines(path)
-                    # Its comments say that another program manages it.
+                    # Without its comments, which say that another program manages it: now we do.
                     lines.delete([number for number, line in enumerate(lines) if not line.strip() or line[0] in "#;"])
                     _edit(lines, change.should)
                     files.replace(path, lines.content, mode=0o644)

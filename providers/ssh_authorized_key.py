@@ -72,7 +72,8 @@ class Provider(BaseProvider):
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterable[Resource]:
         """Return the keys of the files in ``names``, or those of all users; a file that cannot be read fails its keys.
 
-        Keys of one file that share a comment and a type can be neither read nor changed.
+        Keys of one file that share a comment and a type can be neither read nor changed. The type ``any``, which only a
+        removal has, stands for the keys of all types with a comment.
         """
         # Of users who share a home only the first.
         usual = [(TARGET, user) for user in ssh_files.users()] if names is None else ()
@@ -116,7 +117,7 @@ class Provider(BaseProvider):
         yield from prerequisites.written_in_place({name: path for name, path in paths.items() if name[1][0] == "~"})
 
     def _unread(self, paths: Mapping[Name, str]) -> Iterator[tuple[Name, Problem]]:
-        """Yield the keys in the home of a user for whom sshd reads other files."""
+        """Yield a problem for each key whose file sshd does not read, as its setting for the user names other files."""
         for user in list({name[2]: None for name in paths if name[1].startswith("~")})[:MOST_USERS]:
             entry = pwd.getpwnam(user)
             with suppress(CommandError):
@@ -138,9 +139,10 @@ class Provider(BaseProvider):
 
 
 def edit(lines: files.Lines, states: Mapping[Key, Mapping[str, Any] | None]) -> list[tuple[Key, int, str]]:
-    """Change the lines of the keys in ``states``, and put each before the line that sshd would take in its place.
+    """Change the lines of the keys in ``states``, and put each before a line with the same key and other options.
 
-    Return the numbers and comments of the lines that have removed keys all the same, each with the name in ``states``.
+    sshd takes the first one. Return (key of ``states``, line number, comment) of each line that still has a removed key
+    under another comment, and so allows the login.
     """
     removed = _change(lines, states)
     for number, first in _overridden(lines):
@@ -154,7 +156,10 @@ def edit(lines: files.Lines, states: Mapping[Key, Mapping[str, Any] | None]) -> 
 
 
 def _change(lines: files.Lines, states: Mapping[Key, Mapping[str, Any] | None]) -> dict[tuple[str, bool], Key]:
-    """Change the lines of the keys in ``states``; None removes a key. Return the logins of the removed lines."""
+    """Change, add or, for None, remove the lines of the keys in ``states``.
+
+    Return, for each removed line, its key as ``_login`` returns it, with the name in ``states``.
+    """
     removed: list[int] = []
     logins: dict[tuple[str, bool], Key] = {}
     missing = {key: should for key, should in states.items() if should is not None}
@@ -201,7 +206,7 @@ def format_line(key: Mapping[str, Any]) -> str:
 
 
 def _identity(entry: Mapping[str, Any]) -> Key:
-    """Return the comment and the type of the key of a line, empty for no key."""
+    """Return the comment and the type of the key of a line, by which a resource identifies it; empty for no key."""
     return files.printable(entry.get("name", "")), entry.get("type", "")
 
 
@@ -217,7 +222,7 @@ def _canonical_option(option: str) -> str:
 
 
 def _login(entry: Resource) -> tuple[str, bool]:
-    """Return the key of a line, and whether it is a certificate authority's, which is for other logins."""
+    """Return what a line allows to log in: a key, and whether that is a certificate authority's, for those it signs."""
     return entry["key"], "cert-authority" in _canonical(entry)["options"]
 
 

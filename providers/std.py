@@ -325,7 +325,10 @@ def _substitute(pattern: re.Pattern[str], replacement: str, text: str) -> str:
 
 
 def _yaml(value: Any) -> str:
-    """Return YAML in blocks that every reader of YAML 1.1 and 1.2 reads as the same value."""
+    """Return a value in block style of YAML, which readers of YAML 1.1 and 1.2 understand in the same way.
+
+    So a text such as ``yes``, which only one of them takes for a Boolean, is quoted.
+    """
     import yaml
 
     from resource_api.manifest import yaml_scalar
@@ -376,7 +379,10 @@ def _network(text: str, name: str) -> IPv4Network | IPv6Network:
 
 
 def _version(text: str, name: str) -> tuple[Any, ...]:
-    """Return the key by which versions are ordered: a release comes after its pre-releases, a build does not count."""
+    """Return the sort key of a version (semver.org): a release comes after its pre-releases, a build does not count.
+
+    ``name``: the input, for the message of a ``ResourceError``.
+    """
     match = VERSION.match(text)
     if match is None:
         advice = (

@@ -52,7 +52,10 @@ class Provider(BaseProvider):
         self._by_content: set[str] = set()
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Sort tags, end the content with a line break; record the rules that ``get`` reads as content."""
+        """Sort tags, end the content with a line break.
+
+        Record the rules that are declared by ``content``: ``get``, which knows only names, returns that for them.
+        """
         for resource in resources:
             if resource.get("tags"):
                 resource["tags"] = sorted(set(resource["tags"]))
@@ -87,7 +90,10 @@ class Provider(BaseProvider):
                 yield accepted
 
     def _described(self, context: Context, name: str, text: str | None) -> Resource:
-        """Return the attributes of a file by its text; empty without a text, which differs from every declaration."""
+        """Return the attributes of a file by its text: those of its only rule, or else ``content``.
+
+        Without a text, for a file that sudo ignores, there are none, so that it differs from any declaration.
+        """
         if text is None:
             return {}
         rules = [] if name in self._by_content else [rule for line in text.split("\n") if (rule := _parse(line)) != {}]
@@ -97,7 +103,7 @@ class Provider(BaseProvider):
         return {"content": f"{files.printable(text).rstrip()}\n"}
 
     def plan(self, _context: Context, _name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> Planned:
-        """Show the content that one rule takes the place of."""
+        """Show in the plan that ``content`` changes where a rule that is declared by attributes replaces it."""
         replaced = is_ is not None and is_.get("content") and should["ensure"] != "absent" and not should.get("content")
         return Planned(changes=["content"] if replaced else [])
 
@@ -109,9 +115,11 @@ class Provider(BaseProvider):
             return
         if unread := list(self._directory.unread()):
             yield from ((name, problem) for name in prerequisites.present(changes) for problem in unread)
-        whole = {"user", "commands"}
-        known = {name: should for name, should in changes.items() if should.get("content") or whole <= should.keys()}
-        texts = {name: _text(name, None, should) for name, should in known.items()}
+        mandatory = {"user", "commands"}  # one is missing while its value is not known yet
+        complete = {
+            name: should for name, should in changes.items() if should.get("content") or mandatory <= should.keys()
+        }
+        texts = {name: _text(name, None, should) for name, should in complete.items()}
         for name, message in self._directory.refusals(_encoded(texts)):
             yield name, Problem("content" if changes[name].get("content") else "commands", message)
         for name, message in _overridden(texts):
@@ -124,7 +132,7 @@ class Provider(BaseProvider):
 
     def set(self, _context: Context, changes: Mapping[str, Change]) -> None:
         """Check all rules as they will be, also undeclared ones, then write and remove their files."""
-        # A rule that was read as a content, and is declared by its parts, is read by these from now on.
+        # The verification after this reads the rules by the attributes that they are declared with.
         self._by_content.difference_update(name for name, (_, should) in changes.items() if not should.get("content"))
         contents = _encoded({name: _text(name, *change) for name, change in changes.items()})
         if any(contents.values()):
@@ -157,9 +165,9 @@ def _read(path: str) -> str | None:
 
 
 def _overridden(texts: Mapping[str, str | None]) -> Iterator[tuple[str, str]]:
-    """Yield the names of new texts with a rule that a later one takes the place of, and that one.
+    """Yield the name of each new text with a rule that has no effect, and a message about the later rule that counts.
 
-    sudo takes the last rule that matches.
+    sudo takes the last rule that matches; files are read in the order of their names.
     """
     paths = {path.name: path for path in listing.matching(DIRECTORY) if NAME.fullmatch(path.name)}
     lines = []
@@ -209,7 +217,10 @@ def _encoded(texts: Mapping[str, str | None]) -> dict[str, bytes | None]:
 
 
 def _text(name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> str | None:
-    """Return the new text of a file, with its present comments, or None for no file."""
+    """Return the new text of a file: the content or the rule that is declared, or None for a removal.
+
+    The present attributes complete those of a rule, and the comments around it stay.
+    """
     if should["ensure"] == "absent":
         return None
     if should.get("content"):

@@ -149,14 +149,14 @@ def _edit_file(target: str, states: Mapping[str, Mapping[str, Any] | None], mode
 
 
 def _row(name: str, target: str, value: str) -> Resource:
-    """Return the row of a parameter, with the kernel's value where it can be read."""
+    """Return the row of a parameter, with the kernel's value as ``live`` if it has the parameter."""
     row = {"ensure": "present", "name": name, "target": target, "value": value}
     try:
         row["live"] = _read_live(name)
     except FileNotFoundError:
         pass
     except OSError:
-        row["live"] = value
+        row["live"] = value  # it can only be written: no difference is known
     return row
 
 
@@ -183,7 +183,10 @@ def _is_same(live: str, value: str) -> bool:
 
 
 def _numbers(word: str) -> Any:
-    """Return the ranges of numbers that a word of a value stands for, or the word itself if it has other text."""
+    """Return the ranges of numbers in a word such as ``80,8080-8090``, sorted and joined, so that spellings compare.
+
+    A word with other text is returned itself.
+    """
     parts = [NUMBERS.fullmatch(part) for part in word.split(",")]
     ranges: list[list[int]] = []
     for low, high in sorted((_number(match[1]), _number(match[2] or match[1])) for match in parts if match):

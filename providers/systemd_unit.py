@@ -40,7 +40,7 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> tuple[bool, str] | None:
-        """Have systemd read a file that it has not read."""
+        """Count a file that systemd has not read since its last change as different: ``set`` reloads systemd."""
         if attribute == "content" and is_.get("outdated") and is_["content"] == should["content"]:
             return False, "changed, and systemd has not read it"
         return None
@@ -88,7 +88,7 @@ class Provider(BaseProvider):
                 yield from ((name, problem) for problem in self._refusal(stage, name))
 
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
-        """Yield the units that are stopped and disabled because the file of their unit is removed, and with it."""
+        """Yield the unit that is stopped and disabled before its file is removed, and those that this affects."""
         units = systemd_units.Units()
         for name in changes:
             if not os.path.isdir(systemd_units.BOOTED) or "@." in name or not _is_last(name):  # noqa: PTH112 - a text
@@ -103,16 +103,16 @@ class Provider(BaseProvider):
                 yield name, SideEffect(short_name(affected), "disable", "service", {"enable": False})
 
     def _refusal(self, stage: str, name: str) -> Iterator[Problem]:
-        """Yield the errors that the file in ``stage`` causes."""
+        """Yield a problem with the errors that a file causes; ``stage``: the directory with the new files."""
         try:
             self._verify(stage, name)
         except ResourceError as error:
             yield Problem("content", str(error))
 
     def _verify(self, stage: str, name: str) -> None:
-        """Raise ``ResourceError`` with the errors that the file in ``stage`` causes in its units.
+        """Raise ``ResourceError`` with the errors that a new file in the directory ``stage`` causes in its units.
 
-        Errors that the units have already do not count, unless they are in the file.
+        A drop-in may concern several units. Errors that they have already do not count, unless they are in the file.
         """
         for unit in _units(name):
             if not (errors := self._problems([stage, DIRECTORY], name, unit)):
@@ -124,7 +124,10 @@ class Provider(BaseProvider):
                 raise ResourceError("; ".join(new) + (f" (together with {more})" if more else ""))
 
     def _problems(self, directories: Sequence[str], name: str, unit: str) -> list[str]:
-        """Return systemd's errors about a unit, or else its warnings about the file; with the paths of the system."""
+        """Return systemd's errors about a unit, or else its warnings about the file ``name``.
+
+        ``directories`` are searched before those of the system; messages name the system's path, not the first one's.
+        """
         try:
             # A colon at the end: the directories of the system follow.
             path = {"SYSTEMD_UNIT_PATH": "".join(f"{directory}:" for directory in directories)}
@@ -139,20 +142,26 @@ class Provider(BaseProvider):
         return lines or [f"systemd-analyze verify fails with exit code {result.exit_code}"]
 
     def _involved(self, stage: str, name: str, unit: str, error: str) -> Iterator[str]:
-        """Yield the drop-ins of a unit without which an error is none that names no file."""
+        """Yield the drop-ins of a unit that an error depends on, where its message names no file.
+
+        Each is tried: without it, the error does not occur.
+        """
         for directory in (DIRECTORY, *OTHERS) if not error.startswith("/") else ():
             for drop_in in listing.matching(f"{directory}/{unit}.d", "*.conf"):
                 mask = Path(stage, f"{unit}.d", drop_in.name)
                 if mask.exists():
                     continue
-                # One of the same name in an earlier directory takes its place.
+                # An empty file of the same name in the stage, which is searched first, hides it.
                 whole_directory.write(str(mask), b"")
                 if error not in self._problems([stage, DIRECTORY], name, unit):
                     yield str(drop_in)
                 mask.unlink()
 
     def _stop(self, name: str) -> None:
-        """Stop and disable a unit, with the instances of a template, unless the file of another one appears."""
+        """Stop and disable a unit, or the instances of a template, before its last file is removed.
+
+        Where another directory has a file of the same unit, that takes effect and the unit stays.
+        """
         if not _is_last(name):
             return
         if os.path.isdir(systemd_units.BOOTED):  # noqa: PTH112 - a text

@@ -50,7 +50,7 @@ class Provider(structured_settings.SettingsProvider):
 
     @staticmethod
     def _parse(text: str) -> Any:
-        """Return the document. Raise ``FormatError`` with the position."""
+        """Return the document. Raise ``FormatError`` with the position, also for a key that takes too long to parse."""
         for number, line in enumerate(text.split("\n"), 1):
             if len(line) > MOST_DOTS and any(part.count(".") > MOST_DOTS for part in line.split("=")):
                 raise FormatError("the key has too many parts", number)

@@ -68,7 +68,11 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | None:
-        """Compare a primary group by its number if that is declared, least memberships, and missing limits."""
+        """Compare the attributes that need more than equality; None leaves the others to the runtime.
+
+        Those are a primary group that is declared by number, groups that are a minimum, and limits, which a row of
+        ``get`` has only where they are set.
+        """
         if attribute == "gid" and isinstance(should["gid"], int):
             return bool(is_.get("gid_number") == should["gid"])
         if attribute == "groups" and should.get("membership") == "minimum":
@@ -128,9 +132,10 @@ class Provider(BaseProvider):
             yield from prerequisites.written_in_place(dict.fromkeys(changes, f"/etc/{file}"))
 
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
-        """Yield the resources that go with a user: its own group, its memberships, and its home directory.
+        """Yield the effects of a change: groups that users join or leave, and what is removed with a user.
 
-        Groups that it joins or leaves must not be declared otherwise.
+        The latter are its own group, its memberships, and its home directory. A plan reports a conflict with a group
+        that is declared otherwise.
         """
         yield from _memberships(changes)
         deleted = {name: (is_, should) for name, (is_, should) in changes.items() if should["ensure"] == "absent"}
@@ -194,7 +199,10 @@ class Provider(BaseProvider):
         self._set_password(name, changed)
 
     def _modify(self, name: str, changed: Mapping[str, Any], moved: Mapping[str, str]) -> None:
-        """Change the record of an account; a home that was moved goes back if that fails."""
+        """Change the record of an account.
+
+        ``moved``: new → old path of its home, if that was moved before; it is moved back if the change fails.
+        """
 
         def edit(prefix: Path) -> None:
             if options := _options(changed):
@@ -240,9 +248,9 @@ def _goes_with(group: grp.struct_group, user: Mapping[str, Any]) -> bool:
 
 
 def _check_unused(name: str, uid: int) -> None:
-    """Raise ``ResourceError`` while a process of the user runs; with a prefix the tools do not look.
+    """Raise ``ResourceError`` while a process of the user runs: the shadow tools do not check that with ``--prefix``.
 
-    Processes of the superuser are no obstacle to the removal of an account with the number 0, but the last one stays.
+    Processes of the superuser are no obstacle to the removal of an account with the number 0; the last of these stays.
     """
     if not uid and not any(entry.pw_uid == 0 and entry.pw_name != name for entry in pwd.getpwall()):
         raise ResourceError(f"user {name} is the only account with the number 0, which the machine needs")
@@ -262,7 +270,10 @@ def _forget(prefix: Path, name: str) -> None:
 
 
 def _prepare(prefix: Path, name: str, should: Mapping[str, Any]) -> None:
-    """Check the number of a staged user, and make its home directory."""
+    """Check the number that useradd has given a new user in a copy of the account files, and make its home directory.
+
+    Both come before the files are replaced. Raise ``ResourceError`` for a number that another user has.
+    """
     text = (prefix / "etc/passwd").read_text(encoding="utf-8", errors="surrogateescape")
     _, _, uid, gid, _, home, _ = next(line for line in text.split("\n") if line.startswith(f"{name}:")).split(":")
     with suppress(KeyError):
@@ -274,7 +285,10 @@ def _prepare(prefix: Path, name: str, should: Mapping[str, Any]) -> None:
 
 
 def _make_home(home: str, uid: int, gid: int) -> None:
-    """Copy ``/etc/skel`` aside and move it into place, all of it on disk."""
+    """Make a home directory from ``/etc/skel``, under a temporary name until all of it is on disk.
+
+    So a killed run leaves no half of it.
+    """
     from lib.rename import rename
     from resource_api import files
 
@@ -312,9 +326,10 @@ def _home_mode() -> int:
 
 
 def _move(name: str, is_: Mapping[str, Any], home: str) -> bool:
-    """Move the home directory of a user before its record, so that a kill in between shows; return whether it moved.
+    """Move the home directory of a user, before its record is changed; return whether there was one to move.
 
-    Raise ``OSError``: EXDEV if the new place is on another filesystem.
+    A run that is killed in between leaves the old record, so the next one sees the difference. Raise ``OSError``: EXDEV
+    if the new place is on another filesystem.
     """
     _check_unused(name, is_["uid"])
     if not is_.get("home") or not Path(is_["home"]).is_dir() or os.path.lexists(home):
@@ -346,7 +361,7 @@ def _remove_home(context: Context, name: str, is_: Mapping[str, Any]) -> None:
 
 
 def _changed(is_: Mapping[str, Any], should: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes that differ, with the groups that a user keeps beside those that it has at least."""
+    """Return the declared attributes that differ; groups that are a minimum with those that the user has already."""
     present = {**shadow.NONE, **is_}
     attributes = (*OPTIONS, *shadow.NONE, "password")
     changed = {name: should[name] for name in attributes if should.get(name) not in (None, present.get(name))}

@@ -103,14 +103,17 @@ class Provider(ServiceProvider):
                     units.systemctl("daemon-reload")
 
     def _start_manager(self, user: str, units: Units, is_: Mapping[str, Any], should: Mapping[str, Any]) -> None:
-        """Have the manager of a user who lingers run, and wait for it."""
+        """Start the service manager of a user who lingers, which is so whether logged in or not, and wait for it."""
         if should.get("linger") is True and not is_.get("linger"):
             self.loginctl("enable-linger", "--", user)
         if _lingers(user) and not units.answers():
             self.systemctl("start", f"user@{units.uid}.service")
 
     def _end_lingering(self, user: str, units: Units) -> None:
-        """Have the manager of a user run during logins only; one that nothing keeps is stopped before this returns."""
+        """Let the service manager of a user run during logins only.
+
+        Without a login it is stopped here, as systemd would do it only after some seconds.
+        """
         self.loginctl("disable-linger", "--", user)
         if self.loginctl.attempt("show-user", "--property=Sessions", "--value", "--", user).stdout.strip() == "":
             self.systemctl("stop", f"user@{units.uid}.service")

@@ -45,7 +45,7 @@ class Provider(ImperativeProvider):
 def _wait(context: Context, should: Mapping[str, Any]) -> None:
     """Wait until the condition holds. Raise ``ResourceError`` at the deadline or an interrupt."""
     began = time.monotonic()
-    while unmet := wait_conditions.unmet(should, _attempt(context)):
+    while unmet := wait_conditions.unmet(should, _attempt_seconds(context)):
         until = time.monotonic() + should["interval"]
         while (time_now := time.monotonic()) < until and not context.cancelled:
             if context.deadline is not None and time_now >= context.deadline:
@@ -57,8 +57,8 @@ def _wait(context: Context, should: Mapping[str, Any]) -> None:
             raise ResourceError(f"{unmet} ({reason})")
 
 
-def _attempt(context: Context) -> float:
-    """Return the seconds that one attempt may take: at most the remaining time."""
+def _attempt_seconds(context: Context) -> float:
+    """Return the seconds that one attempt may take: at most the remaining time of the resource."""
     if context.deadline is None:
         return wait_conditions.ATTEMPT
     return min(wait_conditions.ATTEMPT, max(0.1, context.deadline - time.monotonic()))

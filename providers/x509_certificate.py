@@ -56,7 +56,11 @@ class Provider(BaseProvider):
     def insync(
         self, context: Context, name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Compare the certificate with its key, its request, its authority and the time, which are read here."""
+        """Compare the certificate with its key, its request, its authority and the time, which are read here.
+
+        A plain function compares two files, so that ``derived`` can return the result of an earlier run; not with a
+        passphrase, which no cache may have.
+        """
         if attribute == "renew_before":
             remaining = dt.datetime.fromisoformat(is_["not_after"]) - dt.datetime.now(dt.UTC)
             return remaining > dt.timedelta(days=should["renew_before"]) or (False, f"expires at {is_['not_after']}")
@@ -158,7 +162,7 @@ def _belongs_to_request(path: str, content: bytes, request_path: str, request_co
 def _content(
     provider: Provider, context: Context, path: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]
 ) -> bytes | None:
-    """Return a new certificate, or None if the present one may stay."""
+    """Return a new certificate in PEM, or None if only owner, group or mode of the present one differ."""
     if is_ is not None:
         same = all(should[name] == is_[name] for name in INSIDE if should.get(name) is not None)
         if same and all(

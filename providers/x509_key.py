@@ -44,7 +44,10 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Compare the attributes of an encrypted key, which only the passphrase shows, and whether it is encrypted."""
+        """Require encryption where a passphrase is declared, and compare an encrypted key's attributes by it.
+
+        Without a passphrase an encrypted key cannot be read, and counts as right.
+        """
         secret = should.get("passphrase")
         if attribute == "ensure" and should["ensure"] == "present" and secret is not None and not is_["encrypted"]:
             return False, "is not encrypted"
@@ -103,7 +106,7 @@ def _inside(content: bytes) -> Resource:
 
 
 def _content(path: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> bytes | None:
-    """Return the text of a new or newly encrypted key, or None if the present one may stay."""
+    """Return the PEM text of a new or newly encrypted key, or None if the present one stays, which is not replaced."""
     x509, secret = _x509(), should.get("passphrase")
     if is_ is not None and secret is None:
         return None

@@ -61,7 +61,7 @@ class Provider(structured_settings.SettingsProvider):
 
 
 def _yaml() -> Any:
-    """Return the library that keeps comments and quotes."""
+    """Return a reader and writer of YAML that keeps comments and quotes, and breaks no long lines."""
     with prerequisites.needing("ruamel.yaml", SOURCE):
         from ruamel.yaml import YAML
     yaml = YAML()
@@ -104,7 +104,10 @@ def _check_depth(events: Iterable[Any]) -> None:
 
 
 def _keep_anchors(document: Any) -> None:
-    """Let the library write anchors to which no alias refers any more."""
+    """Let the library write all anchors of a document again, also those to which no alias refers.
+
+    By default it leaves the latter out, which would change other lines of the file.
+    """
     remaining, visited = [document], {0}
     while remaining:
         value = remaining.pop()
@@ -130,7 +133,10 @@ def _dump(text: str) -> Any:
 
 
 def _indentation(text: str) -> tuple[int, int]:
-    """Return by how many blanks mappings and the dashes of sequences are indented, by the first of each; 2 and 0."""
+    """Return by how many blanks a text indents nested mappings, and the dashes of sequences below a key.
+
+    The first of each in the text decides; 2 and 0 without any.
+    """
     indentations: dict[bool, int] = {}
     above = ""
     for line in text.splitlines():
@@ -151,7 +157,10 @@ def _blanks(line: str) -> int:
 
 
 def _convert(old: Any, new: Any) -> Any:
-    """Return a value in the style of the old one; text that YAML 1.1 takes for something else gets quotes."""
+    """Return a new value for the library to write, with the quotes of the old one.
+
+    A text that readers of YAML 1.1 would take for another type, such as ``yes``, gets quotes.
+    """
     from ruamel.yaml import scalarstring
 
     if isinstance(new, dict):

@@ -103,7 +103,10 @@ class Provider(packages.PackageProvider):
                 yield name, Problem("ensure", f"apt has no version {ensure} of '{name}'; it has {listed}")
 
     def side_effects(self, context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
-        """Yield the side effects of the transactions, without packages that apt refuses before they are repaired."""
+        """Yield the side effects of the transactions, but not of half unpacked packages.
+
+        apt refuses any transaction with these before ``set`` has repaired them.
+        """
         damaged = self._damaged()
         return super().side_effects(context, {name: change for name, change in changes.items() if name not in damaged})
 
@@ -156,10 +159,10 @@ class Provider(packages.PackageProvider):
     def _links(
         self, _context: Context, changes: Mapping[str, Change], effects: Sequence[SideEffect]
     ) -> Iterator[tuple[str, str]]:
-        """Yield pairs of cause and consequence, by the relations of the packages.
+        """Yield (cause, consequence) pairs of packages, by their relations in apt's lists.
 
-        A newly installed package follows from one that depends on it, an installed one from a change of one that it
-        depends on, and either of two that exclude each other from the other.
+        A new package is installed because another depends on it; an installed one changes because one on which it
+        depends does; of two that exclude each other, each may be the cause.
         """
         new = {effect.name for effect in effects if effect.action == "install"}
         gone = {effect.name for effect in effects if effect.removes}
@@ -171,7 +174,7 @@ class Provider(packages.PackageProvider):
                 yield package, related
 
     def _relations(self, names: Sequence[str]) -> Iterator[tuple[str, str, str]]:
-        """Yield the relations of packages: a word such as ``Depends``, the package that has it, the one it is to."""
+        """Yield (relation, package, related package) of each relation of packages, such as ``Depends``."""
         package = relation = ""
         for line in self.apt_cache.lines("depends", "-o", "APT::Cmd::Pattern-Only=true", "--", *names):
             if not line.startswith(" "):
@@ -328,7 +331,10 @@ def _records(database: bytes) -> tuple[str, list[dict[str, str]]]:
 
 
 def _named(database: bytes, names: Collection[str]) -> list[Any]:
-    """Return the architecture of the machine, and the packages of these names."""
+    """Return the architecture of the machine, and the rows of the packages with these names.
+
+    It depends on its arguments alone, so that ``Context.derived`` can return the result of an earlier run.
+    """
     native, records = _records(database)
     records_by_name = {name: record for record in records for name in _names(record, native)}
     return [native, [_row(name, records_by_name[name]) for name in names if name in records_by_name]]

@@ -101,7 +101,10 @@ def _argument(name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any
 
 
 def effects(table: str) -> Iterator[SideEffect]:
-    """Yield the effects in dnf's table: below each heading a line per package, of which a narrow table makes two."""
+    """Yield the effects in dnf's table: below a heading such as ``Upgrading:`` each line has name, arch and version.
+
+    A long name is a line of its own, with the rest in the next one, which has more blanks before it.
+    """
     action, unused = "", False
     words: list[str] = []
     for line in table.partition(SUMMARY)[0].splitlines():

@@ -79,7 +79,10 @@ class Provider(rpm.RpmProvider):
                 yield name, Problem(None, f"zypper knows no package '{name}'")
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
-        """Install and remove in one transaction for each set of options; locks are no reason against a declaration."""
+        """Install and remove in one transaction for each set of options.
+
+        A lock would forbid the declared change: it is removed before, and restored unless another mark is declared.
+        """
         held = _held()
         transactions = list(self._transactions(context, changes))
         if locked := sorted(held.intersection(*(names for _, names in transactions)) if transactions else ()):
@@ -120,7 +123,7 @@ class Provider(rpm.RpmProvider):
                     yield rpm.effect(name, architecture, version, action)
 
     def _mark(self, changes: Mapping[str, Change], before: Collection[str]) -> None:
-        """Lock and unlock packages as declared; without a declaration as before."""
+        """Lock and unlock packages as declared, or as in ``before``, the locked names before the transactions."""
         held = _held()
         for verb, hold in (("addlock", True), ("removelock", False)):
             names = [

@@ -49,12 +49,15 @@ class Provider(init_scripts.ScriptProvider):
         return {name: self.state_by_script(name, self.ask) for name in names}
 
     def enabled(self, names: Sequence[str]) -> Mapping[str, bool | None]:
-        """Return name → whether a script is linked as its head says, or None where only a part of the links exists."""
+        """Return name → whether a script has the links that its LSB header declares, or None if it has only some."""
         links = _links()
         return {name: _is_enabled(links[name], _declared_links(name)) for name in names}
 
     def enable(self, name: str, _should: Mapping[str, Any]) -> None:
-        """Link a script as its head says. Links of a killed call are removed first: they would look declared."""
+        """Link a script into the runlevels that its LSB header declares.
+
+        ``update-rc.d`` changes nothing where any link exists: those that a killed call has left are removed before.
+        """
         links, declared = _links()[name], _declared_links(name)
         if not any(kind == "S" for kind, _ in declared):
             msg = f"{name} cannot be enabled: the head of its script names no runlevel in 'Default-Start'"
@@ -89,7 +92,10 @@ def _links() -> Mapping[str, set[tuple[str, str]]]:
 
 
 def _declared_links(name: str) -> set[tuple[str, str]]:
-    """Return the links that the head of a script asks for, or the file that replaces it (insserv(8))."""
+    """Return the links that the LSB header of a script declares, or the file that overrides this header (insserv(8)).
+
+    Each is ``S`` or ``K``, for start or stop, and a runlevel.
+    """
     instead, script = OVERRIDES / name, init_scripts.SCRIPTS / name
     with (instead if instead.is_file() else script).open(encoding="utf-8", errors="replace") as file:
         levels = {
@@ -100,7 +106,7 @@ def _declared_links(name: str) -> set[tuple[str, str]]:
 
 
 def _is_enabled(links: set[tuple[str, str]], declared: set[tuple[str, str]]) -> bool | None:
-    """Return whether all declared links exist, or none that starts; otherwise None. A script may declare none."""
+    """Return True if a script has all its declared links, False if none starts it, and None for only some of them."""
     if not _started(links):
         return False
     return True if links >= declared else None
