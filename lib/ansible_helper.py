@@ -52,7 +52,10 @@ def text(path: str) -> str:
 
 
 def run(full: str, args: dict[str, Any], options: dict[str, Any], *, only_arguments: bool) -> None:
-    """Run a module in this process, which ends with it; ``only_arguments``: check them, and do nothing."""
+    """Run a module in this process, which ends with it, as modules end by ``sys.exit``.
+
+    ``only_arguments``: check the arguments, and do nothing.
+    """
     basic: Any = importlib.import_module("ansible.module_utils.basic")
     settings = {f"_ansible_{name}": value for name, value in options.items()}
     basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": {**args, **settings}}).encode()  # noqa: SLF001 - its interface
@@ -103,7 +106,7 @@ def play(full: str, args: dict[str, Any], options: dict[str, Any]) -> None:
 
 
 def collector() -> Any:
-    """Return a callback of Ansible that prints the result of each task in JSON."""
+    """Return a callback of Ansible that prints the result of each task in JSON, as a module alone does."""
     base: Any = importlib.import_module("ansible.plugins.callback").CallbackBase
 
     class Collector(base):  # type: ignore[misc] # the class is known to Ansible's interpreter only
@@ -140,7 +143,10 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def forked(full: str, request: dict[str, Any], *, alone: bool) -> dict[str, Any]:
-    """Run a module in a child, and return its result: the last object that it prints, or that there is none."""
+    """Run a module in a forked child, and return its result: the last JSON object that it prints, or an error for none.
+
+    A fork has all imports of Ansible already, and what a module changes in its process ends with it.
+    """
     output = os.memfd_create("result", os.MFD_CLOEXEC)
     child = os.fork()
     if child == 0:
@@ -172,7 +178,10 @@ def forked(full: str, request: dict[str, Any], *, alone: bool) -> dict[str, Any]
 
 
 def await_end(child: int) -> None:
-    """Wait for a child; kill it with its programs, and end, if the end of standard input comes first."""
+    """Wait for a child to end. If standard input ends first, kill the child with its programs, and end.
+
+    The end of standard input means that the caller was killed, or has given up.
+    """
     watch = os.pidfd_open(child)
     ready, _, _ = select.select([0, watch], [], [])
     if 0 in ready and watch not in ready:

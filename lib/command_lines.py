@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 
 def problems(attribute: str, command: str) -> Iterator[Problem]:
-    """Yield a problem for a text that cannot be split into words as by a shell, or has none."""
+    """Yield a problem for a command that cannot be split into words as by a shell, or has none.
+
+    Such a command would fail only when it is run.
+    """
     try:
         message = "" if shlex.split(command) else f"{attribute} is empty"
     except ValueError as error:

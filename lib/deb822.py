@@ -104,7 +104,10 @@ def _format(name: str, value: str) -> list[str]:
 
 
 def _only(lines: files.Lines) -> list[Field]:
-    """Return the fields of the only paragraph. Raise ``ResourceError`` for a file of more."""
+    """Return the fields of the only paragraph of a file.
+
+    Raise ``ResourceError`` for more: a resource is a file, and could not tell to which one its values belong.
+    """
     paragraphs = list(_paragraphs(lines))
     if len(paragraphs) > 1:
         raise ResourceError(f"the file has {len(paragraphs)} paragraphs; only a file of one can be managed")

@@ -71,7 +71,7 @@ def check(
 
 
 def _of_variables(variables: Mapping[str, str]) -> Iterator[Executed]:
-    """Yield the paths in variables from which programs are executed or code is loaded."""
+    """Yield the paths in variables such as ``PYTHONPATH``, from which programs are executed or code is loaded."""
     for name, value in variables.items():
         if name == "PATH" or VARIABLES.fullmatch(name):
             paths = [path for path in value.split(":") if path[:1] == "/" and not path.startswith(SYSTEM)]

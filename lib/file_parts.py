@@ -42,7 +42,10 @@ def at(path: str, error: OSError | ResourceError) -> str:
 
 @contextmanager
 def described(path: str = "") -> Iterator[None]:
-    """Raise ``ResourceError`` for an error of the system in the block, with its path unless that is ``path``."""
+    """Raise ``ResourceError`` for an ``OSError`` of the block, with its path in the message unless that is ``path``.
+
+    ``path`` is the title of the resource, with which messages begin anyway.
+    """
     try:
         yield
     except OSError as error:
@@ -100,7 +103,7 @@ def edit_files(
 
 
 def edit_file(path: str, change: Callable[[files.Lines], None], mode: int = 0o644) -> None:
-    """Edit the lines of a file, a new one with a mode. Raise ``ResourceError`` with its path."""
+    """Edit the lines of a file by ``change``; a new file gets ``mode``. Raise ``ResourceError`` with its path."""
     try:
         files.edit_lines(path, change, mode=mode)
     except OSError as error:

@@ -45,7 +45,10 @@ class Tree(NamedTuple):
 
 
 def ignored(patterns: str | Sequence[str] | None) -> Callable[[str], bool]:
-    """Return a predicate: whether a path within a tree is ignored."""
+    """Return a predicate for the glob patterns of `ignore`: whether a path within a tree is ignored.
+
+    A pattern without a slash is for names at any depth, one with a slash for paths from the top.
+    """
     # Without patterns, (?!) matches nothing.
     globs = [patterns] if isinstance(patterns, str) else list(patterns or ())
     names = re.compile("|".join(translate(pattern) for pattern in globs if "/" not in pattern) or "(?!)")
@@ -123,7 +126,7 @@ def _above(path: str) -> Iterator[str]:
 
 
 def _member(fd: int, name: str, status: os.stat_result) -> Member:
-    """Return the member of a directory with a status; a link with its target."""
+    """Return the kind, mode, owner and size of a directory's entry, by its status; of a link the target too."""
     kind = KINDS.get(stat.S_IFMT(status.st_mode), "")
     target = os.readlink(name, dir_fd=fd) if kind == "link" else ""
     return Member(kind, stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid, status.st_size, target)
@@ -135,7 +138,10 @@ def member_path(top: str, name: str) -> str:
 
 
 def same_bytes(directories: files.Directories, first: str, second: str, size: int) -> bool:
-    """Return whether two files of ``size`` bytes have the same content. Raise ``OSError``."""
+    """Return whether two files of ``size`` bytes have the same content; long ones are compared in parts.
+
+    Raise ``OSError``.
+    """
     if size <= WHOLE:
         contents = [files.stat_and_read(directories, path, WHOLE)[1] for path in (first, second)]
         return contents[0] is not None and contents[0] == contents[1]

@@ -215,7 +215,10 @@ class WorkingCopy(NamedTuple):
         return {"cwd": self.path, "user": self.user, "env": env, "log": "debug"}
 
     def content(self) -> dict[str, Any]:
-        """Return the attributes of the checkout; an empty mapping if git was interrupted before it made one."""
+        """Return the attributes of the checkout as git reports them: source, revision, branch, modified files.
+
+        An empty mapping if git was interrupted before it had made a repository.
+        """
         options = ("--porcelain=v2", "--branch", "-z", "--untracked-files=no", "--ignore-submodules=untracked")
         status = self.ask("status", *options)
         if status.exit_code:
@@ -234,7 +237,7 @@ class WorkingCopy(NamedTuple):
         return attributes | ({"revision": oid} if (oid := heads.get("branch.oid", "(initial)")) != "(initial)" else {})
 
     def _outdated_submodules(self) -> Iterator[str]:
-        """Yield the paths of submodules that are not as the commit has them."""
+        """Yield the paths of submodules that are not initialized, or not at the revision that the commit names."""
         if os.path.lexists(f"{self.path}/.gitmodules"):
             for line in self.ask("submodule", "status", "--recursive").stdout.splitlines():
                 if line[:1] in {"-", "+", "U"}:  # ``+COMMIT lib/x (v1.0)``: git-submodule(1)
@@ -259,7 +262,7 @@ class WorkingCopy(NamedTuple):
             raise ResourceError(f"has {commits_lost} that the source does not have, which {verb} lost with force")
 
     def fetch(self, should: Mapping[str, Any], target: Target) -> None:
-        """Fetch the branches and tags of the source, or with ``depth`` only the history of the target."""
+        """Fetch all branches and tags of the source, or with ``depth`` only the latest commits of the target."""
         if should.get("depth") is None:
             refspecs = ["--tags", "origin", "+refs/heads/*:refs/remotes/origin/*"]
         elif target.branch is not None:

@@ -93,7 +93,10 @@ class Syntax(NamedTuple):
     comment: tuple[str, str] = ("", "")
 
     def comment_start(self, value: str) -> int:
-        """Return where the comment behind a value begins, with the blanks before it; the value's length without one."""
+        """Return where the comment behind a value begins, with the blanks before it; the value's length without one.
+
+        Within quotes, and behind a backslash, a character begins no comment.
+        """
         marks, quotes = self.comment
         quote, escaped = "", False
         for number, character in enumerate(value if marks else ""):
@@ -111,7 +114,7 @@ class Syntax(NamedTuple):
 
 
 def syntax(path: str) -> Syntax:
-    """Return how the program whose file has this path reads it."""
+    """Return the syntax of the file at a path, by the program that reads such a file: INI files have no common one."""
     dialect: Dialect = _first(DIALECTS, path) or "unknown"
     comment = _first(COMMENTS, path) or ("", "")
     match _first(SPELLINGS, path):

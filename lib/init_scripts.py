@@ -110,7 +110,7 @@ class ScriptProvider(services.ServiceProvider):
         return LSB_STATES.get(result.exit_code, UNKNOWN)
 
     def _services(self, names: Sequence[str]) -> Mapping[str, Service]:
-        """Return name → service, in the order of ``names``."""
+        """Return name → service, in the order of ``names``; a service without a script has the state ``NOT_FOUND``."""
         existing = [name for name in names if _is_script(name)]
         states, enabled = (self.states(existing), self.enabled(existing)) if existing else ({}, {})
         return {name: Service(states.get(name, services.NOT_FOUND), enabled.get(name, False)) for name in names}
@@ -155,7 +155,7 @@ def _is_script(name: str) -> bool:
 
 
 def _process_exists(pidfile: str) -> bool:
-    """Return whether the process whose number is in a file exists and has not ended; False without such a file."""
+    """Return whether the process in a pidfile exists and has not ended; False without such a file."""
     with suppress(OSError), os.fdopen(os.open(pidfile, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         number = PID.fullmatch(file.read(64).decode("ascii", "replace"))
         if number is not None:
@@ -166,7 +166,7 @@ def _process_exists(pidfile: str) -> bool:
 
 
 def _row(name: str, service: Service) -> Resource:
-    """Return the row of a service, without the attributes that are not known."""
+    """Return the row of a service; an attribute that cannot be found out is left out, so that it counts as unknown."""
     row: Resource = {"name": name, "state": service.state}
     if service.state != UNKNOWN:
         row["ensure"] = "running" if service.runs else "stopped"

@@ -83,14 +83,17 @@ def _matching_lines(source: list[str], target: list[str]) -> dict[int, int]:
 
 
 def _same(document: Any, expected: Any) -> bool:
-    """Return whether a document has the expected content."""
+    """Return whether a document has the expected content, with the same data types."""
     # Python's own comparison takes 1, 1.0 and True for equal.
     texts = (json.dumps(value, sort_keys=True) for value in (plain(document, LARGEST_FILE), expected))
     return next(texts) == next(texts)
 
 
 def apply(document: Any, values: Mapping[KeyPath, Any], convert: Callable[[Any, Any], Any]) -> None:
-    """Put new values into a document; ``MISSING`` removes one."""
+    """Put new values into a document in place, by their key paths; ``MISSING`` removes one.
+
+    ``convert(old, new)`` returns a new value in the style of the old one.
+    """
     for key_path, value in values.items():
         if value is MISSING:
             _remove(document, key_path)
@@ -123,7 +126,7 @@ def _put(container: Any, key_path: KeyPath, value: Any, convert: Callable[[Any, 
 
 
 def _remove(document: Any, key_path: KeyPath) -> None:
-    """Remove a value, and the mappings around it that are empty then."""
+    """Remove the value at a key path, and then each mapping around it that has become empty."""
     while key_path:
         *outer, step = key_path
         container = find(document, tuple(outer))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def place_problems(should: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield the mistakes in ``after`` and ``insertbefore``."""
+    """Yield a problem if ``after`` and ``insertbefore`` are both declared, or one is no regular expression."""
     if should.get("after") is not None and should.get("insertbefore") is not None:
         yield Problem("insertbefore", "after and insertbefore exclude each other")
     for attribute in ("after", "insertbefore"):
@@ -27,7 +27,7 @@ def find(lines: files.Lines, expression: str) -> list[int]:
 
 
 def place(lines: files.Lines, should: Mapping[str, Any]) -> int:
-    """Return the number of the line before which a new one is inserted."""
+    """Return the number of the line before which a new one is inserted, by ``after`` or ``insertbefore``."""
     after, before = should.get("after"), should.get("insertbefore")
     if before == "BOF":
         return 0

@@ -14,7 +14,10 @@ LONGEST_TEXT = 80
 
 
 def matching(directory: str | os.PathLike[str], pattern: str = "*") -> list[Path]:
-    """Return the paths in a directory whose names match, sorted; none without the directory. Raise ``OSError``."""
+    """Return the paths in a directory whose names match, sorted; none without the directory.
+
+    Raise ``OSError`` where it cannot be read, unlike ``Path.glob``, which returns nothing then.
+    """
     try:
         names = os.listdir(directory)  # noqa: PTH208 - bare names
     except (FileNotFoundError, NotADirectoryError):

@@ -44,7 +44,7 @@ HINTS = {1133: "there is no such account", 1410: "there is no such account"}
 
 
 def config_attributes() -> dict[str, Attribute]:
-    """Return the configuration of a type: the server, and who asks."""
+    """Return the configuration that all types of this server have: its address, the connection's user, and TLS."""
     return {
         "host": Attribute(
             WORD,
@@ -104,7 +104,10 @@ class Server:
         return host if host.startswith("/") else f"{host}:{self._config['port']}"
 
     def _socket(self) -> socket.socket:
-        """Return a socket that is connected to the server: of the file system where the host is a path."""
+        """Return a connected socket, of the file system where the host is a path, for PyMySQL to use.
+
+        Raise ``OSError``.
+        """
         host, port = self._config["host"], self._config["port"]
         if not host.startswith("/"):
             connection = socket.create_connection((host, port), CONNECT_TIMEOUT)
@@ -171,13 +174,19 @@ class Session:
         self._execute(statement)
 
     def check_other(self, name: str) -> None:
-        """Raise ``ResourceError`` if an account is the one that the changes are made with."""
+        """Raise ``ResourceError`` if an account is the one of this connection.
+
+        Without that account, or some of its rights, nobody could make further changes.
+        """
         [row] = self.rows("SELECT CURRENT_USER() AS name")
         if row["name"] == name:
             raise ResourceError(f"the changes are made with '{name}' itself; nobody could make any further ones")
 
     def _execute(self, statement: str) -> tuple[list[str], Collection[tuple[Any, ...]]]:
-        """Return the columns and rows of a statement. Raise ``ResourceError`` with the server's reason."""
+        """Return the names of the columns and the rows of a statement's result.
+
+        Raise ``ResourceError`` with the server's reason.
+        """
         try:
             with self._connection.cursor() as cursor:
                 # Without arguments: PyMySQL would read each % in a name as a place for one.
@@ -227,7 +236,10 @@ def split_account(name: str) -> tuple[str, str]:
 
 
 def account(name: str) -> str:
-    """Return an account as SQL names it. Raise ``ResourceError`` where the server would keep another name."""
+    """Return an account in the syntax of SQL, ``'user'@'host'``.
+
+    Raise ``ResourceError`` for a name that the server would store as another one.
+    """
     if not storable(name):
         raise ResourceError(f"no account can have the name '{name}': a server keeps characters of three bytes at most")
     user, host = split_account(name)
@@ -268,7 +280,10 @@ def _seconds(context: Context) -> float:
 
 
 def _tls(config: Mapping[str, Any]) -> SSLContext:
-    """Return the settings of TLS for an ``sslmode``. Raise ``ResourceError`` for files that cannot be used."""
+    """Return the TLS context of a connection for its ``sslmode``; only the ``verify`` modes check the certificate.
+
+    Raise ``ResourceError`` for files that cannot be used.
+    """
     import ssl  # slow to import, and types load this module for their attributes
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -67,7 +67,7 @@ class Target(NamedTuple):
         return self._written(identifier)
 
     def _written(self, quote: Callable[[str], str]) -> str:
-        """Return the target as GRANT has it, its names as ``quote`` returns them."""
+        """Return the target in the syntax of GRANT, such as ``*.*`` or ``shop.orders``; ``quote`` writes its names."""
         if self.kind == SERVER:
             return "*.*"
         prefix = f"{self.kind} " if self.kind in {PROCEDURE, FUNCTION} else ""
@@ -75,7 +75,7 @@ class Target(NamedTuple):
 
 
 def parse_target(text: str) -> Target:
-    """Return the target that a value of ``table`` means, which its data type accepts."""
+    """Return the target of rights in a value of the attribute ``table``: ``*.*``, ``shop.*`` or ``shop.orders``."""
     if text == "*.*":
         return Target(SERVER)
     kind, space, rest = text.partition(" ")
@@ -116,7 +116,10 @@ def write(rights: Iterable[tuple[Right, str]], quote: Callable[[str], str] = str
 
 
 def canonical(privileges: Iterable[str]) -> list[str]:
-    """Return rights in order; ``ALL`` stands alone, and ``USAGE``, which is no right, only without any other right."""
+    """Return declared rights in the form in which they are compared: sorted, without synonyms.
+
+    ``ALL`` stands alone, and ``USAGE``, which means no right, only without any other right.
+    """
     rights = parse(privileges)
     if (ALL, "") in rights:
         return [ALL]

@@ -64,7 +64,10 @@ class PackageProvider(BaseProvider):
         return version == expected or (False, f"changed from {version} to {expected or ensure}")
 
     def side_effects(self, context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
-        """Yield the packages that the transactions of ``set`` install, change and remove besides, with their causes."""
+        """Yield (declared package, effect) of all that the transactions of ``set`` install, change and remove besides.
+
+        A simulation shows them. Where packages share a transaction, an effect comes with those that cause it.
+        """
         for arguments, names in self._transactions(context, changes):
             effects = list(self._simulated(arguments))
             self._check_virtual({name: changes[name] for name in names}, effects)

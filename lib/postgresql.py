@@ -26,7 +26,7 @@ TIMEOUT = 60.0
 
 
 def config_attributes() -> dict[str, Attribute]:
-    """Return the configuration of a type: the server, and who asks."""
+    """Return the configuration that all types of this server have: its address, the connection's role, and TLS."""
     word = r"Pattern[/\A[^[:cntrl:]]+\z/]"
     return {
         "host": Attribute(
@@ -57,7 +57,7 @@ class Server:
     """One server, as one role."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        """Keep where the server is; nothing is connected."""
+        """Keep the address of the server, and choose the newest psql; a connection is made for each script."""
         self._config = config
         self._psql = Command(max(map(str, Path("/").glob(PROGRAMS)), key=_version, default="psql"), timeout=TIMEOUT)
         self._account = config["account"] if config["host"].startswith("/") else None
@@ -81,7 +81,10 @@ class Server:
         return self._run(_script(query))
 
     def _run(self, script: str | Sensitive[str]) -> str:
-        """Run a script. A password reaches psql through a pipe, all that is no secret in its environment."""
+        """Run a script with psql and return its output.
+
+        A password reaches psql through a pipe, the rest in its environment: other users can see arguments.
+        """
         options = ("-XqAtw", "-v", "ON_ERROR_STOP=1", "-v", "SHOW_CONTEXT=never")
         connection = {key: str(self._config[key]) for key in ("host", "port", "user", "sslmode", "database")}
         variables = {f"PG{key.upper()}": value for key, value in connection.items()}
@@ -95,7 +98,7 @@ class Server:
 
     @contextmanager
     def _password(self) -> Iterator[Mapping[str, str]]:
-        """Yield the variables that tell psql where to read the password; nothing where there is none."""
+        """Yield the variables by which psql reads the password from a pipe in the block; none without a password."""
         if self._config.get("password") is None:
             yield {}
             return

@@ -29,7 +29,7 @@ class MissingModuleError(ResourceError):
 
 @contextmanager
 def needing(module: str, source: str) -> Iterator[None]:
-    """Raise ``MissingModuleError`` where a module is missing that the block imports; ``source``: how to install it."""
+    """Raise ``MissingModuleError`` if a Python module that the block imports is missing; ``source``: how to get it."""
     try:
         # Where a module of ours imports it, the import of that one fails otherwise, with another error.
         import_module(module)
@@ -99,7 +99,10 @@ def _can_others_replace(path: str) -> bool:
 
 
 def locked(path: str, *, removed: bool = False) -> Iterator[Problem]:
-    """Yield a problem if an attribute of a file or its directory forbids writing it, or that it is ``removed``."""
+    """Yield a problem if chattr(1) has made a file or its directory immutable, so that not even root can write to it.
+
+    ``removed``: the file is to be removed.
+    """
     if attributed := files.locked_path(path, removed=removed):
         message = f"'{attributed}' is immutable: remove the attribute before, with chattr -i or -a"
         yield Problem(None, message, brought_by=("exec",))
@@ -113,7 +116,10 @@ def present(changes: Mapping[Name, Mapping[str, Any]]) -> dict[Name, Mapping[str
 def kept_by_mounts(
     changes: Mapping[Name, Mapping[str, Any]], path_of: Callable[[Name], str] = str
 ) -> Iterator[tuple[Name, Problem]]:
-    """Yield a problem for each name whose path will be removed, and is a mount point or contains one."""
+    """Yield a problem for each path that is to be removed, and is a mount point or contains one.
+
+    The kernel refuses such a removal. ``path_of`` returns the path of a name.
+    """
     paths = {name: path_of(name) for name, should in changes.items() if should.get("ensure") == "absent"}
     mounted = sorted(files.mount_points()) if any(map(os.path.lexists, paths.values())) else []
     for name, path in paths.items():
@@ -161,7 +167,7 @@ def missing_parent(path: str) -> Iterator[Problem]:
 
 
 def missing_directory(attribute: str | None, path: Any) -> Iterator[Problem]:
-    """Yield a problem if a path is declared and is no directory."""
+    """Yield a problem if a declared directory does not exist, unless another resource is to make it (``needs``)."""
     if path is not None and not os.path.isdir(path):  # noqa: PTH112 - text in, text out
         there = os.path.lexists(path)
         message = f"'{path}' is not a directory" if there else f"the directory '{path}' does not exist"

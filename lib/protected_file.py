@@ -22,7 +22,7 @@ LIMIT = 1 << 20
 
 
 def protection_attributes(mode: str) -> dict[str, Attribute]:
-    """Return the attributes ``mode``, with a default, ``owner`` and ``group``."""
+    """Return the attributes ``owner``, ``group`` and ``mode`` of a type for files, with a default mode."""
     return {
         "mode": Attribute(MODE, "The mode, octal and in quotes.", default=mode, must_be=FOUR_DIGITS),
         "owner": Attribute(
@@ -33,7 +33,10 @@ def protection_attributes(mode: str) -> dict[str, Attribute]:
 
 
 def same_owner(attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]) -> bool | None:
-    """Return whether an owner or group that is declared by number is the present one, or None in any other case."""
+    """Compare an owner or group that is declared by its number with the present one, which ``get`` returns by name.
+
+    None leaves any other comparison to the runtime.
+    """
     if attribute not in {"owner", "group"} or (number := files.owner_number(should[attribute])) is None:
         return None
     find = files.user_id if attribute == "owner" else files.group_id
@@ -98,7 +101,10 @@ def write_all(
 
 
 def permissions(should: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the declared ``mode``, ``uid`` and ``gid`` of a file as numbers, or None. Raise ``ResourceError``."""
+    """Return the declared ``mode``, ``uid`` and ``gid`` of a file as numbers, None where one is not declared.
+
+    Raise ``ResourceError`` for an unknown user or group.
+    """
     owner, group, mode = should.get("owner"), should.get("group"), should.get("mode")
     return {
         "mode": None if mode is None else int(mode, 8),
@@ -121,7 +127,7 @@ def _read(path: str, directories: files.Directories) -> tuple[Resource, bytes]:
 
 
 def _write(batch: files.Batch, path: str, content: bytes | None, should: Mapping[str, Any]) -> None:
-    """Write a file with the declared owner, group and mode, or with None for ``content`` change these alone."""
+    """Write a file with the declared owner, group and mode; without a new ``content``, change only these."""
     attributes = permissions(should)
     if content is None:
         batch.set_mode_owner(path, **attributes, former_uid=None)

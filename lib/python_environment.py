@@ -54,7 +54,10 @@ def of_interpreter(program: str) -> Iterator[str]:
 
 
 def _installation(program: str) -> Iterator[str]:
-    """Yield ``/opt/py/lib`` for ``/opt/py/bin/python``; nothing for the system's Python, which only root changes."""
+    """Yield the library directory of the installation that a Python program belongs to: ``/opt/py/lib``.
+
+    Nothing for the system's Python: only root can change its code.
+    """
     top = os.path.dirname(os.path.dirname(program))  # noqa: PTH120 - text in, text out
     if top[:1] == "/" and not f"{top}/".startswith(SYSTEM) and top != "/":
         yield f"{top}/lib"

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 def side_effects(paths: Iterable[str]) -> Iterator[tuple[str, SideEffect]]:
-    """Yield each path and the removal of the content of its directory, unless that is empty or cannot be read."""
+    """Yield, for each directory with content, the removal of that.
+
+    So a plan shows it, and reports a conflict with resources that are declared in it.
+    """
     for path in paths:
         with suppress(OSError), os.scandir(path) as entries:
             if not os.path.islink(path) and any(entries):  # noqa: PTH114 - a text

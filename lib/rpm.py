@@ -87,7 +87,7 @@ def by_name(lines: Iterable[str]) -> dict[str, Resource]:
 
 
 def effect(name: str, architecture: str, version: str, action: str, *, dependent: bool = False) -> SideEffect:
-    """Return a transaction's effect on a package; ``dependent``: it was installed only for a removed one."""
+    """Return a transaction's effect on a package; ``dependent``: it was installed only for one that is removed."""
     aliases = (f"{name}.{architecture}",)
     if action == "remove":
         return SideEffect(name, action, aliases=aliases, dependent=dependent)

@@ -64,7 +64,7 @@ def _serve(pipe: str, uid: int | None, text: bytes, stopped: threading.Event) ->
 
 
 def _make(pipe: str, uid: int | None) -> None:
-    """Make a pipe that one user can read: ``uid``, or this process's user."""
+    """Make a named pipe that one user can read: ``uid``, or this process's user."""
     os.mkfifo(pipe, 0o600)
     if uid is not None:
         os.chown(pipe, uid, -1)

@@ -39,7 +39,7 @@ def new_mode(*values: Any) -> int:
 
 
 def shown_by_mode(mode: Any, secrets: Iterable[str]) -> Iterator[Problem]:
-    """Yield a warning if a declared mode lets everybody read a file that is made of secret attributes."""
+    """Yield a warning if a file gets secret attributes as its content, and its declared mode lets everybody read it."""
     names = sorted(secrets)
     if not names or not isinstance(mode, str):
         return

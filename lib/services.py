@@ -47,7 +47,7 @@ class ServiceProvider(BaseProvider):
         """Have a service that runs read its files again; restart one that cannot."""
 
     def preflight(self, context: Context, changes: Mapping[Any, Mapping[str, Any]]) -> Iterator[tuple[Any, Problem]]:
-        """Yield the services that do not exist, but are declared as running or enabled."""
+        """Yield a problem for each service that is to be running or enabled, and does not exist."""
         started = [
             name for name, should in changes.items() if {should.get("ensure"), should.get("enable")} & {"running", True}
         ]
@@ -104,12 +104,13 @@ class ServiceProvider(BaseProvider):
     def insync(
         self, _context: Context, _name: Any, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Explain differences that the two values do not show; leave any other comparison to the runtime.
+        """Explain differences that the two values do not show; None leaves any other comparison to the runtime.
 
-        A unit that is about to be started again is not stopped, and a state or an ``enable`` may be unknown.
+        A row of ``get`` lacks ``ensure`` or ``enable`` where it is unknown.
         """
-        waits = str(is_.get("state", "")).startswith("activating")
-        if attribute == "ensure" and should["ensure"] == "stopped" and waits:
+        # Of a unit that fails and is started again and again, ``ensure`` is stopped in between.
+        is_restarting = str(is_.get("state", "")).startswith("activating")
+        if attribute == "ensure" and should["ensure"] == "stopped" and is_restarting:
             return False, f"changed from {is_['state']} to stopped"
         if attribute == "ensure" and "ensure" not in is_:
             return False, "it is not known whether it runs"

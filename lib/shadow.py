@@ -34,7 +34,7 @@ LAST = 2932896
 
 
 def read() -> dict[str, dict[str, Any]]:
-    """Return the attributes by user, as far as the caller can read the files."""
+    """Return user → the attributes in /etc/shadow, /etc/subuid and /etc/subgid, as far as the caller may read these."""
     users: dict[str, dict[str, Any]] = {}
     for line in _lines("/etc/shadow"):
         fields = line.split(":")

@@ -31,7 +31,10 @@ def problems(should: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def matches(kind: str, key: str) -> bool:
-    """Return whether a key begins with the name of its type, by the Base64 letters that encode only the name."""
+    """Return whether a public key begins with the name of its type; if not, it is cut off or of another type.
+
+    The Base64 letters that encode only the name are compared, so the key need not be decoded.
+    """
     name = kind.encode("utf-8", "surrogateescape")
     head = len(name).to_bytes(4, "big") + name
     letters = len(head) * 8 // 6
@@ -49,7 +52,10 @@ def users() -> Collection[str]:
 def edit_in_home(
     path: str, edit: Callable[[files.Lines], None], user: pwd.struct_passwd, *, make_directory: bool
 ) -> None:
-    """Edit the lines of a file that only one user can read, and first make the directory around it if that is asked."""
+    """Edit the lines of a file in a user's home that only this user can read; the user owns what is new.
+
+    ``make_directory``: make the directory around it, ``~/.ssh``, if that is missing.
+    """
     if make_directory:
         with suppress(FileExistsError), files.Batch() as batch:
             batch.make_directory(os.path.dirname(path), mode=0o700, uid=user.pw_uid, gid=user.pw_gid)  # noqa: PTH120 - text in, text out

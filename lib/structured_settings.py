@@ -113,7 +113,7 @@ class SettingsProvider(BaseProvider):
         return _computed(len(text), partial(self._parsed, path, text)) if text.strip() else {}
 
     def _parsed(self, path: str, text: str) -> Any:
-        """Return the document of a file. Raise ``ResourceError`` with path, line and column."""
+        """Return the document in a text, or raise ``ResourceError`` with the file's path, the line and the column."""
         try:
             return self._parse(text)
         except RecursionError:
@@ -130,7 +130,7 @@ class SettingsProvider(BaseProvider):
         mode: int,
         checks: Mapping[str, Callable[[str], None]],
     ) -> None:
-        """Change all settings of a file in one write."""
+        """Change all declared settings of a file in one write; ``states`` are by key, None for a removal."""
         # Removals come last: a mapping that gets new keys is not empty then.
         values = {parse_key_path(key): should["value"] for key, should in states.items() if should is not None}
         removed = sorted((key for key, should in states.items() if should is None), key=_from_the_end)
@@ -138,7 +138,7 @@ class SettingsProvider(BaseProvider):
         files.edit(path, partial(self._changed, path, values=values), mode=mode, check=checks.get(path))
 
     def _changed(self, path: str, content: bytes, values: Mapping[KeyPath, Any]) -> bytes:
-        """Return the new content of a file; the content itself where nothing changes."""
+        """Return the new content of a file, which is the present one where nothing changes."""
         text = _decode(path, content)
         document = self._document(path, text)
         # To remove a setting that is missing changes nothing.
@@ -192,7 +192,7 @@ def _from_the_end(key: str) -> list[int]:
 
 
 def find(document: Any, key_path: KeyPath) -> Any:
-    """Return the value at a key path, or ``MISSING``."""
+    """Return the value at a key path of a document, or ``MISSING``."""
     for step in key_path:
         if isinstance(step, int) and isinstance(document, list):
             if step >= len(document):
@@ -216,7 +216,7 @@ def key_of(mapping: Mapping[Any, Any], step: str) -> Any:
 
 
 def check_container(container: Any, step: str | int, key_path: KeyPath) -> None:
-    """Raise ``ResourceError`` if the value at ``key_path`` cannot contain a ``step``."""
+    """Raise ``ResourceError`` if the value at ``key_path`` cannot contain a ``step``: an index is for an array only."""
     values, kind = ("an array", list) if isinstance(step, int) else ("a mapping", Mapping)
     if not isinstance(container, kind):
         subject = f"'{format_key_path(key_path)}'" if key_path else "the whole file"
@@ -224,7 +224,10 @@ def check_container(container: Any, step: str | int, key_path: KeyPath) -> None:
 
 
 def check_index(index: int, length: int, key_path: KeyPath, *, removal: bool) -> None:
-    """Raise ``ResourceError`` for an element that cannot be added to an array, or removed from it."""
+    """Raise ``ResourceError`` for an index at which an array cannot get an element without a gap, or lose one.
+
+    Only the last element can be removed: the next one would take its place, and its resource's.
+    """
     at = format_key_path(key_path)
     if removal and index != length - 1:
         raise ResourceError(f"'{at}' is not the last element: the next one would take its place; declare the array")
@@ -242,7 +245,10 @@ def nested(key_path: KeyPath, value: Any) -> Any:
 
 
 def plain(value: Any, largest: int = LARGEST_VALUE) -> Any:
-    """Return a value of a document as plain data; dates as text. Raise ``ResourceError`` above ``largest`` parts."""
+    """Return a value of a document as data that can be compared and recorded; dates as text.
+
+    Raise ``ResourceError`` above ``largest`` parts.
+    """
     try:
         return _plain(value, [largest])
     except RecursionError:

@@ -95,7 +95,10 @@ class Units:
         return arguments if self._user is None else ("--user", *arguments)
 
     def _options(self) -> dict[str, Any]:
-        """Return the options that lead to the manager of a user; without a manager, only files are read and changed."""
+        """Return the options of a call of systemctl for this manager, as its user.
+
+        Without a running manager of the user, systemctl reads and changes files alone (``SYSTEMD_OFFLINE``).
+        """
         if self._user is None:
             return {}
         variables = {"XDG_RUNTIME_DIR": str(self.directory)}
@@ -192,7 +195,7 @@ class Units:
         return False
 
     def run(self, verb: str, name: str) -> None:
-        """Start a unit, or start it again. Raise ``ResourceError`` with its log where it does not run afterwards."""
+        """Start or restart a unit, by the ``verb`` of systemctl. Raise ``ResourceError`` with its log if it fails."""
         began = int(time.time())
         try:
             self.systemctl(verb, "--", unit_name(name))
@@ -240,7 +243,7 @@ class Units:
         return unit
 
     def current_of(self, names: Sequence[str]) -> list[Mapping[str, str]]:
-        """Return the present states of units; systemd first reads the unit files again if any is newer."""
+        """Return the present states of units. If a unit file has changed, systemd first reads all of them again."""
         units = self.show(names)
         if any(unit["NeedDaemonReload"] == "yes" for unit in units):
             self.systemctl("daemon-reload")
@@ -248,7 +251,10 @@ class Units:
         return units
 
     def show(self, names: Sequence[str], properties: Sequence[str] = PROPERTIES) -> list[Mapping[str, str]]:
-        """Return properties of units, in the order of ``names``."""
+        """Return properties of units from one call of systemctl for a thousand, in the order of ``names``.
+
+        Raise ``ProviderError`` where systemd does not answer for each.
+        """
         if not self.answers():
             return list(map(self._show_file, names))
         rows: list[Mapping[str, str]] = []
@@ -270,7 +276,7 @@ class Units:
         return {**dict.fromkeys(PROPERTIES, ""), **loaded, "ActiveState": "inactive", "SubState": "dead"}
 
     def services(self) -> list[str]:
-        """Return the names of all services, without templates and second names."""
+        """Return the names of all services, without templates, and without aliases of others."""
         options = ("--type=service", "--output=json", "--no-pager")
         unit_files = json.loads(self.systemctl("list-unit-files", *options))
         loaded = json.loads(self.systemctl("list-units", "--all", *options)) if self.answers() else []
@@ -316,7 +322,7 @@ def refusals(
 
 
 def enabled(unit: Mapping[str, str]) -> bool | str:
-    """Return whether a unit is started with the machine, or ``mask``."""
+    """Return whether a unit is started with the machine, or ``mask`` if it cannot be started at all."""
     if unit["LoadState"] == "masked" or unit["UnitFileState"].startswith("masked"):
         return "mask"
     return unit["UnitFileState"] == "enabled"
@@ -325,7 +331,7 @@ def enabled(unit: Mapping[str, str]) -> bool | str:
 def side_effects(
     units: Units, name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]
 ) -> Iterator[tuple[str, str, Resource]]:
-    """Yield the action, the name and the state of each unit that is enabled, disabled, started or stopped besides."""
+    """Yield (action, name, state) of each other unit that a change of a unit enables, disables, starts or stops too."""
     enable, present = should.get("enable"), (is_ or {}).get("enable")
     if isinstance(enable, bool) and enable != present and (enable or present != "mask"):
         verb = "enable" if enable else "disable"

@@ -27,7 +27,7 @@ def words(command: str | Sequence[str]) -> list[str]:
 
 
 def problems(attribute: str, command: Any) -> Iterator[Problem]:
-    """Yield the mistakes in a declared command; none while a part of it is not known."""
+    """Yield the mistakes in a declared ``validate_cmd``; none while a part of it is not known."""
     yield from refused_secrets({attribute: command})
     if not (isinstance(command, str) or (isinstance(command, list) and all(isinstance(word, str) for word in command))):
         return
@@ -68,7 +68,10 @@ def of_new_content(batch: files.Batch, path: str, command: str | Sequence[str]) 
 
 
 def check(command: str | Sequence[str], path: str, new: str) -> None:
-    """Run a command for the content of ``path`` that is complete at ``new``. Raise ``ResourceError`` if it fails."""
+    """Run a command that checks the new content of ``path``, which is in the file ``new`` until then.
+
+    Raise ``ResourceError`` with its output if it refuses that.
+    """
     argv = [word.replace(PLACEHOLDER, new) for word in words(command)]
     program = Command(argv[0])
     executed_code.check(program, argv)

@@ -23,7 +23,10 @@ ATTEMPT, GRACE = 10.0, 0.5
 
 
 def problems(should: Mapping[str, Any], more: tuple[str, ...] = ()) -> Iterator[Problem]:
-    """Yield the mistakes in declared conditions: there are none, or they do not go together."""
+    """Yield the mistakes in declared conditions: there are none, or one needs another that is not declared.
+
+    ``more``: further attributes that count as conditions.
+    """
     declared = [name for name in ("path", "missing", "port", "url", "command", *more) if should.get(name) is not None]
     if not declared:
         yield Problem(None, "declares no condition; give a path, a port, a url or a command")
@@ -108,7 +111,10 @@ def _url(should: Mapping[str, Any], seconds: float) -> str:
 
 
 def _answer(url: str, seconds: float) -> int | str:
-    """Return the status of an answer, or why there is none; ``seconds`` limits each part of it."""
+    """Return the status of a URL's answer, or the reason why there is none.
+
+    ``seconds`` limits each read and write, not the whole, for which the caller runs this in a process of its own.
+    """
     import http.client
     import ssl
     import urllib.error

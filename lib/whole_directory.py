@@ -54,7 +54,7 @@ def stage() -> Iterator[str]:
 
 
 def write(path: str, content: bytes, mode: int = 0o644) -> None:
-    """Write a file of a stage, whatever the umask is: some programs ignore files that other users can write."""
+    """Write a file of a copy with a mode, whatever the umask is: some programs ignore files that others can write."""
     file = Path(path)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(content)
@@ -74,7 +74,7 @@ class WholeDirectory(NamedTuple):
     mode: int = 0o644
 
     def unread(self) -> Iterator[Problem]:
-        """Yield that the main file does not read the directory, so that its files have no effect."""
+        """Yield a problem if the main file does not include the directory, so that its files have no effect."""
         before, _, after = self.include.partition("{}")
         words = r"[ \t]+".join(map(re.escape, before.split())).replace("@", "[@#]")
         statement = rf"^[ \t]*{words}[ \t]*{re.escape(self.path)}/*{re.escape(after)}[ \t]*$"
@@ -99,7 +99,10 @@ class WholeDirectory(NamedTuple):
             yield list(messages)[-1], message
 
     def _refusal(self, contents: Mapping[str, bytes | None]) -> str:
-        """Return the errors that new contents of files cause, or ""; also where the program cannot be run."""
+        """Return the errors that new contents of files cause, or "".
+
+        Where the program cannot be run, a plan shows no errors: an earlier resource may install it.
+        """
         try:
             self.verify(contents, TemporaryDirectory)
         except (CommandError, OSError):
@@ -170,7 +173,10 @@ class WholeDirectory(NamedTuple):
         return {line.replace(root, ""): None for line in self.errors(copy)}
 
     def _main(self, copy: Copy) -> bytes:
-        """Return a main file that reads the copy, also where the present one does not read the directory."""
+        """Return the content of the main file with the path of the copy in place of the directory's.
+
+        Where it does not include the directory, an include is added, so that the new files are checked in any case.
+        """
         try:
             text = files.read_lines(self.main).content.decode("utf-8", "surrogateescape")
         except OSError as error:

@@ -116,7 +116,7 @@ def describe(certificate: x509.Certificate) -> dict[str, Any]:
 
 
 def _attributes(certificate: x509.Certificate) -> dict[str, Any]:
-    """Return the attributes of a certificate. Raise one of ``UNREADABLE``."""
+    """Return the attributes of a certificate. Raise one of ``UNREADABLE`` for a part that cannot be read."""
     constraints = _extension(certificate, x509.BasicConstraints)
     usages = _extension(certificate, x509.ExtendedKeyUsage) or ()
     # Before cryptography 42, as in Debian 12, times are in UTC without saying so.
@@ -216,7 +216,10 @@ def _new_attributes(
 
 
 def _name(subject: Mapping[str, str]) -> x509.Name:
-    """Return a subject made of its parts. Raise ``ResourceError`` for one that cannot be in a certificate."""
+    """Return a certificate's subject from its parts, ``{"CN": "www.example.org"}``.
+
+    Raise ``ResourceError`` for one that cannot be in a certificate.
+    """
     try:
         return x509.Name([x509.NameAttribute(_oid(PARTS, part), text) for part, text in subject.items()])
     except ValueError as error:
@@ -224,7 +227,10 @@ def _name(subject: Mapping[str, str]) -> x509.Name:
 
 
 def _oid(oids: Mapping[str, x509.ObjectIdentifier], name: str) -> x509.ObjectIdentifier:
-    """Return the number of an object by its short name, or as it is written, ``2.5.4.3``. Raise ``ResourceError``."""
+    """Return the object identifier (OID) for a short name such as ``CN``, or for its own text, ``2.5.4.3``.
+
+    Raise ``ResourceError`` for any other text.
+    """
     try:
         return oids.get(name) or x509.ObjectIdentifier(name)
     except ValueError:
@@ -250,7 +256,10 @@ def _authority(should: Mapping[str, Any], itself: Authority) -> Authority:
 def _extensions(
     attributes: Mapping[str, Any], public: Any, authority: Any
 ) -> Iterator[tuple[x509.ExtensionType, bool]]:
-    """Yield each extension of a certificate, and whether it is critical (RFC 5280)."""
+    """Yield each extension of a new certificate, and whether it is critical (RFC 5280).
+
+    ``public`` is its public key, ``authority`` that of its issuer.
+    """
     is_authority = bool(attributes["ca"])
     yield x509.BasicConstraints(ca=is_authority, path_length=None), True
     uses = {"key_cert_sign", "crl_sign"} if is_authority else {"digital_signature"}
@@ -269,7 +278,7 @@ def _extensions(
 
 
 def _general_name(text: str) -> x509.GeneralName:
-    """Return an alternative name as written, ``DNS:example.com``. Raise ``ResourceError``."""
+    """Return an alternative name of a certificate from its text, ``DNS:example.com``. Raise ``ResourceError``."""
     kind, _, value = text.partition(":")
     try:
         return GENERAL_NAMES[kind](value)

@@ -42,7 +42,7 @@ class Provider(BaseProvider):
     """The access control lists of the files of the local machine."""
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Write entries in full and in the order of getfacl(1); remove needless slashes and dots from paths."""
+        """Write entries in full and in the order of getfacl(1), and clean paths, so that equal lists are equal."""
         for resource in resources:
             resource["path"] = files.canonical_path(resource["path"])
             if resource.get("permission") is not None:
@@ -51,7 +51,7 @@ class Provider(BaseProvider):
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Refuse entries that are part of the mode, or declared twice, and a declaration without any other."""
+        """Refuse entries that belong to the mode of the type file, repeated entries, and a list without any other."""
         yield from refused_secrets(should)
         declared = should.get("permission")
         is_complete = isinstance(declared, list) and all(isinstance(entry, str) for entry in declared)
@@ -84,7 +84,7 @@ class Provider(BaseProvider):
         return (False, f"is limited by the mask {mask}, the group's digit of the mode") if mask else False
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
-        """Read the lists of the files in ``names``; a file without one has none."""
+        """Read the lists of the files in ``names``; a file with only a mode has none, and no row."""
         unlisted = "any file can have an access control list; name it"
         for path, status_and_attributes in read_each(context, names, unlisted, files.stat_attributes, NO_FILE):
             access, default = read(*status_and_attributes)
@@ -92,7 +92,7 @@ class Provider(BaseProvider):
                 yield {"ensure": "present", "path": path, "permission": as_text(access, default)}
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield the missing prerequisites of a list: the file, the users and groups."""
+        """Yield the missing prerequisites of an access control list: the file, and the users and groups in it."""
         for path, should in changes.items():
             entries = [] if should["ensure"] == "absent" else map(parse, should.get("permission", ()))
             for entry in entries:
@@ -193,7 +193,7 @@ class Declared(NamedTuple):
 
 
 def parse(text: str) -> Entry:
-    """Return an entry that the data type of ``permission`` accepts."""
+    """Return the entry that a text such as ``u:alice:rw`` means, in full: the data type has accepted the text."""
     *first, word, name, rights = text.split(":")
     full = next(kind for kind in KINDS if kind.startswith(word))
     if rights.isdigit():
@@ -205,7 +205,10 @@ def parse(text: str) -> Entry:
 
 
 def resolve(permission: Iterable[str]) -> list[Declared]:
-    """Return declared entries with numbers. Raise ``ResourceError`` for a user or group that does not exist."""
+    """Return declared entries as the kernel has them, with the numbers of users and groups.
+
+    Raise ``ResourceError`` for a user or group that does not exist.
+    """
     declared = []
     for entry in map(parse, permission):
         unnamed, with_name = KINDS[entry.word]
@@ -217,7 +220,7 @@ def resolve(permission: Iterable[str]) -> list[Declared]:
 
 
 def read(status: stat_result, attributes: Mapping[str, bytes]) -> tuple[Acl, Acl]:
-    """Return the list of a file, which without one has the entries of its mode, and the default list of a directory."""
+    """Return the access list and the default list of a file; one without a list has the three entries of its mode."""
     mode = status.st_mode
     of_mode = {(USER_OBJ, UNNAMED): mode >> 6 & 7, GROUP_KEY: mode >> 3 & 7, (OTHER, UNNAMED): mode & 7}
     access = attributes.get(ACCESS)
@@ -225,7 +228,7 @@ def read(status: stat_result, attributes: Mapping[str, bytes]) -> tuple[Acl, Acl
 
 
 def as_text(access: Acl, default: Acl) -> list[str]:
-    """Return the entries as text, without the rights of owner and other users, which are in the file's mode."""
+    """Return the entries as text, for ``get``; those of owner and others are left out, as they are in the mode."""
     of_mode = {(USER_OBJ, UNNAMED), (OTHER, UNNAMED)}
     entries = [_entry(key, bits, default=False) for key, bits in access.items() if key not in of_mode]
     entries += [_entry(key, bits, default=True) for key, bits in default.items()]
@@ -265,7 +268,7 @@ def without(status: stat_result, attributes: Mapping[str, bytes]) -> tuple[Acl, 
 
 
 def hiding_mask(access: Acl, declared: Iterable[Declared]) -> str:
-    """Return the mask of a list if it denies declared rights, else an empty text."""
+    """Return the mask of a list if it denies rights that are declared, for the message of a difference; else ""."""
     mask = access.get(MASK_KEY, 7)
     denied = any(entry.bits & ~mask for entry in declared if not entry.default and entry.key[0] in LIMITED)
     return rights(mask) if denied else ""
@@ -307,7 +310,7 @@ def _encode(acl: Acl) -> bytes:
 
 
 def _entry(key: tuple[int, int], bits: int, *, default: bool) -> Entry:
-    """Return an entry as text has it, with the name of its user or group."""
+    """Return an entry of the kernel's list as text has it, with the name of its user or group."""
     tag, number = key
     find = {USER: files.user_name, GROUP: files.group_name}.get(tag)
     name = "" if find is None else find(number)
@@ -315,7 +318,7 @@ def _entry(key: tuple[int, int], bits: int, *, default: bool) -> Entry:
 
 
 def problems(permission: Iterable[str]) -> Iterator[str]:
-    """Yield the mistakes in declared entries."""
+    """Yield the mistakes in declared entries that can be seen without the machine's users and groups."""
     entries = list(map(parse, permission))
     keys = set()
     for entry in entries:

@@ -120,7 +120,10 @@ class Provider(BaseProvider):
             self.tool("--quiet", "--auto", name)
 
     def _query(self, name: str) -> Resource | None:
-        """Return the state of a group, or None for a missing one. Raise ``ResourceError`` for one that is damaged."""
+        """Return the state of a group of alternatives, or None for a missing one.
+
+        Raise ``ResourceError`` for one whose record is damaged.
+        """
         result = self.query.attempt("--query", name, log="debug")
         if result.exit_code == 0:
             return parse(result.stdout)
@@ -131,7 +134,7 @@ class Provider(BaseProvider):
 
 
 def _unknown(group: Mapping[str, Any] | None, should: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield that there is no group, or that the choice to use is none of it."""
+    """Yield a problem if a group neither exists nor is declared in full, or lacks the choice to select."""
     declared = should.get("choices") or {}
     installed = {
         path for path, choice in {**(group or {}).get("choices", {}), **declared}.items() if choice != "absent"
@@ -143,7 +146,7 @@ def _unknown(group: Mapping[str, Any] | None, should: Mapping[str, Any]) -> Iter
 
 
 def _links(group: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the links that the program makes and removes for a group."""
+    """Yield the links that the program makes and removes for a group, to check that nobody can redirect them."""
     if group.get("link"):
         yield group["link"]
     for choice in (group.get("choices") or {}).values():
@@ -188,7 +191,7 @@ def parse(text: str) -> Resource:
 
 
 def _fields(block: str) -> dict[str, Any]:
-    """Return the fields of a block; ``Slaves`` by name."""
+    """Return the fields of a block of the program's output; ``Slaves`` has one line for each name."""
     fields: dict[str, Any] = {"Slaves": {}}
     for line in block.splitlines():
         if line.startswith(" "):
@@ -225,7 +228,7 @@ def _differing(present: Mapping[str, Any], declared: Mapping[str, Any]) -> set[s
 
 
 def _is_as_declared(present: Any, choice: Any) -> bool:
-    """Return whether a choice has the declared priority, and the declared slaves if any are."""
+    """Return whether a choice has the declared priority; its slave links count only where they are declared too."""
     if "absent" in (present, choice):
         return bool(present == choice)
     slaves = present.get("slaves", {})

@@ -50,7 +50,7 @@ class Provider(ImperativeProvider):
     def due(
         self, context: Context, name: str, should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | tuple[bool, str, list[tuple[str, Any, Any]]]:
-        """Return whether its check mode reports a change, its message, and the difference."""
+        """Return whether a module's check mode reports a change, with its message and the difference for the plan."""
         result = self._run(context, name, should, check=True)
         reason = _message(result, should)
         if result.get("skipped"):
@@ -60,7 +60,10 @@ class Provider(ImperativeProvider):
         return True, reason or "its check mode reports a change", list(_differences(result, should))
 
     def get(self, _context: Context, names: Collection[str] | None = None) -> list[Resource]:
-        """Return the results of modules in this run. Raise ``CannotList`` without ``names``."""
+        """Return the results of modules that this run has called; nothing of a module can be read later.
+
+        Raise ``CannotList`` without ``names``.
+        """
         if names is None:
             raise CannotList(self.unlisted)
         return [{"name": name, "result": self._results[name]} for name in names if name in self._results]
@@ -81,7 +84,10 @@ class Provider(ImperativeProvider):
             process.close()
 
     def _run(self, context: Context, name: str, should: Mapping[str, Any], *, check: bool) -> dict[str, Any]:
-        """Return the result of a module, and keep it. Raise ``ResourceError`` if it fails."""
+        """Return the result of a module, and keep its public part for the attribute ``result``.
+
+        Raise ``ResourceError`` if the module fails.
+        """
         result = self._call(context, should, check=check)
         if result.get("failed"):
             raise ResourceError(f"{should['module']}: {_message(result, should) or 'failed'}")
@@ -92,7 +98,10 @@ class Provider(ImperativeProvider):
     def _call(
         self, context: Context, should: Mapping[str, Any], *, check: bool = True, only_arguments: bool = False
     ) -> dict[str, Any]:
-        """Return the result of a module, called in the process of its interpreter; by default only a check."""
+        """Return the result of a module, called in the helper process of its interpreter, which serves the whole run.
+
+        By default it only checks; ``only_arguments``: and only its arguments.
+        """
         if context.stopping and not context.reading:
             raise ResourceError("was not started: the run is being stopped")
         python = ansible_process.interpreter(should.get("python"))
@@ -113,7 +122,7 @@ def _has_unknown(value: Any) -> bool:
 
 
 def _message(result: Mapping[str, Any], should: Mapping[str, Any]) -> str:
-    """Return the message of a module, without secrets."""
+    """Return the message in a module's result, with secret arguments masked: a module may repeat them."""
     text = str(result.get("msg") or "").strip()
     stderr = str(result.get("stderr") or "").strip()
     text = f"{text}: {stderr.splitlines()[-1]}" if stderr and result.get("failed") else text
@@ -123,7 +132,7 @@ def _message(result: Mapping[str, Any], should: Mapping[str, Any]) -> str:
 
 
 def _differences(result: Mapping[str, Any], should: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-    """Yield the parts of a module's difference: a name with the values before and after."""
+    """Yield (name, before, after) of each part of a module's difference, whose form depends on the module."""
     secrets = _secrets(should["args"])
     parts = result.get("diff") or []
     for part in parts if isinstance(parts, list) else [parts]:
@@ -139,7 +148,7 @@ def _differences(result: Mapping[str, Any], should: Mapping[str, Any]) -> Iterat
 
 
 def _secrets(value: Any) -> list[str]:
-    """Return the texts of the secrets in arguments."""
+    """Return the texts of the secrets in arguments, to find them in a module's output."""
     if isinstance(value, Sensitive):
         return [text for text in _texts(reveal(value)) if text]
     inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
@@ -156,7 +165,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _concealed(value: Any, secrets: list[str]) -> Any:
-    """Return a value in which each text that contains a secret is wrapped."""
+    """Return a part of a module's output in which each text that contains a secret is ``Sensitive``."""
     if isinstance(value, dict):
         return {key: _concealed(part, secrets) for key, part in value.items()}
     if isinstance(value, list):

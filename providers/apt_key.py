@@ -70,7 +70,7 @@ class Provider(SimpleProvider):
             yield Problem(None, "give either 'source' or 'content'")
 
     def get(self, context: Context, names: Collection[str] | None = None) -> list[Resource]:
-        """Return the keys that ``names`` identify, or all keys by their fingerprints."""
+        """Return the keys that ``names`` identify, by fingerprints or their ends, or all keys by their fingerprints."""
         keys = {key.fingerprint: key for key in self._trusted(context)}
         if names is None:
             return [_row(fingerprint, key) for fingerprint, key in keys.items()]
@@ -105,7 +105,7 @@ class Provider(SimpleProvider):
                     yield from prerequisites.written_in_place({name: str(path)})
 
     def create(self, context: Context, name: str, should: Mapping[str, Any]) -> None:
-        """Trust the key that ``name`` identifies, and no other key of its source."""
+        """Trust the key that ``name`` identifies, and no other key of its source: it gets a file of its own."""
         if len(name) < FINGERPRINT:
             context.warning("Anybody can create a key with such a short ID; use its fingerprint as the title")
         file_name, key = self._keyring(name, should)
@@ -136,7 +136,10 @@ class Provider(SimpleProvider):
             return f"{fingerprint}.asc", self._export(home, source, [fingerprint], armor=True)
 
     def _refusal(self, name: str, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Yield that the source lacks a new key, or the errors that it causes; nothing is fetched for a plan."""
+        """Yield the reason for which a new key would fail: its source lacks it, or apt would not find it.
+
+        A source on the network is not fetched for a plan.
+        """
         if str(should.get("source")).startswith("http"):
             return
         try:
@@ -172,7 +175,7 @@ class Provider(SimpleProvider):
         return [f"{path}: apt does not find the key {key} of it" for path, key in keys if key not in merged_keys]
 
     def _binary(self, home: Path, path: Path) -> bytes:
-        """Return the content of a keyring without armor, or empty for one that apt passes over."""
+        """Return a keyring as apt joins it with the others: without armor, and empty if apt passes it over."""
         if path.suffix != ".asc":
             content = path.read_bytes()
             return content if content.startswith(BEGINNINGS) else b""
@@ -218,7 +221,10 @@ class Provider(SimpleProvider):
         return result
 
     def _export(self, home: Path, path: Path, fingerprints: list[str], *, armor: bool) -> bytes:
-        """Return the given keys of a file, after checking that the result contains exactly these."""
+        """Return the given keys of a keyring as a new one.
+
+        Raise ``ResourceError`` if that would contain any other key.
+        """
         keyring, exported = home / "keyring", home / "exported"
         keys = ("--no-default-keyring", "--keyring", keyring, "--armor" if armor else "--no-armor")
         self.gpg(*_options(home), "--yes", "--output", keyring, "--dearmor", "--", path)
@@ -247,7 +253,10 @@ def _files(directory: Path = TRUSTED, legacy: Path = LEGACY) -> list[Path]:
 
 
 def _keys(listing: str) -> Iterator[Key]:
-    """Read gpg's colon format (DETAILS of GnuPG); the first fingerprint after a key is the key's, not a subkey's."""
+    """Yield the keys in gpg's colon format (DETAILS of GnuPG).
+
+    The first fingerprint after a key is its own, no subkey's.
+    """
     primary: list[str] = []
     for line in listing.split("\n"):
         fields = line.split(":")
@@ -295,7 +304,7 @@ def _content(should: Mapping[str, Any]) -> bytes:
 
 
 def _read(path: str) -> bytes:
-    """Return the content of a regular file; anything else with a path could be endless."""
+    """Return the content of a regular file; reading anything else might never end. Raise ``ResourceError``."""
     try:
         with files.open_source(path) as file:
             data = file.read(LARGEST + 1)

@@ -43,7 +43,7 @@ class Provider(BaseProvider):
     apt_cache = Command("apt-cache", read_only=True, timeout=60)
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Remove meaningless differences: repeated packages, blanks, quotes around a host."""
+        """Remove differences that mean nothing to apt: repeated packages, blanks, quotes around a host."""
         for resource in resources:
             if "packages" in resource:
                 resource["packages"] = list(dict.fromkeys(resource["packages"]))
@@ -59,7 +59,10 @@ class Provider(BaseProvider):
         return context.accepted(_row(name, fields) for name, fields in records)
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield that a file cannot be replaced or removed, and the errors of priorities that apt refuses."""
+        """Yield the reasons for which ``set`` would fail: a file cannot be replaced, or apt refuses it.
+
+        Yield a warning where an earlier record counts in place of a declared one.
+        """
         yield from prerequisites.of_files(changes, path_of=_path, follow=True)
         contents: dict[str, bytes | None] = {}
         for name, should in prerequisites.present(changes).items():
@@ -75,7 +78,7 @@ class Provider(BaseProvider):
         return whole_directory.WholeDirectory(str(DIRECTORY), MAIN, "", self._errors)
 
     def set(self, _context: Context, changes: Mapping[str, Change]) -> None:
-        """Have apt read all priorities as they will be, then edit or remove the file of each."""
+        """Let apt check all priorities as they will be, in a copy, and then edit or remove the file of each."""
         present = {_path(name): change for name, change in changes.items() if _is_present(change)}
         edits = {path: _edits(reveal(deb822.differing(change))) for path, change in present.items()}
         removed = [path for name, change in changes.items() if not _is_present(change) for path in _existing(name)]
@@ -118,7 +121,10 @@ def _existing(name: str) -> Iterator[str]:
 
 
 def _earlier(name: str, should: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield the earlier records that count in place of a declared one: apt takes the first that matches a version."""
+    """Yield a warning for each earlier record that counts in place of a declared one.
+
+    apt takes the first record that matches a version, in the order of the files' names.
+    """
     own = Path(_path(name)).name
     earlier = [path for path in listing.matching(DIRECTORY) if path.name < own and _is_read(path.name)]
     for path in (Path(MAIN), *earlier):
@@ -172,7 +178,7 @@ def _edits(should: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _pin(text: str) -> str:
-    """Return a pin with one blank after each word, none around commas in a release, and no quotes around a host."""
+    """Return a pin in the form in which it is compared: one blank after each word, none at commas, no quotes."""
     kind, _, rest = " ".join(text.split()).partition(" ")
     kind = kind.lower()
     if kind == "release":

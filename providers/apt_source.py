@@ -57,7 +57,7 @@ class Provider(BaseProvider):
     reading = Command("apt-get", read_only=True)
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Sort the values that have no order, and write options as apt's texts."""
+        """Sort values whose order means nothing, and write options as apt does, so that equal sources are equal."""
         for resource in resources:
             for attribute in ("types", "architectures"):
                 if resource.get(attribute):
@@ -69,7 +69,7 @@ class Provider(BaseProvider):
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Yield the mistakes that apt refuses: components beside a path, neither of both, a field of an attribute."""
+        """Refuse components for a path, a suite without any, and an option that is an attribute; so does apt."""
         suites, components = should.get("suites"), should.get("components")
         if isinstance(suites, list) and should.get("ensure") != "absent":
             paths = [suite for suite in suites if isinstance(suite, str) and suite.endswith("/")]
@@ -88,7 +88,7 @@ class Provider(BaseProvider):
         return context.accepted(rows)
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield the missing prerequisites of a repository, apt and its keyring, and other files that name it too."""
+        """Yield the missing prerequisites of a repository, apt and its keyring, and errors that apt would report."""
         yield from prerequisites.of_files(changes, self._missing, _path, follow=True)
         texts: dict[str, bytes | None] = {}
         for name, should in prerequisites.present(changes).items():
@@ -103,14 +103,14 @@ class Provider(BaseProvider):
         return WholeDirectory(DIRECTORY, MAIN, "", self._errors)
 
     def _missing(self, name: str, should: Mapping[str, Any]) -> list[Problem]:
-        """Return the problems of a source: missing programs and files first, then repetitions of another source."""
+        """Return the missing prerequisites of a source; without any, the other files that declare its repository."""
         signed_by = reveal(should.get("signed_by")) or ""
         missing = [*prerequisites.missing_program(None, "apt-get", needs="Package[apt]")]
         missing += prerequisites.missing_file("signed_by", signed_by if signed_by[:1] == "/" else None)
         return missing or [*self._repetitions(name, should)]
 
     def set(self, _context: Context, changes: Mapping[str, Change]) -> None:
-        """Have apt read all repositories as they will be, fetch from the changed ones, and write their files."""
+        """Let apt check all repositories as they will be, fetch from the changed ones, and then write their files."""
         declared = {name: change.should for name, change in changes.items()}
         present = [name for name, should in declared.items() if should["ensure"] != "absent"]
         edits = {name: _edits(name, reveal(deb822.differing(changes[name]))) for name in present}

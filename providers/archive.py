@@ -22,7 +22,7 @@ class Provider(BaseProvider):
     """The archives unpacked on the local machine."""
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Remove needless slashes and dots from paths; write modes with four digits and owners' numbers as text."""
+        """Clean paths; write modes with four digits and owners' numbers as text, as ``get`` returns them."""
         for resource in resources:
             if isinstance(resource.get("path"), str):
                 resource["path"] = files.canonical_path(resource["path"])
@@ -34,7 +34,10 @@ class Provider(BaseProvider):
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Refuse directories that no record can be kept beside; warn where all users may read a secret."""
+        """Refuse ``/`` and names that leave no room for the record beside the directory.
+
+        Warn if all may read a secret.
+        """
         yield from refused_secrets(should, "source")
         yield from shown_by_mode(should.get("mode"), secret_attributes(should, "source"))
         if not isinstance(path := should["path"], str):  # unknown, which is refused elsewhere
@@ -48,7 +51,7 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Compare owners that are given by number with the number, and the unpacked files with their record."""
+        """Compare owners that are declared by number, and the unpacked files with the record of their archive."""
         if attribute in {"owner", "group"}:
             number = files.owner_number(should[attribute])
             return None if number is None else bool(is_.get("uid" if attribute == "owner" else "gid") == number)
@@ -61,7 +64,7 @@ class Provider(BaseProvider):
         return (False, f"not as it was unpacked: {', '.join(altered)}") if altered else True
 
     def get(self, context: Context, names: Collection[str] | None = None) -> list[Resource]:
-        """Read the records of the directories in ``names``, and every file that they list."""
+        """Return the archives recorded for the directories in ``names``, with the files that differ from the record."""
         if names is None:
             raise CannotList("unpacked archives cannot be listed; name their directories")
         rows = []
@@ -95,7 +98,7 @@ class Provider(BaseProvider):
                 context.failed(path, message=files.describe_error(error, path))
 
     def _apply(self, path: str, should: Mapping[str, Any]) -> None:
-        """Unpack or remove an archive; undeclared attributes stay as the record has them."""
+        """Unpack or remove an archive; owner, group and mode that are not declared stay as the record has them."""
         record = files.UnpackRecord.read(path)
         if should.get("ensure") == "absent":
             if record is not None:

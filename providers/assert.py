@@ -56,7 +56,10 @@ def _unmet(should: Mapping[str, Any]) -> str:
 
 
 def _compare(should: Mapping[str, Any]) -> str:
-    """Return the reason why a value is not as it must be, or an empty text; a secret is not shown."""
+    """Return the reason why ``value`` is not as ``equals``, ``one_of`` or ``matches`` requires, or "".
+
+    A secret is not shown in it.
+    """
     plain, choices = reveal(should), should.get("one_of")
     value = plain["value"]
     subject = "the value" if has_secret(should["value"]) else f"'{value}'"

@@ -23,7 +23,7 @@ class Provider(BaseProvider):
     """The blocks of text files."""
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Write blocks with one kind of line end, and one at the end; remove needless slashes and dots from paths."""
+        """Write blocks with a line feed at the end of each line, as the kind of a file's line ends does not count."""
         for resource in resources:
             if "block" in resource:
                 resource["block"] = _canonical_block(resource["block"])
@@ -32,7 +32,7 @@ class Provider(BaseProvider):
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Refuse markers that cannot be told apart from the block, and wrong regular expressions."""
+        """Refuse a block that contains its own marker, as the next run would end it there, and wrong expressions."""
         yield from validate_cmd.problems("validate_cmd", should.get("validate_cmd"))
         yield from line_places.place_problems(should)
         block, name, marker = reveal(should.get("block")), should.get("name"), should.get("marker")
@@ -87,7 +87,10 @@ def edit(lines: files.Lines, states: Mapping[tuple[str, str], Mapping[str, Any] 
 
 
 def find(texts: list[str], name: str, marker: str) -> tuple[int, int] | None:
-    """Return the numbers of the marker lines, or None. Raise ``ResourceError`` if they do not match."""
+    """Return the numbers of a block's two marker lines, or None without a block.
+
+    Raise ``ResourceError`` if there is only one of them, or more than two.
+    """
     begin, end = _markers(name, marker)
     begins, ends = ([number for number, text in enumerate(texts) if text.rstrip() == line] for line in (begin, end))
     if not begins and not ends:

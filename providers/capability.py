@@ -39,7 +39,7 @@ class Provider(BaseProvider):
     """The capabilities of the programs of the local machine."""
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Write capabilities in the order of their numbers; remove needless slashes and dots from paths."""
+        """Write capabilities in the order of their numbers, and clean paths, so that equal values compare as equal."""
         for resource in resources:
             resource["path"] = files.canonical_path(resource["path"])
             text = resource.get("capability")
@@ -48,7 +48,7 @@ class Provider(BaseProvider):
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Refuse capabilities that the kernel cannot store."""
+        """Refuse capabilities that the kernel does not have or cannot store together."""
         yield from refused_secrets(should)
         if should.get("ensure") != "absent" and isinstance(should.get("capability"), str):
             yield from (Problem("capability", text) for text in problems(should["capability"]))

@@ -41,7 +41,7 @@ class Provider(BaseProvider):
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Refuse a file among its own fragments, and options of a directory where files are named."""
+        """Refuse a file that is one of its own fragments, and the filter ``matches`` where fragments are named."""
         yield from refused_secrets(should, *MADE_OF)
         yield from validate_cmd.problems("validate_cmd", should.get("validate_cmd"))
         yield from shown_by_mode(should.get("mode"), secret_attributes(should, *MADE_OF))
@@ -55,7 +55,7 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Compare the content with the fragments, which are read here."""
+        """Compare the content with the fragments, which are read here: ``get`` does not know them."""
         if attribute != "source":
             return protected_file.same_owner(attribute, is_, should)
         try:
@@ -103,7 +103,10 @@ class Provider(BaseProvider):
 
 
 def assembled(should: Mapping[str, Any]) -> bytes:
-    """Return the fragments put together. Raise ``OSError``, and ``ResourceError`` for none or too many bytes."""
+    """Return the header and the fragments, with separators between them, as one content.
+
+    Raise ``OSError``, and ``ResourceError`` for none or too many bytes.
+    """
     texts, size = [], 0
     for path in _fragments(should):
         with files.open_source(path) as file:
@@ -119,7 +122,10 @@ def assembled(should: Mapping[str, Any]) -> bytes:
 
 
 def _fragments(should: Mapping[str, Any]) -> list[str]:
-    """Return the paths of the fragments in their order. Raise ``ResourceError`` for a directory without any."""
+    """Return the paths of the fragments in their order: as declared, or of a directory by the names of its files.
+
+    Raise ``ResourceError`` for a directory without any.
+    """
     source = should["source"]
     if not isinstance(source, str):
         return list(source)

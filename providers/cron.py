@@ -62,7 +62,7 @@ class Provider(BaseProvider):
     crontab = Command("crontab")
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Write schedules as numbers in text, ``1,15``, and variables as ``NAME=value``, sorted."""
+        """Write schedules with numbers, ``1,15``, and variables as ``NAME=value``, so that equal jobs are equal."""
         for resource in resources:
             for field in FIELDS.keys() & resource.keys():
                 resource[field] = canonical(field, resource[field])
@@ -84,7 +84,10 @@ class Provider(BaseProvider):
         return problems
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterable[Resource]:
-        """Return the marked jobs of the users in ``names``, or of all; a table that cannot be read fails its jobs."""
+        """Return the jobs that a comment of ours marks, of the users in ``names`` or of all users.
+
+        A table that cannot be read, and a name that marks two jobs, are failures of those jobs.
+        """
         names_by_user: dict[str, list[Name]] = {} if names is not None else {user: [] for user in _users()}
         for name in names or ():
             names_by_user.setdefault(name[1], []).append(name)
@@ -109,7 +112,10 @@ class Provider(BaseProvider):
                     yield accepted
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
-        """Yield the missing prerequisites: crontab(1), and the user; and later jobs that a job's variables reach."""
+        """Yield the missing prerequisites of a job: crontab(1), and the user.
+
+        Yield a problem for variables that would apply to later jobs of the table too.
+        """
         for name in changes:
             missing = [*prerequisites.missing_program(None, "crontab", needs="Package[cron]")]
             missing += prerequisites.missing_user("user", name[1])
@@ -125,7 +131,10 @@ class Provider(BaseProvider):
             yield from (((name, user), problem) for name, problem in self._reaching(user, states))
 
     def _reaching(self, user: str, states: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield the jobs of ``states`` whose variables apply to later jobs too, once they are in the crontab."""
+        """Yield a problem for each job of ``states`` whose variables would apply to later jobs in the crontab too.
+
+        cron has no end for a variable but another value.
+        """
         try:
             table = self._table(user)
         except (ResourceError, OSError):
@@ -158,7 +167,10 @@ class Provider(BaseProvider):
             self._install(user, table.content)
 
     def _table(self, user: str) -> files.Lines:
-        """Return a user's table. Raise ``OSError`` or ``ResourceError`` when it cannot be read."""
+        """Return a user's crontab, without the header that some versions of crontab(1) add.
+
+        Raise ``OSError`` or ``ResourceError`` when it cannot be read.
+        """
         if (spool := _spool()) is not None:
             text = _read(spool, user)
         else:
@@ -186,7 +198,7 @@ class Provider(BaseProvider):
 
 
 def canonical(field: str, value: Any) -> str:
-    """Return a field of a schedule as one text: sorted numbers without leading zeros, no names, Sunday as 0."""
+    """Return a field of a schedule as it is compared: with sorted numbers, no names, and Sunday as 0."""
     parts = ",".join(map(str, value if isinstance(value, list) else [value])).lower().split(",")
     parts = [_part(field, part) for part in parts]
     if all(part.isdecimal() and len(part) < LONGEST_NUMBER for part in parts):
@@ -274,7 +286,7 @@ def reached(table: files.Lines, block: Block) -> list[str]:
 
 
 def _job(line: str) -> Resource | None:
-    """Return the times and command of a line, or None for another line."""
+    """Return the times and command of a job's line, or None for any other line."""
     if match := SPECIAL.fullmatch(line):
         special = match[1].lower()
         times = dict.fromkeys(FIELDS, "*")
@@ -313,7 +325,7 @@ def merged(job: Mapping[str, Any], should: Mapping[str, Any]) -> Resource:
 
 
 def format_lines(job: Mapping[str, Any]) -> list[str]:
-    """Return the lines of a job."""
+    """Return the lines of a job in a crontab: the comment that marks it, its variables, and the job."""
     times = [job.get(field, "*") for field in ("minute", "hour", "monthday", "month", "weekday")]
     special = job.get("special", "absent")
     when = " ".join(times) if special == "absent" else f"@{special}"

@@ -84,7 +84,7 @@ class Provider(ImperativeProvider):
 
 
 def _commands(should: Mapping[str, Any], attribute: str) -> Sequence[Any]:
-    """Return the commands that an attribute declares, each a text or a list of words."""
+    """Return the commands that an attribute declares, each a text or a list of words; the name is one by default."""
     value = should.get(attribute)
     if attribute == "command":
         return [should["name"] if value is None else value]
@@ -92,7 +92,7 @@ def _commands(should: Mapping[str, Any], attribute: str) -> Sequence[Any]:
 
 
 def _text_problems(attribute: str, command: str) -> Iterator[Problem]:
-    """Yield the problems of a command that is written as one text."""
+    """Yield the problems of a command in one text, and a warning for a shell's operator, as no shell runs it."""
     if wrong := list(command_lines.problems(attribute, command)):
         yield from wrong
     elif operators := sorted(OPERATORS.intersection(shlex.split(command))):
@@ -104,7 +104,7 @@ def _text_problems(attribute: str, command: str) -> Iterator[Problem]:
 
 
 def _allowed(should: Mapping[str, Any]) -> tuple[bool, str] | bool:
-    """Return whether the guards allow a command to run, and why."""
+    """Return whether `creates`, `onlyif` and `unless` allow a command to run, and why."""
     paths = should.get("creates") or []
     reasons = []
     for path in [paths] if isinstance(paths, str) else paths:
@@ -122,7 +122,7 @@ def _allowed(should: Mapping[str, Any]) -> tuple[bool, str] | bool:
 
 
 def _execute(context: Context, should: Mapping[str, Any]) -> None:
-    """Run a command until it succeeds, at most ``tries`` times."""
+    """Run a command until it succeeds, at most ``tries`` times. Raise ``CommandError`` after the last one."""
     argv = _argv(*_commands(should, "command"), shell=should["shell"])
     returns = should["returns"] if isinstance(should["returns"], list) else [should["returns"]]
     log = "notice" if should["logoutput"] == "always" else "debug"
@@ -179,7 +179,10 @@ def _search_path(should: Mapping[str, Any]) -> str | None:
 
 
 def _locate(program: str, path: str | None, cwd: str | None) -> str:
-    """Return the full path of a program found by ``path`` or ``cwd``; ``Command`` finds any other one."""
+    """Return the full path of a program in the declared search path, or relative to ``cwd``.
+
+    A bare name without a declared path is returned: ``Command`` finds it in the default path.
+    """
     if "/" in program:
         return files.canonical_path(os.path.join(cwd or "/", program))  # noqa: PTH118 - text in, text out
     if path is None:
@@ -206,7 +209,7 @@ def _missing_program(should: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _argv(command: str | list[str], *, shell: bool) -> list[str]:
-    """Return the words of a command: as declared, or split as a shell does, or run by one."""
+    """Return the words of a command: a list as it is, and a text split as by a shell, or given to one."""
     if isinstance(command, list):
         return command
     return ["/bin/sh", "-c", command] if shell else shlex.split(command)
@@ -228,7 +231,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _sleep(context: Context, seconds: float) -> None:
-    """Wait between two tries; shorter at the end of the time limit, or when the run is cancelled."""
+    """Wait between two tries, but not beyond the time limit of the resource, or after the run is cancelled."""
     until = min(time.monotonic() + seconds, inf if context.deadline is None else context.deadline)
     while not context.cancelled and (remaining := until - time.monotonic()) > 0:
         time.sleep(min(remaining, 0.1))

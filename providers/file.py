@@ -157,7 +157,7 @@ class Provider(BaseProvider):
         )
 
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
-        """Yield the content of a directory that is removed or replaced, which only ``force`` does."""
+        """Yield the content of a directory that is removed or replaced: a plan shows it, as only ``force`` allows."""
         return removed_directories.side_effects(
             path
             for path, (is_, should) in changes.items()
@@ -165,7 +165,10 @@ class Provider(BaseProvider):
         )
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
-        """Change all files in one batch, which is flushed at its end and before a written file is read as a source."""
+        """Change all files in one batch, which makes them durable together.
+
+        It is flushed before one of them is read as the source of another.
+        """
         self._ids.clear()
         written: set[str] = set()
         self._backups = None
@@ -232,7 +235,10 @@ class Provider(BaseProvider):
             batch.set_mode_owner(path, mode=mode, **owner, former_uid=None if is_ is None else is_.get("uid"))
 
     def _keep(self, stack: ExitStack, path: str, backup: Any, *, at_once: bool) -> None:
-        """Copy the file or directory at ``path``, if that is declared; ``at_once``: before the next call changes it."""
+        """Copy the file or directory at ``path`` before it is changed, if ``backup`` is declared.
+
+        ``at_once``: make the copy durable now, as the next call changes the file; otherwise ``_flush`` does.
+        """
         if backup:
             if self._backups is None:
                 from lib.backups import Backups  # few runs keep copies, and their store takes long to import
@@ -248,7 +254,7 @@ class Provider(BaseProvider):
             context.failed(path, message=_message(error, path))
 
     def _id(self, lookup: Callable[[int | str], int], owner: int | str | None) -> int | None:
-        """Return the number of a user or group, looked up once per call of ``set``, or None."""
+        """Return the number of a user or group, or None; each is looked up once per call of ``set``."""
         if owner is None:
             return None
         if (lookup, owner) not in self._ids:
@@ -266,7 +272,10 @@ def _has_secret(should: Mapping[str, Any]) -> bool:
 def _content(
     path: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any], *, reusable: bool
 ) -> bytes | Iterator[bytes] | None:
-    """Return the content to write, or None when the present file is ``reusable`` and its content is right."""
+    """Return the content to write, or None if the present file has it already and is ``reusable``.
+
+    Without declared content, a new file is empty.
+    """
     exists = is_ is not None and is_["ensure"] == "file"
     right = exists and reusable
     content, source = _reveal(should.get("content")), _reveal(should.get("source"))
@@ -292,7 +301,10 @@ def _held_by_another(is_: Mapping[str, Any] | None, uid: int | None) -> bool:
 
 
 def _digest(path: str, is_: Mapping[str, Any] | None) -> str:
-    """Return the SHA-256 of a file, reading it only if it was too long for ``get``, or an empty text."""
+    """Return the SHA-256 of a file, or "" for anything else.
+
+    Only a file that was too long for ``get`` is read again.
+    """
     if is_ is None or is_["ensure"] != "file" or "checksum" in is_:
         return str((is_ or {}).get("checksum", ""))
     import hashlib  # slow to import, and needed for large files only
@@ -365,7 +377,7 @@ def _check(batch: files.Batch, path: str, command: Any) -> Callable[[str], None]
 
 
 def _in_its_place(path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield a problem if there is a directory and should be none, or the reverse, and nothing is forced."""
+    """Yield a problem if there is a directory where none is declared, or the reverse: only ``force`` replaces it."""
     ensure = should.get("ensure", "absent")
     if ensure == "absent" or should.get("force") or not os.path.lexists(path):
         return
@@ -387,7 +399,7 @@ def _reveal(value: Any) -> Any:
 
 
 def _message(error: Exception, path: str) -> str:
-    """Return an error as text; for a directory that is not empty with the remedy."""
+    """Return an error as text; for a directory that is not empty it advises ``force``."""
     text = files.describe_error(error, path)
     not_empty = isinstance(error, OSError) and error.errno == errno.ENOTEMPTY
     return f"{text}; with force it is removed with all that is in it" if not_empty else text

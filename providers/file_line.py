@@ -24,7 +24,7 @@ class Provider(BaseProvider):
     """The lines of text files."""
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Find a line by its own text where no expression is given; remove needless slashes and dots from paths."""
+        """Write the expression for exactly the line where none is declared, as it is part of the name; clean paths."""
         for resource in resources:
             line = resource.get("line")
             if resource.get("match") == "" and isinstance(line, str):
@@ -34,7 +34,7 @@ class Provider(BaseProvider):
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Refuse expressions that are wrong or do not find the declared line."""
+        """Refuse an expression that does not find the declared line: each run would add it again."""
         yield from validate_cmd.problems("validate_cmd", should.get("validate_cmd"))
         match, line = should.get("match"), _text(should.get("line"))
         # Here a secret has its wrapper, and the expression would show and record it.
@@ -78,7 +78,7 @@ class Provider(BaseProvider):
                     yield {**row, "others": more} if more else row
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
-        """Yield the missing prerequisites of a line, as the directory of its file; lines that cannot be changed."""
+        """Yield the missing prerequisites of a line, such as its file's directory, and lines that ``set`` refuses."""
         yield from file_parts.missing(changes)
         for name, should in changes.items():
             if should.get("ensure") != "absent" and "line" in should and (reason := _refusal(name, should)):
@@ -102,7 +102,10 @@ def _refusal(name: Name, should: Mapping[str, Any]) -> str:
 
 
 def edit(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> None:
-    """Bring the lines that each expression in ``states`` finds to its state; None removes them."""
+    """Bring the lines that each expression in ``states`` finds to its state; None removes them.
+
+    Raise ``ResourceError`` for different lines where not ``multiple`` ones are to be replaced.
+    """
     for match, should in states.items():
         numbers = line_places.find(lines, match)
         if should is None:

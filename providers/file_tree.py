@@ -51,7 +51,7 @@ class Provider(BaseProvider):
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Refuse the root, a source within the directory or the reverse, and a purge without a source."""
+        """Refuse system directories, a source within the directory or the reverse, and a purge without a source."""
         yield from refused_secrets(should)
         path, source = should.get("path"), should.get("source")
         if path in files.PROTECTED_DIRECTORIES:
@@ -173,7 +173,12 @@ class _Comparison:
         return symbolic_mode.apply(mode, present, directory=directory)
 
     def _purged(self) -> list[str]:
-        """Return the names to remove, the deepest first. Raise ``ResourceError`` for more than are allowed."""
+        """Return the members to remove, as the source lacks them, the deepest first.
+
+        Those that contain ignored files stay.
+
+        Raise ``ResourceError`` for more than ``max_purged``.
+        """
         if not self._should.get("purge"):
             return []
         extra = [name for name in self.now.members if name not in self.expected and name not in self.now.with_ignored]
@@ -203,7 +208,7 @@ class _Comparison:
         ]
 
     def _copied(self, directories: files.Directories, name: str, expected: Expected) -> bool:
-        """Return whether a member is as in the source; its mode only if no other is declared."""
+        """Return whether a member has the kind, content and, if no mode is declared, the mode of its source."""
         member = self.now.members.get(name)
         if member is None or member.kind != expected.kind:
             return False
@@ -215,7 +220,7 @@ class _Comparison:
         return self.source is None or self.expected[name].kind == "directory"
 
     def has_content(self, directories: files.Directories, name: str, expected: Expected) -> bool:
-        """Return whether a member of the right kind has the right content or target."""
+        """Return whether a member of the right kind has the content or link target of its source."""
         member = self.now.members[name]
         if expected.kind == "link":
             return member.target == expected.target
@@ -228,7 +233,10 @@ class _Comparison:
 
 
 def _number(find: Callable[[str], int], owner: str | None, *, must_exist: bool) -> int | None:
-    """Return the number of a user or group; None without a declaration, and -1 for one that need not exist yet."""
+    """Return the number of a declared user or group, None without one.
+
+    -1, which nothing has, stands for one that does not exist where it need not exist yet.
+    """
     if owner is None:
         return None
     try:
@@ -240,7 +248,10 @@ def _number(find: Callable[[str], int], owner: str | None, *, must_exist: bool) 
 
 
 def _remove(batch: files.Batch, backups: Backups, path: str, should: Mapping[str, Any]) -> None:
-    """Remove a directory with all that is in it."""
+    """Remove a directory with all that is in it, after a copy of that if ``backup`` asks for one.
+
+    Raise ``ResourceError`` for more than ``max_files``, or a mount point in it.
+    """
     try:
         file_trees.read_tree(path, file_trees.ignored(None), should["max_files"])
     except FileNotFoundError:
@@ -307,7 +318,7 @@ def _turned(compared: _Comparison, *, force: bool) -> list[str]:
 
 
 def _stays(batch: files.Batch, compared: _Comparison, name: str) -> bool:
-    """Return whether a member is as it should be."""
+    """Return whether a member is as it should be, so that nothing is written."""
     member, expected = compared.now.members.get(name), compared.expected[name]
     if member is None or member.kind != expected.kind:
         return False
@@ -316,7 +327,7 @@ def _stays(batch: files.Batch, compared: _Comparison, name: str) -> bool:
 
 
 def _write(batch: files.Batch, compared: _Comparison, name: str) -> None:
-    """Create a member, or replace a file or link."""
+    """Create a member, or replace a file or link, with its owner and mode."""
     path, expected = file_trees.member_path(compared.path, name), compared.expected[name]
     if expected.kind == "directory":
         batch.make_directory(path, mode=expected.mode, uid=expected.uid, gid=expected.gid)

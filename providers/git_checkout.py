@@ -60,7 +60,10 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Ask the source for the revision's present commit, and compare the rest of a checkout with the commit."""
+        """Compare the commit with the revision's present one at the source, and tracked files with the commit.
+
+        Changed files count only with ``force``, which overwrites them.
+        """
         if attribute == "revision" and is_.get("revision") not in {None, should["revision"]}:
             commit = self._target(should, _account(is_["user"])).commit
             return is_["revision"] == commit or (
@@ -88,7 +91,10 @@ class Provider(BaseProvider):
                     yield row
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield the missing prerequisites: git, the directory above, the user, the private key; and a loss of work."""
+        """Yield the missing prerequisites: git, the directory above, the user, the private key.
+
+        Yield a problem where work in a checkout would be lost.
+        """
         yield from prerequisites.of_files(
             changes,
             lambda path, should: [
@@ -148,7 +154,7 @@ class Provider(BaseProvider):
             raise
 
     def _fill(self, new: str, should: Mapping[str, Any]) -> None:
-        """Fetch into an empty directory, and check out."""
+        """Make a repository in an empty directory, fetch the revision and check it out, all of it on disk."""
         copy = _working_copy(new)
         target = self._target(should, copy.user)
         copy.run("init", "-q", "--template=")
@@ -249,7 +255,7 @@ def _read(path: str) -> Resource | None:
 
 
 def _status(directories: files.Directories, path: str) -> os.stat_result | None:
-    """Return the status of a path, or None where nothing is."""
+    """Return the status of a path, of a link its own, or None where nothing is."""
     with suppress(FileNotFoundError):
         return files.stat_and_read(directories, path, 0)[0]
     return None

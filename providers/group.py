@@ -50,7 +50,10 @@ class Provider(BaseProvider):
         return list(context.accepted(rows))
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield the missing prerequisites of a group, its members, and the users who keep one from being removed."""
+        """Yield the missing prerequisites of a group: its members.
+
+        Yield a problem if a group to remove is a user's primary one, for which groupdel refuses it.
+        """
         removed = {name: should for name, should in changes.items() if should["ensure"] == "absent"}
         for group in _entries(removed):
             if users := [user.pw_name for user in pwd.getpwall() if user.pw_gid == group.gr_gid]:
@@ -108,7 +111,7 @@ def _memberships(changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffec
 
 
 def _change(tool: Command, name: str, *options: str | int) -> None:
-    """Change a group with a tool in a copy of the account files."""
+    """Change a group with a shadow tool, in a copy of the account files that replaces these when it is complete."""
 
     def edit(prefix: Path) -> None:
         if "--users" in options:

@@ -31,7 +31,7 @@ class Provider(BaseProvider):
     """The hosts of ``/etc/hosts`` and of other files in its format."""
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Shorten addresses, write names in small letters, as the resolver; remove blanks around comments."""
+        """Write addresses in their shortest form and names in small letters, as the resolver compares them."""
         for resource in resources:
             if "name" in resource:
                 resource["name"] = resource["name"].lower()
@@ -87,7 +87,10 @@ class Provider(BaseProvider):
             yield from rows if names is not None else filter(None, map(_listed, rows))
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
-        """Yield the line that would count in place of a new one, and the problems of files: a missing directory."""
+        """Yield a warning for each declared host for which an earlier line counts until it is edited.
+
+        Yield also that the resolver does not read /etc/hosts at all, and the problems of editing the files.
+        """
         complete = {name: should for name, should in reveal(changes).items() if "ip" in should}
         for (name, target), should in complete.items():
             with suppress(OSError):
@@ -113,7 +116,7 @@ class Provider(BaseProvider):
 
 
 def _unread() -> Iterator[Problem]:
-    """Yield that the resolver of this machine does not read /etc/hosts (nsswitch.conf(5))."""
+    """Yield a problem if the resolver of this machine does not read /etc/hosts (nsswitch.conf(5))."""
     with suppress(OSError):
         for line in files.read_lines(SWITCH):
             database, colon, sources = line.partition("#")[0].partition(":")
@@ -223,7 +226,7 @@ def _listed(row: Resource) -> Resource | None:
 
 
 def _line_of_family(is_: Mapping[str, Any], should: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the line of a host that a declaration is for: the one of its address's family."""
+    """Return the host's line that a declaration is about: that of the declared address's family, IPv4 or IPv6."""
     other_family: Mapping[str, Any] | None = is_.get("other_family")
     if other_family is None or not isinstance(should.get("ip"), str) or (":" in should["ip"]) == (":" in is_["ip"]):
         return is_
@@ -231,7 +234,7 @@ def _line_of_family(is_: Mapping[str, Any], should: Mapping[str, Any]) -> Mappin
 
 
 def _is_of_family(line: str, should: Mapping[str, Any]) -> bool:
-    """Return whether the address of a line is of the declared family, or none is declared."""
+    """Return whether a line's address is IPv4 or IPv6 as the declared one is; each is, if none is declared."""
     host = parse_line(line)
     ip = should.get("ip")
     return host is not None and (ip is None or (":" in ip) == (":" in host["ip"]))

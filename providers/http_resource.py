@@ -42,7 +42,7 @@ class Provider(SimpleProvider):
         self._created: dict[str, Any] = {}
 
     def check_config(self, _context: Context, config: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Refuse paths whose variables have no values."""
+        """Refuse paths with a variable that nothing gives a value."""
         if "path" in config:
             http_paths.paths(config)
         return config
@@ -87,7 +87,7 @@ class Provider(SimpleProvider):
                 yield Problem("secrets", f"the field '{field}' is declared in body too")
 
     def plan(self, _context: Context, _name: str, _is: Any, should: Mapping[str, Any]) -> Planned:
-        """Replace an object whose immutable fields change; refuse fields that only the service makes."""
+        """Plan a replacement if an immutable field changes; refuse to set fields that only the service makes."""
         for field in self._made_fields():
             if http.field_at(should.get("body"), field) is not None:
                 raise ResourceError(f"body.{field} is a field that the service makes: it is in the attribute output")
@@ -95,7 +95,11 @@ class Provider(SimpleProvider):
         return Planned(replace=[f"body{field if field.startswith('[') else f'.{field}'}" for field in fields])
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
-        """Read the objects in ``names``, each by its own path if that has the name, otherwise by the list."""
+        """Read the objects in ``names``, or all of a list.
+
+        An object is read by its own path if that contains its name or identifier, otherwise from the list, which is
+        read once for all names in it.
+        """
         if names is None:
             if self._paths.parents:
                 raise CannotList(f"objects are listed by a path without variables, and this one is {self._paths.list}")
@@ -121,7 +125,10 @@ class Provider(SimpleProvider):
             yield from self._listed(context, dict(zip(self._paths.parents, parents, strict=True)), group)
 
     def create(self, context: Context, name: str, should: Mapping[str, Any]) -> None:
-        """Create an object with the declared fields, and keep the identifier that the service gives it."""
+        """Create an object with the declared fields, and keep the identifier that the service gives it.
+
+        A service that creates objects in the background is waited for.
+        """
         _store_secret_fields(context, name, should)
         method, path = self._paths.create
         values = self._paths.values(name)
@@ -253,7 +260,10 @@ class Provider(SimpleProvider):
                 raise CannotList(f"the service has no list at {path}") from error
 
     def _only(self, context: Context, name: str, entries: list[dict[str, Any]]) -> dict[str, Any] | None:
-        """Return the only object of a name, or the one that was created here; report an ambiguous name."""
+        """Return the only entry of a name in a list.
+
+        Of several it is the object that this run has created; otherwise the name fails as ambiguous.
+        """
         field = self._config["id"]
         numbers = [str(http.field_at(entry, field)) for entry in entries]
         created = str(self._created.get(name))
@@ -305,7 +315,7 @@ class Provider(SimpleProvider):
 
 
 def _headers(config: Mapping[str, Any]) -> dict[str, str | Sensitive[str]]:
-    """Return the headers of a configuration, with the credentials."""
+    """Return the headers of all requests, with the credentials of the configuration."""
     headers: dict[str, str | Sensitive[str]] = dict(config["headers"])
     if config.get("user") is not None:
         headers["Authorization"] = http.basic_authorization(config["user"], config.get("password") or "")
@@ -316,7 +326,7 @@ def _headers(config: Mapping[str, Any]) -> dict[str, str | Sensitive[str]]:
 
 
 def _store_secret_fields(context: Context, name: str, should: Mapping[str, Any]) -> None:
-    """Record which fields are secret: there are services that show them, and a reading must not."""
+    """Record which fields are secret, as ``get`` must leave them out: some services return them."""
     fields = sorted(_fields(should.get("secrets")))
     if fields != (context.private(name) or []):
         context.store_private(name, fields)
@@ -328,7 +338,7 @@ def _if_match(present: Object) -> dict[str, str]:
 
 
 def _object(value: Any) -> dict[str, Any]:
-    """Return a value of an answer that must be an object. Raise ``ResourceError``."""
+    """Return a value of an answer that must be a JSON object. Raise ``ResourceError`` with advice for another one."""
     if not isinstance(value, dict):
         msg = "the service answers with something else than an object; 'object' names the field that has it"
         raise ResourceError(msg)

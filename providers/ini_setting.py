@@ -81,7 +81,10 @@ class Provider(BaseProvider):
                     yield {**row, "value": files.printable(_value(texts, lines_of_name[-1], syntax))}
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
-        """Yield the missing prerequisites of a setting, as the directory of its file, and a value that is unclear."""
+        """Yield the missing prerequisites of a setting, such as the directory of its file.
+
+        Yield a warning where a later file overrides it, or where it is unclear which lines belong to it.
+        """
         yield from file_parts.missing(changes)
         yield from _overridden(changes)
         for name in changes:
@@ -110,7 +113,7 @@ def _misread(value: str, syntax: ini_lines.Syntax) -> Iterator[str]:
 
 
 def _overridden(changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
-    """Yield the later files of a directory such as ``conf.d`` that give a declared setting another value."""
+    """Yield a warning for each later file of a directory such as ``conf.d`` that overrides a declared setting."""
     for path in {name[0]: None for name in changes}:
         directory, _, own = path.rpartition("/")
         if not directory.endswith(".d"):
@@ -211,7 +214,10 @@ def _written(
 
 
 def _replace_lines(lines: files.Lines, removed: Iterable[int], added: Iterable[tuple[int, Sequence[str]]]) -> None:
-    """Remove lines by their numbers, and add the texts in ``added`` before the lines with their numbers."""
+    """Remove lines by their numbers, and insert texts before lines by theirs.
+
+    All numbers are those before the change.
+    """
     numbers = sorted(set(removed))
     for number, texts in sorted(added, reverse=True):
         for text in reversed(texts):
@@ -243,7 +249,10 @@ def _name(text: str) -> str:
 
 
 def _value(texts: Sequence[str], setting: Setting, syntax: ini_lines.Syntax) -> str:
-    """Return a value without comments behind it: lines that a backslash joins as one, indented ones as lines."""
+    """Return the value of a setting without comments.
+
+    Lines that a backslash joins are one, indented ones stay lines.
+    """
     parts = ["" if setting.value < 0 else syntax.without_comment(texts[setting.number][setting.value :])]
     parts += [syntax.without_comment(texts[number]) for number in setting.more]
     if setting.more and ini_lines.BACKSLASH.search(texts[setting.number]):
@@ -329,7 +338,7 @@ def _remove_if_empty(lines: files.Lines, section: str, syntax: ini_lines.Syntax)
 
 
 def _canonical_value(value: Any) -> Any:
-    """Return a value as INI files have it: a Boolean as a word, lines without spaces at their ends."""
+    """Return a value in the form in which it is compared: a Boolean as a word, lines without spaces at their ends."""
     if isinstance(value, Sensitive):
         return Sensitive(_canonical_value(value.reveal()))
     if isinstance(value, bool):

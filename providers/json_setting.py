@@ -40,7 +40,7 @@ class Provider(structured_settings.SettingsProvider):
 
     @staticmethod
     def _parse(text: str) -> Any:
-        """Return the document. Raise ``FormatError`` with the position."""
+        """Return the document in a text. Raise ``FormatError`` with the position and the reason."""
         try:
             return json.loads(text)
         except json.JSONDecodeError as error:
@@ -52,7 +52,7 @@ class Provider(structured_settings.SettingsProvider):
 
     @staticmethod
     def _edit(text: str, values: Mapping[KeyPath, Any]) -> str:
-        """Return the text with changed values; all other text keeps every byte."""
+        """Return the text with changed values by their key paths; all other text keeps every byte."""
         document = _Document(text)
         for key_path, value in values.items():
             if value is MISSING:
@@ -75,14 +75,24 @@ class _Document:
     """The text of a JSON file, in which values are replaced, added and removed."""
 
     def __init__(self, text: str) -> None:
-        """Recognize the style of ``text``; a file without content becomes an object."""
-        self.text = text if text.strip() else "{\n}\n"
+        """Recognize the style of ``text``, which new values get; a file without content becomes an object."""
+        is_new = not text.strip()
+        self.text = "{\n}\n" if is_new else text
         self._newline = "\r\n" if "\r\n" in text else "\n"
-        indent = INDENT.search(text)
-        self._indent = indent[1] if indent else "" if "\n" in text.strip() else None if text.strip() else "  "
-        self._separators = (", ", ": ") if self._indent is None and '": ' in text else (",", ":")
+        #: The blanks of one level, as of ``json.dumps``; None for a document on one line.
+        self._indent: str | None = None
+        if indent := INDENT.search(text):
+            self._indent = indent[1]
+        elif is_new:
+            self._indent = "  "
+        elif "\n" in text.strip():
+            self._indent = ""
+        self._separators = (",", ":")
         if self._indent is not None:
             self._separators = (",", ": ")
+        elif '": ' in text:
+            self._separators = (", ", ": ")
+        #: Whether the file writes other characters as ``\u00e9``.
         self._ascii = text.isascii() and "\\u" in text
 
     def put(self, key_path: KeyPath, value: Any) -> None:
@@ -98,7 +108,7 @@ class _Document:
         self.text = self.text[:begin] + self._dump(value, self._line_indent(begin)) + self.text[end:]
 
     def remove(self, key_path: KeyPath) -> None:
-        """Remove the value at a key path, and the objects and arrays around it that are empty then."""
+        """Remove the value at a key path, and then each object around it that has become empty."""
         containers = [self._skip(0)]
         for depth, step in enumerate(key_path):
             items = self._items(containers[-1], step, key_path[:depth])

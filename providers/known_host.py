@@ -50,7 +50,7 @@ class Provider(BaseProvider):
     """The keys in the files of the machine and of users."""
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Write names as ssh looks for them, and types in full."""
+        """Write names in the spelling for which ssh looks, and types in full, so that equal keys compare as equal."""
         for resource in resources:
             if "name" in resource:
                 resource["name"] = canonical_name(resource["name"])
@@ -61,7 +61,7 @@ class Provider(BaseProvider):
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Yield a key of another type, and a hash of a name that cannot be hashed."""
+        """Refuse a key that is not of the declared type, and a hash of several names or of a pattern."""
         yield from ssh_files.problems(should)
         if should.get("hashed") is True:
             if should.get("host_aliases"):
@@ -72,7 +72,7 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, _name: Name, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> tuple[bool, str] | None:
-        """Require that the declared names of a line are spelled as ssh looks for them."""
+        """Count a declared name in another spelling as different: ssh does not find the key then."""
         if attribute != "ensure" or should["ensure"] != "present":
             return None
         spellings = is_.get("misspelled") or {}
@@ -82,8 +82,7 @@ class Provider(BaseProvider):
         return False, f"changed: the file has '{spellings[name]}', and ssh looks for '{name}'"
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
-        """Return the keys in ``names``, or those with readable names of the machine and of all users."""
-        # Of users who share a home only the first.
+        """Return the keys in ``names``, or all with readable names in the files of the machine and of all users."""
         usual = [MACHINE, *(f"~{user}/.ssh/known_hosts" for user in ssh_files.users())] if names is None else ()
         keys_by_target: dict[str, set[Key]] = {target: set() for target in usual}
         for name, kind, target, marker in names or ():
@@ -108,7 +107,7 @@ class Provider(BaseProvider):
                     yield row
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
-        """Yield the missing prerequisites of a key: the user whose file it is, the directory of another one."""
+        """Yield the missing prerequisites of a key: the user in whose home its file is, or else its directory."""
         for name in changes:
             if (user := _user(name[2])) is not None:
                 yield from ((name, problem) for problem in prerequisites.missing_user("target", user))
@@ -203,7 +202,7 @@ def canonical_name(name: str) -> str:
 
 
 def _is_hash(text: str, name: str) -> bool:
-    """Return whether a hashed field of a line stands for a name."""
+    """Return whether a hashed field of a line stands for a name: the name is hashed with the field's salt."""
     try:
         return hashed(name, b64decode(text.split("|")[2], validate=True)) == text
     except (ValueError, IndexError):
@@ -278,7 +277,7 @@ def _path(target: str) -> tuple[str, pwd.struct_passwd | None]:
 
 
 def _rewrite(target: str, states: Mapping[Key, Mapping[str, Any] | None], mode: int) -> None:
-    """Change the entries of a file, as its user where it is in a home."""
+    """Edit a file of known hosts; in a user's home, new files belong to that user."""
     try:
         path, user = _path(target)
     except KeyError:

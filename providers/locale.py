@@ -35,7 +35,7 @@ class Provider(BaseProvider):
     sync = Command("sync", timeout=600)
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Write UTF-8 as /etc/locale.gen does."""
+        """Write UTF-8 as /etc/locale.gen does, where ``get`` finds the names: ``de_DE.utf8`` is the same locale."""
         for resource in resources:
             if "name" in resource:
                 resource["name"] = _canonical(resource["name"])
@@ -53,13 +53,13 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> tuple[bool, str] | None:
-        """Compare whether a listed locale is built."""
+        """Count a locale that is listed but not built as different."""
         if attribute == "ensure" and should["ensure"] == "present" and not is_["built"]:
             return False, "is listed, but not built"
         return None
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
-        """Return the listed locales, and the built ones of ``names``."""
+        """Return the locales in /etc/locale.gen, and of ``names`` also those that are built without being listed."""
         built = self._built()
         listed = dict(filter(None, map(_entry, files.read_lines(LIST))))
         requested = listed if names is None else names
@@ -73,14 +73,17 @@ class Provider(BaseProvider):
         yield from context.accepted(rows)
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield the missing prerequisites of a build."""
+        """Yield the missing prerequisites of a build: the locale's source and its character set."""
         for name, should in changes.items():
             if should["ensure"] == "present" and (reason := _missing(name, should)):
                 yield name, Problem("name", reason, needs="Package[locales]")
         yield from prerequisites.written_in_place(dict.fromkeys(changes, LIST))
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
-        """Remove and build one after another, and then list those: a listed locale was built for its character set."""
+        """Remove or build each locale, and then list or unlist it in /etc/locale.gen.
+
+        So the list has only locales that were built, for the character set beside them.
+        """
         built = self._built()
         locales: dict[str, Mapping[str, Any] | None] = {}
         for name, (is_, should) in changes.items():
@@ -202,7 +205,7 @@ def _is_of(built: str, name: str, listed: str | None) -> bool:
 
 
 def _source(name: str) -> str:
-    """Return the source of a locale, or an empty text."""
+    """Return the path of a locale's source, from which localedef builds it, or ""."""
     base, _, modifier = _split(name)
     candidates = [name, f"{base}@{modifier}" if modifier else base]
     paths = [f"{directory}/{candidate}" for candidate in candidates for directory in SOURCES]

@@ -42,7 +42,7 @@ class Provider(BaseProvider):
         return program_checked_files.write_texts(resources, format_sections)
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
-        """Return the rules in ``names``, or all; a link fails its name."""
+        """Return the rules in ``names``, or all; a link fails its name, as links are not followed."""
         if names is not None:
             yield from program_checked_files.read_rows(context, DIRECTORY, names)
         elif os.path.isdir(DIRECTORY):  # noqa: PTH112 - a text
@@ -59,7 +59,7 @@ class Provider(BaseProvider):
                 program_checked_files.write(DIRECTORY, name, should)
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield that rules cannot be verified, or else the errors of those that logrotate refuses."""
+        """Yield a problem if logrotate is missing, or else the errors of the rules that it refuses."""
         missing = list(prerequisites.missing_program(None, "logrotate", needs="Package[logrotate]"))
         yield from prerequisites.of_files(changes, lambda _name, _should: missing, lambda name: f"{DIRECTORY}/{name}")
         if not missing:
@@ -95,7 +95,7 @@ def _later_duplicates(copy: Copy) -> Iterator[str]:
 
 
 def _patterns(path: str) -> Iterator[str]:
-    """Yield the paths of logs that a file names, outside of blocks and scripts; none of one that cannot be read."""
+    """Yield the paths and patterns of logs for which a file has rules; none of one that cannot be read."""
     depth, script, content = 0, False, b""
     with suppress(OSError):
         content = files.read(path, program_checked_files.LARGEST)
@@ -117,7 +117,7 @@ def _is_match(path: str, pattern: str) -> bool:
 
 
 def format_sections(sections: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the text of a file from its sections, by the paths of their logs."""
+    """Return the text of a rule file from its sections: paths of logs → settings."""
     return "\n".join(
         f"{paths} {{\n{''.join(_setting(*item) for item in settings.items())}}}\n"
         for paths, settings in sections.items()
@@ -125,7 +125,7 @@ def format_sections(sections: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _setting(key: str, value: Any) -> str:
-    """Return the lines of a setting."""
+    """Return the lines of a setting: a script, an option or its opposite, or an option with a value."""
     if key in SCRIPTS and not isinstance(value, (bool, int)):
         lines = "".join(f"        {line}\n" for line in ([value] if isinstance(value, str) else value))
         return f"    {key}\n{lines}    endscript\n"

@@ -62,7 +62,7 @@ class Provider(BaseProvider):
         return True if should["ensure"] == "present" and is_["entry"] else None
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
-        """Return the entries, and the mount points of ``names`` that are mounted without one."""
+        """Return the entries of fstab, and of ``names`` also mount points that are mounted without an entry."""
         mounted = files.mount_points()
         rows: dict[str, Resource] = {}
         for line in files.read_lines(FSTAB):
@@ -112,7 +112,7 @@ class Provider(BaseProvider):
                     context.unchanged(name, message="Is not mounted")
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield mount points that do not exist or could be replaced, and entries that have no device."""
+        """Yield a problem for mount points that are missing or that others could replace, and for missing devices."""
         entries = {entry["name"] for entry in filter(None, map(parse_line, files.read_lines(FSTAB)))}
         for name, should in changes.items():
             if should["ensure"] == "mounted" and not (os.path.isfile(name) and _is_bind(should)):  # noqa: PTH113 - a text
@@ -165,7 +165,7 @@ class Provider(BaseProvider):
 
 
 def parse_line(line: str) -> dict[str, Any] | None:
-    """Return the fields of an entry, or None."""
+    """Return the fields of an entry of fstab in their canonical form, or None for any other line."""
     words = _words(line)
     if len(words) < 3 or words[0][0] == "#":  # noqa: PLR2004 - device, mount point and type
         return None
@@ -204,7 +204,10 @@ def _escape(text: str) -> str:
 
 
 def _unescape(text: str) -> str:
-    """Return a field with its octal escapes as bytes, of which each character of UTF-8 may have more than one."""
+    r"""Return a field of fstab with its octal escapes replaced, ``\040`` by a blank.
+
+    They stand for bytes: a character of UTF-8 may have several.
+    """
     if "\\" not in text:
         return text
     content = text.encode("utf-8", "surrogateescape")
@@ -231,7 +234,7 @@ def _check_mount_point(name: str) -> None:
 
 
 def _refusal(name: str) -> str:
-    """Return that a mount point is reached through a link, or that other users could replace it, or an empty text."""
+    """Return the reason for which nothing is mounted at a path, or "": it is a link, or others could replace it."""
     real = os.path.realpath(name)
     if real != name:
         return f"it is reached through a symbolic link; declare {real}"

@@ -66,7 +66,7 @@ class Provider(ServerProvider):
         return resources
 
     def validate(self, context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Refuse rights that the target does not have, and ``USAGE`` where it would say nothing."""
+        """Refuse rights that the kind of target does not have, and ``USAGE`` alone, which means no right."""
         yield from super().validate(context, should)
         privileges, options, table = should.get("privileges"), should.get("options"), should.get("table")
         if not isinstance(table, str) or not isinstance(privileges, list) or UNKNOWN in privileges:
@@ -79,7 +79,7 @@ class Provider(ServerProvider):
     def insync(
         self, _context: Context, _name: Name, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | None:
-        """Compare ``ALL`` with the rights that exist, and columns without regard to case, as the server does."""
+        """Compare ``ALL`` with all rights that this server has, and columns regardless of case, as the server does."""
         if attribute != "privileges":
             return None
         if should["privileges"] == [ALL]:
@@ -173,7 +173,10 @@ def _expected(held: Mapping[Right, str], should: Mapping[str, Any]) -> dict[Righ
 
 
 def _statements(on: str, who: str, missing: Mapping[Right, str], extra: Mapping[Right, str]) -> Iterator[str]:
-    """Yield the statements that give missing rights and take extra ones away."""
+    """Yield the statements that grant the missing rights and revoke the extra ones.
+
+    ``on`` is the target, ``who`` the account, both as SQL has them.
+    """
     # With a right on a table MariaDB takes the same right on its columns away: those are given afterwards.
     late = {right: column for right, column in missing.items() if right[1] and (right[0], "") in extra}
     first = {right: column for right, column in missing.items() if right not in late}
@@ -186,7 +189,7 @@ def _statements(on: str, who: str, missing: Mapping[Right, str], extra: Mapping[
 
 
 def _grant(on: str, who: str, rights: Mapping[Right, str]) -> str:
-    """Return the statement that grants rights; the right to grant them on is an option of it."""
+    """Return the statement that grants rights; the right to grant them on is not one of the list, but an option."""
     granted = {right: column for right, column in rights.items() if right != (GRANT, "")}
     return (
         f"GRANT {_sql(granted) or USAGE} ON {on} TO {who}{' WITH GRANT OPTION' if len(granted) < len(rights) else ''}"

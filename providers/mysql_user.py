@@ -100,7 +100,7 @@ class Provider(ServerProvider):
     def insync(
         self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | None:
-        """Compare a password by its hash: ``get`` returns nothing else."""
+        """Compare a declared password by its hash, as the server keeps nothing else."""
         if attribute != "password":
             return None
         return is_.get("plugin") == NATIVE and reveal(is_.get("password_hash")) == _hash(should["password"])
@@ -140,7 +140,7 @@ class Provider(ServerProvider):
 
 
 def _resource(row: Mapping[str, Any]) -> Resource:
-    """Return an account of a row of the server."""
+    """Return the row of an account from that of the server's table."""
     plugin, value = row["plugin"] or NATIVE, row["hash"] or ""
     account_row: Resource = {
         "ensure": "present",
@@ -202,7 +202,7 @@ def _clauses(should: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _unquoted(option: str) -> str:
-    """Return a requirement of TLS without the quotes of SQL around its text."""
+    """Return a requirement of TLS, ``ISSUER '/CN=ca'``, without the quotes around its text, which are optional."""
     word, _, text = option.partition(" ")
     text = text.strip()
     quoted = len(text) > 1 and text[0] == text[-1] == "'"

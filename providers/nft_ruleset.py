@@ -71,7 +71,7 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> tuple[bool, str] | None:
-        """Have the file loaded if the kernel has other rules."""
+        """Count a file as different whose tables are not those of the kernel: ``set`` loads it then."""
         if attribute == "content" and is_["content"] == should["content"] and not is_["loaded"]:
             more = f" and {len(is_['drift']) - MOST_RULES} more" if len(is_["drift"]) > MOST_RULES else ""
             return (
@@ -98,7 +98,7 @@ class Provider(BaseProvider):
             yield from context.accepted([row]) if names is None else [row]
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
-        """Load the rules of each file, then write it."""
+        """Load the rules of each file into the kernel, then write it: a file that nft refuses is never written."""
         for path, (is_, should) in changes.items():
             content = reveal(should.get("content"))
             with context.processing(path, is_, should), file_parts.described(path):
@@ -119,7 +119,10 @@ class Provider(BaseProvider):
                 files.replace(path, content.encode(), mode=None if is_ else 0o600)
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield that nft is missing, or else the error of a text that it refuses."""
+        """Yield a problem if nft is missing, or else the error of a content that it refuses.
+
+        Yield also that the main file does not include a file, so that its tables are not loaded at boot.
+        """
         missing = list(prerequisites.missing_program(None, "nft", needs="Package[nftables]"))
         yield from prerequisites.of_files(
             changes, lambda path, should: [*prerequisites.missing_parent(path), *missing] or self._refusal(path, should)
@@ -148,7 +151,7 @@ class Provider(BaseProvider):
             yield Problem("content", str(error))
 
     def _package(self, path: str) -> str | None:
-        """Return the package that a file belongs to, or None where it belongs to none."""
+        """Return the package that a file belongs to, by dpkg or rpm, or None."""
         if set(path) & set("*?[\\"):
             return None  # dpkg-query would read it as a pattern
         programs = ((self.dpkg_query, "--search"), (self.rpm, "--query", "--queryformat=%{NAME}: ", "--file"))
@@ -162,7 +165,10 @@ class Provider(BaseProvider):
     def _verify(
         self, path: str, content: str, temporary_directory: Callable[[], AbstractContextManager[str]] = stage
     ) -> None:
-        """Raise ``ResourceError`` for a content that another file forbids: one with its tables, or read with it."""
+        """Raise ``ResourceError`` for a content that conflicts with another file, as both have a table.
+
+        Raise it too if nft refuses the main file with the new content.
+        """
         directory, _, name = path.rpartition("/")
         for ruleset in listing.matching(directory, "*.nft"):
             if ruleset.name == name or not ruleset.is_file():
@@ -228,7 +234,7 @@ class Provider(BaseProvider):
         return self._tables_by_text[content]
 
     def _tables(self, content: str) -> frozenset[str]:
-        """Return the tables of a text, or none if it is not valid."""
+        """Return the names of the tables in a text; none if nft refuses it, as of another file, which is not ours."""
         try:
             return frozenset(self._expected(content) if content else ())
         except CommandError:
@@ -257,7 +263,7 @@ def split_tables(listing: str) -> dict[str, str]:
 
 
 def differences(table: str, present: str | None, expected: str | None) -> list[str]:
-    """Return the rules that were added to a table or are missing in it; None stands for a missing table."""
+    """Return messages about the rules of a table that were added or are missing; None stands for a missing table."""
     if present is None or expected is None:
         return [f"table {table} {'is missing' if present is None else 'has been added'}"]
     if present == expected:

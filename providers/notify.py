@@ -41,7 +41,7 @@ class Provider(ImperativeProvider):
 
 
 def _write(context: Context, name: str, should: Mapping[str, Any]) -> None:
-    """Write one message; its last line also reports that it was written."""
+    """Write the lines of a message into the log; the last one is that of the event which reports the resource."""
     message = name if should.get("message") is None else should["message"]
     if has_secret(message):
         text = str(Sensitive(message))

@@ -42,7 +42,10 @@ class Provider(ServerProvider):
         return context.accepted(databases)
 
     def create(self, _context: Context, name: str, should: Mapping[str, Any]) -> None:
-        """Create a database; attributes that can only be altered follow."""
+        """Create a database; attributes that ``CREATE DATABASE`` does not have follow as ``ALTER DATABASE``.
+
+        Another encoding or locale is possible only with the template ``template0``.
+        """
         words = []
         template = should.get("template")
         if template is None and (should.get("encoding") is not None or should.get("locale") is not None):
@@ -77,7 +80,7 @@ class Provider(ServerProvider):
                 yield name, SideEffect(grant, "remove", "postgresql_grant", aliases=aliases, dependent=True)
 
     def delete(self, _context: Context, name: str) -> None:
-        """Drop a database, also one that is a template."""
+        """Drop a database; one that is a template must lose that property first."""
         if rows := self._server.rows(QUERY, [name]):
             database = identifier(name)
             release = [f"ALTER DATABASE {database} IS_TEMPLATE false;"] if rows[0]["is_template"] else []

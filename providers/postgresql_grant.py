@@ -84,7 +84,7 @@ class Provider(ServerProvider):
         return resources
 
     def validate(self, context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Refuse rights that the kind of object has not, and a database where there is none or one is missing."""
+        """Refuse rights that the kind of object does not have, and a database that is missing or out of place."""
         yield from super().validate(context, should)
         kind, database, privilege = should["object_type"], should["database"], should.get("privilege")
         for right in privilege if isinstance(privilege, list) else ():
@@ -103,7 +103,10 @@ class Provider(ServerProvider):
     def insync(
         self, _context: Context, _name: Name, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Compare ``ALL`` with the rights that there are, and report objects of a schema that lack one."""
+        """Compare ``ALL`` with all rights that there are.
+
+        Name objects of a schema that lack a right the others have.
+        """
         if attribute != "privilege":
             return None
         if is_.get("missing"):
@@ -111,7 +114,7 @@ class Provider(ServerProvider):
         return bool(is_.get("is_all")) if should["privilege"] == ["ALL"] else None
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
-        """Read rights, with one query for each database."""
+        """Read rights, with one query for each database: those in it can be read only through it."""
         for database in ["", *self._databases()] if names is None else dict.fromkeys(name[3] for name in names):
             try:
                 groups = self._read(
@@ -191,7 +194,7 @@ def _row(database: str, rows: list[Row]) -> Resource:
 
 
 def _statements(name: Name, should: Mapping[str, Any], held: Collection[str]) -> Iterator[str]:
-    """Yield the statements that give a role exactly the declared rights; ``held``: those that it has."""
+    """Yield the statements that give a role exactly the declared rights on an object; ``held``: those that it has."""
     target, role = _target(name), PUBLIC if name[0] == PUBLIC else identifier(name[0])
     if should["ensure"] == "absent":
         yield f"REVOKE ALL PRIVILEGES ON {target} FROM {role};"

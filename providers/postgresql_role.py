@@ -68,7 +68,7 @@ class Provider(ServerProvider):
     def insync(
         self, _context: Context, name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> tuple[bool, str] | None:
-        """Compare a password with the server's verifier, where that can be read."""
+        """Compare a declared password with the verifier that the server stores, if our role may read that."""
         if attribute != "ensure" or should["ensure"] == "absent" or None in {should.get("password"), is_.get("stored")}:
             return None
         method, _, digest = reveal(is_["stored"]).rpartition(" ")
@@ -98,7 +98,7 @@ class Provider(ServerProvider):
         self._server.run("BEGIN;", *_statements(name, should, present), "COMMIT;")
 
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
-        """Yield the roles that are members of a dropped one, and are so no longer."""
+        """Yield the roles that are members of a dropped role, and lose that membership."""
         for row in self._server.rows(QUERY.format(more="", table="pg_roles"), None):
             for name in changes.keys() & set(row["member_of"]):
                 remaining = sorted(set(row["member_of"]) - changes.keys())
@@ -128,7 +128,7 @@ def _statements(name: str, should: Mapping[str, Any], present: Collection[str]) 
 
 
 def _resource(row: dict[str, Any], key: str) -> Resource:
-    """Return a role of a row of the server."""
+    """Return the row of a role; ``stored`` is the method and the unmasked digest of its password, blank without one."""
     role = {"ensure": "present", **row, "member_of": sorted(row["member_of"])}
     method, digest = role.pop("method", None), role.pop("digest", None)
     if "method" not in row:

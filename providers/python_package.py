@@ -56,7 +56,11 @@ class Provider(BaseProvider):
         self._latest: dict[Name, tuple[str, ...]] = {}
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Write names as indexes do; record the packages whose latest version ``get`` looks up, with the options."""
+        """Write names as indexes do.
+
+        Record which packages are declared as ``latest``, and their options: ``get``, which knows only names, looks up
+        these.
+        """
         for resource in resources:
             if "name" in resource:
                 resource["name"] = _canonical(resource["name"])
@@ -79,7 +83,10 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, _name: Name, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Compare ``ensure`` with the installed version, any, the newest, or a stated one; and the record of pip."""
+        """Compare ``ensure`` with the installed version: any, the newest or a given one.
+
+        A source is compared as far as pip records it.
+        """
         if attribute == "source":
             return True if _recorded(should["source"]) == _recorded(is_.get("source")) else None
         if attribute != "ensure" or should["ensure"] == "absent":
@@ -110,7 +117,10 @@ class Provider(BaseProvider):
                 yield from context.accepted(rows.values())
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
-        """Yield the missing prerequisites of a package: its environment, and its source; and pip's refusal."""
+        """Yield the missing prerequisites of a package: its environment, its source and its constraints.
+
+        Yield a problem if other users could change the code that pip executes, for which ``set`` refuses.
+        """
         refusals: dict[str, str] = {}
         for name, should in changes.items():
             missing = []
@@ -129,7 +139,7 @@ class Provider(BaseProvider):
             yield from ((name, problem) for problem in missing)
 
     def side_effects(self, _context: Context, changes: Mapping[Name, Change]) -> Iterator[tuple[Name, SideEffect]]:
-        """Yield the packages that pip installs and changes besides, and those that lack a requirement then."""
+        """Yield the packages that pip would install and change too, and those that would lack a requirement then."""
         installed: dict[tuple[str, tuple[str, ...]], dict[str, list[str]]] = defaultdict(dict)
         removed: dict[str, list[str]] = defaultdict(list)
         for (name, venv), (is_, should) in changes.items():
@@ -178,7 +188,10 @@ class Provider(BaseProvider):
             self.sync("-f", "--", venv)
 
     def _candidates(self, venv: str, names: list[Name]) -> Iterator[tuple[str, str]]:
-        """Yield the newest version of each package that pip would replace by another one now."""
+        """Yield the newest version of each package that pip would replace by another one now.
+
+        ``names`` are grouped by the options with which they are declared.
+        """
         groups: dict[tuple[str, ...], list[str]] = defaultdict(list)
         for name in names:
             groups[self._latest[name]].append(name[0])
@@ -188,7 +201,10 @@ class Provider(BaseProvider):
 
 
 def _moved(is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> bool:
-    """Return whether a package comes from another source than before."""
+    """Return whether a package is declared with another source, or as editable, than it was installed.
+
+    pip must then reinstall it, also where the version is the same.
+    """
     return is_ is not None and (
         _recorded(should.get("source", is_.get("source"))) != _recorded(is_.get("source"))
         or should.get("editable", is_.get("editable")) != is_.get("editable")
@@ -204,7 +220,10 @@ def _recorded(source: str | None) -> str | None:
 
 
 def _resolved(venv: str, *arguments: str) -> list[dict[str, Any]]:
-    """Return the metadata of all that pip would install. Raise ``CommandError``, but not for a pip before 22.2."""
+    """Return the metadata of all packages that pip would install, from its dry run; none from a pip before 22.2.
+
+    Raise ``CommandError`` if the installation would fail.
+    """
     try:
         report = _pip(venv, "install", "--dry-run", "--report", "-", *arguments).stdout
     except CommandError as error:
@@ -261,7 +280,10 @@ def _pip(venv: str, *arguments: str) -> CommandResult:
 
 
 def _refusal(venv: str, paths: Iterable[str]) -> str:
-    """Return the reason why the Python of an environment may not execute the code in some paths, or an empty text."""
+    """Return the reason why an environment's Python may not execute code in ``paths``, which others can change.
+
+    An empty text without one.
+    """
     try:
         Command(f"{venv}/bin/python").check_code(*paths, user=_owner(venv))
     except CommandError as error:
@@ -342,7 +364,7 @@ def _is_whole(description: str) -> bool:
 
 
 def _is_empty(path: bytes) -> bool:
-    """Return whether a file exists and has no bytes."""
+    """Return whether a file exists and has no bytes, as a loss of power leaves one that was not flushed."""
     try:
         return os.stat(path).st_size == 0  # noqa: PTH116 - quick: a package has thousands
     except OSError:
@@ -350,7 +372,7 @@ def _is_empty(path: bytes) -> bool:
 
 
 def _origin(description: str) -> Resource:
-    """Return where a package is from, if not from an index (PEP 610)."""
+    """Return ``source`` and ``editable`` of a package by pip's record of its origin (PEP 610); an index leaves none."""
     try:
         origin = json.loads(files.read(f"{description}/{ORIGIN}", LARGEST))
         url, control = origin["url"], origin.get("vcs_info")
@@ -401,14 +423,14 @@ def _forget(name: str, venv: str) -> None:
 
 
 def _options(should: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the options of an installation."""
+    """Return the options of ``pip install`` for a declared package."""
     constraints = ("--constraint", should["constraints"]) if should.get("constraints") else ()
     upgrade = ("--upgrade",) if should.get("ensure") == "latest" else ()
     return (*upgrade, *constraints, *(should.get("install_options") or ()))
 
 
 def _requirement(name: str, should: Mapping[str, Any]) -> list[str]:
-    """Return the arguments that name the package to install."""
+    """Return the arguments of ``pip install`` that name a declared package, by version or source."""
     extras = f"[{','.join(should['extras'])}]" if should.get("extras") else ""
     source, ensure = should.get("source"), should["ensure"]
     if source and should.get("editable"):
@@ -432,7 +454,7 @@ def _order(version: str) -> tuple[bool, Any]:
 
 
 def _version(text: Any) -> Any:
-    """Return a version that is equal for all its spellings; the text itself if it is no version."""
+    """Return a version that compares as equal in all its spellings, ``1.0`` and ``1.0.0``; else the text itself."""
     from packaging.version import InvalidVersion, Version  # an extra installs it
 
     try:

@@ -90,7 +90,7 @@ class Provider(BaseProvider):
                 self._change(name, is_, should)
 
     def _change(self, name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> None:
-        """Remove or make an environment, or change the option of a complete one."""
+        """Remove an environment, make or repair it, or only set whether it sees the packages of the system."""
         if should["ensure"] == "absent":
             _remove(name)
         elif is_ is None or is_["status"] != "complete":
@@ -119,7 +119,7 @@ class Provider(BaseProvider):
 
 
 def _row(path: str) -> Resource | None:
-    """Return the environment in a directory, or None. Raise ``OSError``."""
+    """Return the row of the environment in a directory, or None if that holds something else. Raise ``OSError``."""
     incomplete = os.path.lexists(f"{path}/{MARK}")
     try:
         text = files.read(f"{path}/{CONFIG}", LARGEST).decode("utf-8", "replace")
@@ -155,7 +155,7 @@ def _works(path: str, version: str) -> bool:
 
 
 def _missing_interpreter(path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield that there is no interpreter, or that it cannot give a new environment its pip: Debian packs both apart."""
+    """Yield a problem if the interpreter is missing, or has no ``ensurepip``: Debian packages both apart from it."""
     needs, python = "Package[python3-venv]", should.get("python")
     if python is None:
         return

@@ -27,7 +27,7 @@ class Provider(BaseProvider):
     """The resolver's files."""
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Shorten addresses, and write domains in small letters, as they are compared."""
+        """Write addresses in their shortest form and domains in small letters, as they are compared."""
         for resource in resources:
             if "path" in resource:
                 resource["path"] = files.canonical_path(resource["path"])
@@ -74,7 +74,7 @@ class Provider(BaseProvider):
         return prerequisites.of_files(changes, lambda path, _should: prerequisites.missing_parent(path))
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
-        """Edit or remove each file."""
+        """Edit or remove each file; a link to another program's file is replaced by a file with the same values."""
         for path, change in changes.items():
             with context.processing(path, change.is_, change.should), file_parts.described(path):
                 if change.should["ensure"] == "absent":
@@ -93,7 +93,7 @@ class Provider(BaseProvider):
 
 
 def _managed(path: str) -> str:
-    """Return the file in /run that a path is a link to, or an empty text."""
+    """Return the file in /run to which a path is a link, as a program makes that manages the resolver, or ""."""
     if not os.path.islink(path):  # noqa: PTH114 - a text
         return ""
     target = os.path.realpath(path)
@@ -119,7 +119,7 @@ def _parse(lines: files.Lines) -> Resource:
 
 
 def _edit(lines: files.Lines, should: Mapping[str, Any]) -> None:
-    """Give the declared attributes their lines: in place of the old ones, or at the end."""
+    """Write the lines of the declared attributes that differ: in place of the present ones, or at the end."""
     present = _parse(lines)
     for attribute, keywords in KEYWORDS.items():
         values = should.get(attribute)

@@ -41,7 +41,7 @@ class Provider(BaseProvider):
     sshd = Command("sshd", read_only=True)
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Replace short names of key types by the long ones; write the names of options in small letters, as sshd."""
+        """Write types in full, and names of options in small letters, as sshd compares them."""
         for resource in resources:
             if "type" in resource:
                 resource["type"] = ssh_files.SHORT.get(resource["type"], resource["type"])
@@ -64,7 +64,7 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, _name: Name, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> tuple[bool, str] | None:
-        """Require that no other line with the key comes first: sshd takes the options of the first one."""
+        """Count a key as different if another line with it comes first: sshd takes the options of the first one."""
         if attribute == "ensure" and should["ensure"] == "present" and is_.get("overridden_by"):
             return False, f"changed: {is_['overridden_by']} has the same key with other options, and comes first"
         return None
@@ -75,7 +75,6 @@ class Provider(BaseProvider):
         Keys of one file that share a comment and a type can be neither read nor changed. The type ``any``, which only a
         removal has, stands for the keys of all types with a comment.
         """
-        # Of users who share a home only the first.
         usual = [(TARGET, user) for user in ssh_files.users()] if names is None else ()
         targets = dict.fromkeys(usual if names is None else (name[1:3] for name in names))
         requested = frozenset(names or ())
@@ -101,7 +100,10 @@ class Provider(BaseProvider):
                     yield row
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
-        """Yield the missing prerequisites of a key, its user, and the line that would count in its place."""
+        """Yield the missing prerequisites of a key, such as its user.
+
+        Yield a warning where an earlier line counts in its place, and a problem where sshd does not read the file.
+        """
         paths = {}
         for name in changes:
             yield from ((name, problem) for problem in prerequisites.missing_user("user", name[2]))
@@ -128,7 +130,10 @@ class Provider(BaseProvider):
                         yield name, Problem("target", message, brought_by=prerequisites.BRINGING)
 
     def _read_by_sshd(self, user: str) -> list[str]:
-        """Return the setting ``AuthorizedKeysFile`` for a user; nothing if sshd cannot tell it."""
+        """Return the files that sshd reads for a user, its setting ``AuthorizedKeysFile``.
+
+        None if it cannot be asked.
+        """
         result = self.sshd.attempt("-T", "-C", f"user={user},host=localhost,addr=127.0.0.1", log="debug")
         lines = (line.partition(" ") for line in result.stdout.splitlines())
         return next((value.split() for name, _, value in lines if name == "authorizedkeysfile"), [])
@@ -238,7 +243,7 @@ def _overridden(lines: files.Lines) -> Iterator[tuple[int, int]]:
 
 
 def _earlier_lines(path: str, states: Mapping[Key, Mapping[str, Any]]) -> Iterator[tuple[Key, Problem]]:
-    """Yield the line that sshd would take in place of a declared key's, or that both are declared."""
+    """Yield a warning for each declared key that an earlier line of the file overrides, with its options."""
     lines = files.read_lines(path)
     _change(lines, states)
     for number, first in _overridden(lines):
@@ -312,7 +317,7 @@ def _absolute(setting: str, entry: pwd.struct_passwd) -> str:
 def _rewrite(
     context: Context, target_and_user: tuple[str, str], states: Mapping[Key, Mapping[str, Any] | None], _mode: int
 ) -> None:
-    """Edit a file, and warn of a removed key that another line has."""
+    """Edit a file of keys, and warn of each removed key that another line still has, which allows the login."""
     target, user = target_and_user
     try:
         entry = pwd.getpwnam(user)

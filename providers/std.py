@@ -93,7 +93,7 @@ class Provider:
         return item in container
 
     def merge(self, _context: Context, maps: Sequence[Mapping[str, Any]], *, deep: bool) -> dict[str, Any]:
-        """Return one mapping of all; a later one wins."""
+        """Return one mapping of all; a later value wins. ``deep``: mappings in them are merged too, not replaced."""
         merged: dict[str, Any] = {}
         for mapping in maps:
             merged = _merged(merged, mapping) if deep else {**merged, **mapping}
@@ -116,7 +116,10 @@ class Provider:
         return list(inputs["map"].values())
 
     def lookup(self, _context: Context, **inputs: Any) -> Any:
-        """Return the value at ``path`` in ``in``, or ``default``."""
+        """Return the value at ``path`` in ``in``, or ``default`` if there is none.
+
+        Raise ``ResourceError`` without a default.
+        """
         path = inputs["path"]
         try:
             return expression.follow_keys(inputs["in"], path, expression.parse_keys(path))
@@ -129,7 +132,7 @@ class Provider:
             raise ResourceError(str(error)) from None
 
     def sort(self, _context: Context, **inputs: Any) -> list[Any]:
-        """Return ``list`` in order."""
+        """Return ``list`` in order. Raise ``ResourceError`` for elements of different kinds, which have none."""
         kinds = {{str: "texts", bool: "Booleans"}.get(type(item), "numbers") for item in inputs["list"]}
         if len(kinds) > 1:
             msg = f"list has {' and '.join(sorted(kinds))}; give it elements of one kind, such as all in quotes"
@@ -144,7 +147,7 @@ class Provider:
         return list(first.values())
 
     def range(self, _context: Context, start: int, stop: int, step: int) -> list[int]:
-        """Return the numbers from ``start`` to before ``stop``."""
+        """Return the numbers from ``start`` to before ``stop``, as Python's ``range`` does."""
         if step == 0:
             raise ResourceError("step is 0, so that stop is never reached; use a positive or a negative number")
         # The length of a range may be more than Python's len returns.
@@ -152,7 +155,10 @@ class Provider:
         return list(range(start, stop, step))
 
     def zip(self, _context: Context, lists: Sequence[Sequence[Any]]) -> list[list[Any]]:
-        """Return lists of the elements at the same position."""
+        """Return lists of the elements at the same positions.
+
+        Raise ``ResourceError`` for lists of different lengths.
+        """
         if len(lengths := list(map(len, lists))) and len(set(lengths)) > 1:
             msg = (
                 f"the lists have {', '.join(map(str, lengths))} elements; they must have the same number; use std.slice"
@@ -239,7 +245,7 @@ class Provider:
         return head.rstrip("/") or ("/" if slash or not path.rstrip("/") else ".")
 
     def cidr_host(self, _context: Context, network: str, number: int) -> str:
-        """Return the address with a number in a network."""
+        """Return the address with a number in a network: 0 is the network itself, -1 the last address."""
         parsed = _network(network, "network")
         if not -parsed.num_addresses <= number < parsed.num_addresses:
             last = parsed.num_addresses - 1
@@ -290,7 +296,10 @@ def _merged(former: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, An
 
 
 def _field(field: re.Match[str], values: Mapping[str, Any]) -> str:
-    """Return the text for a name in braces, or a brace for a doubled one."""
+    """Return the text that replaces a match of ``FIELD``: a named value, or a brace for a doubled one.
+
+    Raise ``ResourceError`` for a single brace or an unknown name.
+    """
     if field.group() in {"{{", "}}"}:
         return field.group()[0]
     if (name := field[1]) is None:
@@ -363,7 +372,10 @@ def _read(read: Callable[[bytes, str], Any], text: str, language: str) -> Any:
 
 
 def _network(text: str, name: str) -> IPv4Network | IPv6Network:
-    """Return the network that an input is; an address is one of a single address."""
+    """Return the network in the text of the input ``name``; an address is a network of one address.
+
+    Raise ``ResourceError`` for any other text.
+    """
     import ipaddress
 
     try:

@@ -65,7 +65,7 @@ class Provider(BaseProvider):
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Yield missing attributes, and those beside a content."""
+        """Refuse a rule without user or commands, and attributes of a rule beside ``content``, which replaces them."""
         declared = [name for name in ATTRIBUTES if should.get(name) is not None]
         if should.get("content") is not None:
             yield from (Problem(name, f"give either 'content' or '{name}'") for name in declared)
@@ -108,7 +108,10 @@ class Provider(BaseProvider):
         return Planned(changes=["content"] if replaced else [])
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield that sudo is missing, or else the errors of the rules that it refuses."""
+        """Yield a problem if sudo is missing, or else the errors of the rules that it refuses.
+
+        Yield a warning for a rule that a later one overrides.
+        """
         missing = list(prerequisites.missing_program(None, "visudo", needs="Package[sudo]"))
         yield from prerequisites.of_files(changes, lambda _name, _should: missing, lambda name: str(DIRECTORY / name))
         if missing:
@@ -186,7 +189,7 @@ def _overridden(texts: Mapping[str, str | None]) -> Iterator[tuple[str, str]]:
 
 
 def _effect(rule: Mapping[str, Any], later: Mapping[str, Any]) -> str:
-    """Return the difference that a later rule makes for the commands of a rule, or an empty text."""
+    """Return the effect of a later rule on the commands of a rule, or "" if it matches none of them in another way."""
     runas, later_runas = rule.get("runas") or "root", later.get("runas") or "root"
     same_runas = runas == later_runas or later_runas.partition(":")[0] == "ALL"
     same_hosts = "ALL" in later["hosts"] or not set(rule["hosts"]).isdisjoint(later["hosts"])
@@ -202,7 +205,7 @@ def _effect(rule: Mapping[str, Any], later: Mapping[str, Any]) -> str:
 
 
 def _is_for(declared: str, user: str) -> bool:
-    """Return whether a rule for a user, a group (``%NAME``) or ``ALL`` is for a user too."""
+    """Return whether a rule declared for a user, a group (``%NAME``) or ``ALL`` applies to ``user``."""
     if declared in {"ALL", user}:
         return True
     with suppress(KeyError):

@@ -33,7 +33,7 @@ class Provider(BaseProvider):
     """The entries of files, and the values of the running kernel."""
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Write names with dots, and values as text with single blanks."""
+        """Write names with dots, and values with single blanks, as files and the kernel spell them in several ways."""
         for resource in resources:
             if "name" in resource:
                 resource["name"] = _dotted(resource["name"])
@@ -46,7 +46,7 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, _name: Name, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Compare the value with the running kernel's too."""
+        """Compare the value with the running kernel's too, unless ``apply`` is false."""
         if attribute != "value" or is_["value"] != should["value"] or not should["apply"]:
             return None
         live = is_.get("live")
@@ -72,7 +72,7 @@ class Provider(BaseProvider):
             yield from context.accepted(rows) if names is None else rows
 
     def set(self, context: Context, changes: Mapping[Name, Change]) -> None:
-        """Have the kernel accept each value, and edit each file once with those that it has accepted."""
+        """Set each value in the kernel, and then edit each file once, with the values that the kernel has accepted."""
         accepted = {}
         for identity, change in changes.items():
             try:
@@ -89,7 +89,10 @@ class Provider(BaseProvider):
         file_parts.edit_files(accepted, lambda identity: (identity[1], identity[0]), _edit_file)
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
-        """Yield parameters that the kernel lacks, directories that are missing, and files that come later."""
+        """Yield a problem for each parameter that the kernel lacks, and each file that is not read at boot.
+
+        Yield a warning for later files that override a value.
+        """
         for identity, should in changes.items():
             name, target = identity
             if should["ensure"] == "absent":
@@ -138,7 +141,7 @@ def edit(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> 
 
 
 def _edit_file(target: str, states: Mapping[str, Mapping[str, Any] | None], mode: int) -> None:
-    """Edit a file; one that would hold nothing more is removed, as nothing but entries of ours was in it."""
+    """Edit a file; remove it if nothing is left, as it had no other lines than ours."""
     lines = files.read_lines(target)
     edit(lines, states)
     if lines.content or os.path.islink(target) or not os.path.exists(target):  # noqa: PTH110, PTH114 - a text
@@ -236,7 +239,7 @@ def _entries(path: str) -> dict[str, str]:
 
 
 def _unread(target: str) -> str:
-    """Return the reason why a file is not read when the machine starts, or an empty text."""
+    """Return the reason why a file is not read at boot, or "": its name, or a file that takes its place."""
     directory, _, name = target.rpartition("/")
     if directory not in DIRECTORIES:
         return ""

@@ -46,7 +46,7 @@ class Provider(BaseProvider):
         return None
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
-        """Return the files in ``names``, or all in the directory; a link fails its name."""
+        """Return the files in ``names``, or all in the directory; a link fails its name, as links are not followed."""
         read = program_checked_files.read_rows(context, DIRECTORY, names, _listed() if names is None else ())
         rows_by_name = {row["name"]: row for row in read}
         outdated = self._outdated(rows_by_name)
@@ -54,7 +54,10 @@ class Provider(BaseProvider):
         yield from context.accepted(rows) if names is None else rows
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
-        """Verify and write each file, beside the other files of the call, and have systemd read all of them once."""
+        """Verify and write each file, and then let systemd read all of them once.
+
+        Files of the same call are verified together, as they may need each other.
+        """
         written = False
         with program_checked_files.staged(changes) as stage:
             try:
@@ -71,7 +74,10 @@ class Provider(BaseProvider):
                     self.systemctl("daemon-reload")
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield that units cannot be verified, or else the errors of those that systemd refuses."""
+        """Yield a problem if units cannot be verified, or else the errors of those that systemd refuses.
+
+        Yield a warning for drop-ins that override a setting.
+        """
         missing = list(prerequisites.missing_program("verify", "systemd-analyze", needs="Package[systemd]"))
         yield from prerequisites.of_files(
             changes,
@@ -190,7 +196,7 @@ def _settings(settings: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _overridden(name: str, content: str) -> Iterator[Problem]:
-    """Yield the drop-ins that systemd reads after a file, and that give one of its settings another value."""
+    """Yield a warning for each setting of a file that a drop-in, which systemd reads later, gives another value."""
     unit = _unit(name)
     own = "" if unit == name else name.rpartition("/")[2]
     # Of one name, the file in the first directory counts.
@@ -221,7 +227,10 @@ def _unit(name: str) -> str:
 
 
 def _units(name: str) -> list[str]:
-    """Return the units that a file concerns: of a drop-in for ``web-.service`` those whose names begin with that."""
+    """Return the units that a file concerns.
+
+    A drop-in for ``web-.service`` is for all units whose names begin with ``web-``.
+    """
     unit = _unit(name)
     start, _, kind = unit.rpartition(".")
     if unit == name or not start.endswith("-"):

@@ -105,7 +105,10 @@ def _text(source: str | Asset) -> str:
 
 
 def _reached(error: BaseException, names: Collection[str]) -> tuple[str, int] | None:
-    """Return the template and the line that were reached when an error was raised, or None."""
+    """Return the template and the line at which an error was raised, or None.
+
+    Jinja2 gives the frames of compiled templates their names and lines.
+    """
     position, trace = None, error.__traceback__
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
@@ -123,7 +126,7 @@ def _position(name: str, line: int | None) -> str:
 
 
 def _reason(error: Exception) -> str:
-    """Return the reason why a template makes no text, without the words of Python for types and operators."""
+    """Return the reason why a template cannot be rendered, in the terms of templates, not of Python's types."""
     import jinja2
 
     if isinstance(error, jinja2.TemplateNotFound):

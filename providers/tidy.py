@@ -32,7 +32,7 @@ class Provider(ImperativeProvider):
     unlisted = "what was removed cannot be read"
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Refuse a directory without a path, and a removal of everything."""
+        """Refuse a declaration without a directory, and one without any criterion, which would remove all files."""
         yield from refused_secrets(should)
         name, path = should.get("name"), should.get("path")
         directory = name if path is None else path
@@ -47,7 +47,7 @@ class Provider(ImperativeProvider):
         return (True, f"{matches} to remove, such as '{matches.paths[0]}'") if matches.count else False
 
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
-        """Yield the files to remove, which must not be declared by another resource."""
+        """Yield the files to remove, so that a plan reports a conflict with a resource that declares one."""
         for name, (_, should) in changes.items():
             for path in _Tidying(should, remove=False).paths:
                 yield name, SideEffect(path, "remove", "file", asked=True)
@@ -99,7 +99,10 @@ class _Tidying:
         return f"{self.count} file{'' if self.count == 1 else 's'} of {_in_units(self.size)}"
 
     def _visit(self, directory: int, path: str, depth: int) -> bool:
-        """Tidy an open directory and those below it; return whether it is empty then."""
+        """Find, and if asked remove, the matching files of an open directory and those below.
+
+        Return whether the directory is empty then, so that it can be removed too.
+        """
         empty = True
         with os.scandir(directory) as entries:
             for entry in entries:
@@ -117,7 +120,10 @@ class _Tidying:
         return empty
 
     def _examine(self, directory: int, name: str, status: os.stat_result, path: str, depth: int) -> bool:
-        """Tidy one entry of an open directory; return whether it is gone, or would be."""
+        """Remove one entry of an open directory if it matches.
+
+        Return whether it is gone, or would be without ``remove``.
+        """
         if stat.S_ISDIR(status.st_mode):
             if depth >= self._depth:
                 return False

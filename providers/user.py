@@ -42,7 +42,7 @@ class Provider(BaseProvider):
     chpasswd = Command("chpasswd")
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Sort attributes without order, and write the absence of a limit in one way."""
+        """Sort attributes whose order means nothing, and write "no limit" in one way, so that equal users are equal."""
         for resource in resources:
             if resource.get("groups"):
                 resource["groups"] = sorted(set(resource["groups"]))
@@ -109,7 +109,10 @@ class Provider(BaseProvider):
         return list(context.accepted(rows))
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield the missing prerequisites of a user: groups, and the shell; and a home that cannot be removed."""
+        """Yield the missing prerequisites of a user: groups, and the shell.
+
+        Yield a problem if a user to remove has processes, or a home that is a mount point.
+        """
         from lib import prerequisites
 
         removed = {name: should for name, should in changes.items() if should.get("managehome")}
@@ -183,7 +186,10 @@ class Provider(BaseProvider):
         self._set_password(name, changed)
 
     def _update(self, name: str, is_: Mapping[str, Any], should: Mapping[str, Any]) -> None:
-        """Change an account, with its home first where that moves."""
+        """Change an account; its home is moved before the record.
+
+        To another filesystem usermod copies the home, which then changes the rest too.
+        """
         changed = _changed(is_, should)
         options = _options(changed)
         try:
@@ -261,7 +267,7 @@ def _check_unused(name: str, uid: int) -> None:
 
 
 def _forget(prefix: Path, name: str) -> None:
-    """Remove the entries that a killed run has left of a user that does not exist; useradd would add to them."""
+    """Remove the entries of a user who does not exist, which a killed run has left: useradd would add to them."""
     for file in ("subuid", "subgid", "shadow"):
         path = prefix / "etc" / file
         with suppress(FileNotFoundError):
@@ -371,7 +377,7 @@ def _changed(is_: Mapping[str, Any], should: Mapping[str, Any]) -> dict[str, Any
 
 
 def _memberships(changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
-    """Yield the groups that users join or leave, with all members that these will have."""
+    """Yield the groups that users join or leave, each with all its members afterwards."""
     for name, (is_, should) in changes.items():
         former_groups = set((is_ or {}).get("groups", ()))
         if should["ensure"] == "present" and (groups := _changed(is_ or {}, should).get("groups")) is not None:
@@ -396,7 +402,7 @@ def _options(changed: Mapping[str, Any]) -> list[str | int]:
 
 
 def _group_name(number: int, names: Mapping[int, str]) -> str | int:
-    """Return the name of a group, or its number when it has none or one that consists of digits."""
+    """Return the name of a group; the number if it has none, or one of digits, which would be read as a number."""
     try:
         name = names.get(number) or grp.getgrgid(number).gr_name
     except KeyError:

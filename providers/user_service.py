@@ -64,7 +64,7 @@ class Provider(ServiceProvider):
                 yield from context.accepted(rows)
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
-        """Yield the missing prerequisites of a service: its user; and the states that its unit cannot have."""
+        """Yield the missing prerequisites of a service, its user, and the declared states that its unit cannot have."""
         for name, should in changes.items():
             yield from ((name, problem) for problem in prerequisites.missing_user("user", name[1]))
             with suppress(KeyError, ResourceError):  # the manager of another user may answer
@@ -73,7 +73,7 @@ class Provider(ServiceProvider):
                 yield from ((name, Problem(*refusal)) for refusal in refusals(name[0], unit, should, masks))
 
     def side_effects(self, _context: Context, changes: Mapping[Name, Change]) -> Iterator[tuple[Name, SideEffect]]:
-        """Yield the units of the same user that are enabled, disabled, started and stopped besides."""
+        """Yield the other units of the same user that systemd enables, disables, starts or stops with a unit."""
         for name, (is_, should) in changes.items():
             with suppress(KeyError):  # a user that does not exist yet has no units
                 for action, unit, state in side_effects(Units(name[1]), name[0], is_, should):
@@ -140,7 +140,7 @@ def _units(user: str) -> Units:
 
 
 def _rows(user: str, names: Sequence[str] | None) -> list[Resource]:
-    """Return units of a user, or all services."""
+    """Return the rows of a user's units, or of all services. For an unknown user they are missing ones."""
     linger = _lingers(user)
     try:
         units = Units(user)

@@ -30,7 +30,7 @@ class Provider(BaseProvider):
     """The certificates in files of the local machine."""
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Remove needless slashes and dots from paths; sort names, each with its kind."""
+        """Clean paths, write each alternative name with its kind, and sort names, so that equal values are equal."""
         for resource in resources:
             if "path" in resource:
                 resource["path"] = files.canonical_path(resource["path"])
@@ -41,7 +41,7 @@ class Provider(BaseProvider):
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Refuse attributes that exclude or need each other, and a renewal in every run."""
+        """Refuse attributes that exclude or need each other, and a time of renewal that would always have come."""
         yield from refused_secrets(should, "passphrase", "ca_passphrase")
         if should.get("ensure") == "absent":
             return
@@ -87,7 +87,7 @@ class Provider(BaseProvider):
         return protected_file.read_all(context, names, "a certificate", partial(context.derived, _describe))
 
     def preflight(self, context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield the missing prerequisites: the directory, owner and group, and the files; or why none can be issued."""
+        """Yield the missing prerequisites, such as the directory and the key, or the reason that none can be issued."""
         return prerequisites.of_files(
             changes, lambda path, should: [*_missing(path, should)] or self._refusal(context, path, should)
         )
@@ -118,14 +118,17 @@ def _missing(path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _issuing() -> ModuleType:
-    """Return the module that needs ``cryptography``. Raise ``ResourceError`` where that is missing."""
+    """Return the module for certificates, imported only here as it needs the library ``cryptography``.
+
+    Raise ``ResourceError`` where that is missing.
+    """
     with prerequisites.needing("cryptography", "Debian: python3-cryptography"):
         from lib import x509_certificates
     return x509_certificates
 
 
 def _describe(content: bytes) -> Resource:
-    """Return the attributes of a certificate."""
+    """Return the attributes of the certificate in the content of a file."""
     issuing = _issuing()
     described: Resource = issuing.describe(issuing.load(content))
     return described
@@ -144,7 +147,7 @@ def _is_signed_by(path: str, content: bytes, authority_path: str, authority_cont
 def _belongs_to_key(
     path: str, content: bytes, key_path: str, key_content: bytes, passphrase: Sensitive[str] | None = None
 ) -> bool:
-    """Return whether a certificate is for the private key in another file."""
+    """Return whether a certificate is for the private key in another file: both have the same public key."""
     issuing = _issuing()
     key = issuing.x509_files.key_of(key_path, key_content, passphrase)
     belongs: bool = issuing.belongs_to(issuing.certificate_of(path, content), key)
@@ -152,7 +155,7 @@ def _belongs_to_key(
 
 
 def _belongs_to_request(path: str, content: bytes, request_path: str, request_content: bytes) -> bool:
-    """Return whether a certificate is for the signing request in another file."""
+    """Return whether a certificate is for the signing request in another file: both have the same public key."""
     issuing = _issuing()
     request = issuing.request_of(request_path, request_content)
     belongs: bool = issuing.belongs_to(issuing.certificate_of(path, content), request)

@@ -90,14 +90,17 @@ def _refusal(path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _x509() -> ModuleType:
-    """Return the module that needs ``cryptography``. Raise ``ResourceError`` where that is missing."""
+    """Return the module for keys, imported only here as it needs the library ``cryptography``.
+
+    Raise ``ResourceError`` where that is missing.
+    """
     with prerequisites.needing("cryptography", "Debian: python3-cryptography"):
         from lib import x509_files
     return x509_files
 
 
 def _inside(content: bytes) -> Resource:
-    """Return the attributes of a key; of an encrypted one only that it is encrypted."""
+    """Return the attributes of the key in the content of a file; of an encrypted one only that it is encrypted."""
     x509 = _x509()
     if x509.is_encrypted(content):
         return {"encrypted": True}

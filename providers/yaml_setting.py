@@ -71,7 +71,10 @@ def _yaml() -> Any:
 
 
 def _load(text: str) -> Any:
-    """Return the content of a YAML file of one document. Raise ``FormatError`` with the line of a mistake."""
+    """Return the content of a YAML file of one document, as ruamel.yaml represents it with its comments.
+
+    Raise ``FormatError`` with the line of a mistake.
+    """
     with prerequisites.needing("yaml", SOURCE):
         import yaml
 

@@ -111,7 +111,7 @@ class Provider(packages.PackageProvider):
         return super().side_effects(context, {name: change for name, change in changes.items() if name not in damaged})
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
-        """Install and remove in one transaction for each set of options, purge in one more, then hold packages."""
+        """Install and remove packages in one transaction for each set of options, purge in one more, and set holds."""
         removed = self._removed_damaged(context, {name: change.should for name, change in changes.items()})
         remaining = {name: change for name, change in changes.items() if name not in removed}
         for command, _ in self._transactions(context, remaining):
@@ -121,7 +121,7 @@ class Provider(packages.PackageProvider):
                 self.apt_mark("-q", verb, "--", *marked)
 
     def _transactions(self, context: Context, changes: Mapping[str, Change]) -> Iterator[packages.Transaction]:
-        """Yield an installation for each set of options, and a purge."""
+        """Yield an ``apt-get install`` for each set of options, which also removes packages, and a purge."""
         transactions: dict[tuple[str, ...], dict[str, str]] = {}
         purged = []
         for name, (is_, should) in changes.items():
@@ -140,7 +140,10 @@ class Provider(packages.PackageProvider):
             yield ("purge", *HELD, "--", *purged), {*purged}
 
     def _simulated(self, arguments: Sequence[str]) -> Iterator[SideEffect]:
-        """Yield the effects of apt-get. Raise as ``_apt`` does."""
+        """Yield the effects that a transaction would have, from the steps that ``apt-get --simulate`` prints.
+
+        Raise ``ResourceError`` with the reason if it would fail.
+        """
         result = self.simulation.attempt(*OPTIONS, *SIMULATED, *arguments, log="debug")
         if result.exit_code:
             raise _failure(result)
@@ -211,14 +214,17 @@ class Provider(packages.PackageProvider):
         return removed
 
     def _damaged(self) -> Collection[str]:
-        """Return the names of the packages that a killed dpkg has left half unpacked."""
+        """Return the names of the packages that a killed dpkg has left half unpacked, and that apt wants repaired."""
         native, records = self._records()
         return {
             name for record in records if " reinstreq " in record.get("Status", "") for name in _names(record, native)
         }
 
     def _argument(self, name: str, ensure: str) -> str:
-        """Return the argument for apt-get; a name or version that ends in ``+`` is made unambiguous."""
+        """Return the argument of ``apt-get install`` for a package; ``NAME-`` removes it.
+
+        apt reads a ``+`` at the end as a sign too: a name or version with one gets an addition.
+        """
         if ensure == "absent":
             return f"{name}-"
         if ensure in {"present", "latest"}:
@@ -256,7 +262,7 @@ class Provider(packages.PackageProvider):
             return file.read()
 
     def _candidates(self, names: list[str]) -> dict[str, str]:
-        """Return the candidate versions by name."""
+        """Return name → the version that apt would install now, its candidate."""
         prefix = "  Candidate: "
         policies = self._policy(names)
         return {
@@ -302,7 +308,7 @@ def _failure(result: CommandResult) -> ResourceError:
 
 
 def _dpkg_errors(lines: Sequence[str]) -> Iterator[str]:
-    """Yield the errors of dpkg about packages, each after the last lines of the package's script."""
+    """Yield the errors of dpkg about packages, each after the last lines of the package's script: the reason."""
     script: list[str] = []
     following = iter(lines)
     for line in following:

@@ -55,7 +55,10 @@ class Provider(rpm.RpmProvider):
             self.dnf("-q", "-y", *arguments)
 
     def _transactions(self, context: Context, changes: Mapping[str, Change]) -> Iterator[packages.Transaction]:
-        """Yield a removal, and an installation for each set of options. Raise ``ResourceError`` for a hold."""
+        """Yield a removal, and an installation for each set of options.
+
+        Raise ``ResourceError`` for a declared hold, which dnf cannot set.
+        """
         removed: list[str] = []
         installed: dict[tuple[str, ...], dict[str, str]] = defaultdict(dict)
         for name, (is_, should) in changes.items():
@@ -71,7 +74,10 @@ class Provider(rpm.RpmProvider):
             yield ("install", *options, "--", *arguments.values()), {*arguments}
 
     def _simulated(self, arguments: Sequence[str]) -> Iterator[SideEffect]:
-        """Yield the effects of dnf, from the table that it shows before its question. Raise ``ResourceError``."""
+        """Yield the effects of a transaction: dnf shows them in a table before its question, which is answered with no.
+
+        Raise ``ResourceError`` with the reason for which dnf would fail.
+        """
         result = self.repoquery.attempt("--assumeno", *arguments, log="debug")
         if RESOLVED not in result.stdout and result.exit_code:
             lines = [line for line in result.stderr.splitlines() if line.strip()]
@@ -91,7 +97,7 @@ class Provider(rpm.RpmProvider):
 
 
 def _argument(name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> str:
-    """Return the argument for ``dnf install``, which changes an installed package only to a given version."""
+    """Return the argument of ``dnf install``; only one with a version changes a package that is installed."""
     ensure = should["ensure"]
     version = (is_ or {}).get("candidate") if ensure == "latest" else None if ensure == "present" else ensure
     base, architecture = rpm.without_architecture(name)

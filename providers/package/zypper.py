@@ -58,7 +58,7 @@ class Provider(rpm.RpmProvider):
             yield {**row, "mark": "hold"} if row["name"] in held else row
 
     def candidates(self, names: list[str]) -> Mapping[str, str]:
-        """Return the newer versions to which zypper would update, by name."""
+        """Return name → the newer version to which zypper would update; nothing for packages that are up to date."""
         output = self.query(*QUIET, "--xmlout", "--no-refresh", "list-updates", "--type", "package").stdout
         versions = {}
         for element in _elements(output, "update"):
@@ -94,7 +94,7 @@ class Provider(rpm.RpmProvider):
             self._mark(changes, held)
 
     def _transactions(self, context: Context, changes: Mapping[str, Change]) -> Iterator[packages.Transaction]:
-        """Yield a transaction for each set of options."""
+        """Yield a ``zypper install`` for each set of options, which also removes packages."""
         transactions: dict[tuple[str, ...], dict[str, str]] = defaultdict(dict)
         for name, (is_, should) in changes.items():
             if not is_ or self.insync(context, name, "ensure", is_, should) is not True:
@@ -106,7 +106,10 @@ class Provider(rpm.RpmProvider):
         return []  # with ``--name`` it installs nothing in place of a package
 
     def _simulated(self, arguments: Sequence[str]) -> Iterator[SideEffect]:
-        """Yield the effects of zypper. Raise ``ResourceError`` with the problem that it does not solve by itself."""
+        """Yield the effects that a transaction would have, from zypper's dry run.
+
+        Raise ``ResourceError`` with the problem that zypper does not solve by itself.
+        """
         options = ("install", "--dry-run", "--name", "--oldpackage", "--auto-agree-with-licenses")
         words = (*QUIET, "--xmlout", "--no-refresh", *options, *arguments)
         with _without_locks() as environment:

@@ -38,7 +38,7 @@ class Provider(init_scripts.ScriptProvider):
         return os.path.exists(BOOTED) or f"OpenRC does not manage this machine (there is no {BOOTED})"  # noqa: PTH110
 
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
-        """Yield the services that are started because a service needs them, and stopped because they need it."""
+        """Yield the services that OpenRC starts because a service needs them, or stops because they need it."""
         for name, (is_, should) in changes.items():
             ensure = should.get("ensure")
             if ensure is None or ensure == (is_ or {}).get("ensure"):
@@ -93,7 +93,7 @@ class Provider(init_scripts.ScriptProvider):
             self.restart(name)
 
     def act(self, name: str, action: str) -> None:
-        """Run an action; ``stop`` and ``restart`` are for those that need the service too.
+        """Run an action of a service's script; OpenRC also stops or restarts the services that need this one.
 
         Raise ``ResourceError`` with the output of the script where it fails.
         """

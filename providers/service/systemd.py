@@ -36,7 +36,7 @@ class Provider(ServiceProvider):
             yield from ((name, Problem(*refusal)) for refusal in refusals(name, unit, should))
 
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
-        """Yield the units that are enabled, disabled, started and stopped besides."""
+        """Yield the other units that systemd enables, disables, starts or stops with a unit."""
         for name, (is_, should) in changes.items():
             for action, unit_name, state in side_effects(self.units, name, is_, should):
                 yield name, SideEffect(unit_name, action, state=state)

@@ -83,7 +83,7 @@ class Provider(init_scripts.ScriptProvider):
 
 
 def _links() -> Mapping[str, set[tuple[str, str]]]:
-    """Return name → its links, each as ``S`` or ``K`` and a runlevel."""
+    """Return service → its links in the directories of runlevels: ``S`` (start) or ``K`` (kill), and runlevel."""
     links: dict[str, set[tuple[str, str]]] = defaultdict(set)
     for directory, names in init_scripts.runlevel_directories("rc[0-6S].d"):
         for link in filter(None, map(LINK.fullmatch, names)):

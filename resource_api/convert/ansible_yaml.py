@@ -71,7 +71,7 @@ def read(path: str) -> Any:
 
 
 def parse(raw: bytes, file: str) -> Any:
-    """Return the data of a text; None if it is empty. Raise ``ManifestError`` with a position."""
+    """Return the data of a YAML text; None if it is empty. Raise ``ManifestError`` with a position."""
     decoded = document.decode(raw, file)
     try:
         _check_depth(decoded, file)
@@ -88,7 +88,7 @@ def parse(raw: bytes, file: str) -> Any:
 
 
 def _check_depth(text: str, file: str) -> None:
-    """Raise ``ManifestError`` for a text that is nested too deeply: the next steps are recursive."""
+    """Raise ``ManifestError`` for a text that is nested too deeply: composing it, which is recursive, would crash."""
     depth = 0
     for event in yaml.parse(text, Loader=yaml.CSafeLoader):
         if isinstance(event, CollectionStartEvent):
@@ -113,7 +113,7 @@ class _Builder:
         self._scalars = SafeConstructor()
 
     def value(self, node: yaml.Node) -> Any:
-        """Return the value of a node. Raise ``ManifestError``."""
+        """Return the plain data of a node. Raise ``ManifestError``, also where aliases expand it beyond a limit."""
         self._weight += document.NODE_WEIGHT + (len(node.value) if isinstance(node, ScalarNode) else 0)
         if self._weight > document.MAX_EXPANSION:
             raise self._refusal(node, "limit", "aliases expand this file beyond the limit")
@@ -139,7 +139,7 @@ class _Builder:
             raise self._refusal(node, "value", f"unknown tag {document.quote_key(node.tag.removeprefix(_TAGS))}")
 
     def _scalar(self, node: ScalarNode) -> Any:
-        """Return the value of a scalar; encrypted ones are only marked, and ``!unsafe`` texts have no templates."""
+        """Return the value of a scalar: an encrypted one as ``Vault``, and one that is no template as ``Raw``."""
         tag, text = node.tag, node.value
         if tag in {"!vault", "!vault-encrypted"}:
             return Vault()
@@ -179,7 +179,7 @@ class _Builder:
         return data
 
     def _merged(self, node: yaml.Node) -> dict[str, Any]:
-        """Return the members that a merge key adds: of one mapping, or of a list of which the first ones win."""
+        """Return the members that a merge key (``<<``) adds: of a mapping, or of several, the first of which win."""
         value = self.value(node)
         mappings = value if isinstance(value, list) else [value]
         if not all(isinstance(mapping, Mapping) for mapping in mappings):

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def all_of(conditions: list[Condition]) -> Condition:
-    """Return the condition that holds if all of these do."""
+    """Return the condition that holds if all of these do: one mapping where no two test the same path."""
     conditions = [condition for condition in conditions if condition is not True]
     if False in conditions:
         return False
@@ -38,7 +38,7 @@ def any_of(first: Condition, second: Condition) -> Condition:
 
 
 def negated(condition: Condition) -> Condition:
-    """Return the condition that holds if another does not."""
+    """Return the condition that holds if another does not, without a double ``not``."""
     if isinstance(condition, bool):
         return not condition
     if len(condition) == 1:

@@ -66,7 +66,7 @@ class ManifestText:
         return "\n".join(self.lines) + "\n"
 
     def add_names(self, names: Names, declarations: Sequence[ConvertedResource]) -> None:
-        """Add the inputs and values that the declarations need."""
+        """Add the inputs and values that the declarations use; others would only confuse readers of the manifest."""
         names_in_use = names.uses(*((row.title, row.attributes) for row in declarations))
         inputs = {name: declared for name, declared in names.inputs.items() if name in names_in_use}
         values = {name: value for name, value in names.values.items() if name in names_in_use}
@@ -86,7 +86,10 @@ class ManifestText:
             self.values |= dict.fromkeys(range(start, len(self.lines) + 1), name)
 
     def add_resources(self, sections: Iterable[PlaySection], sources: Mapping[str, Sequence[str]]) -> None:
-        """Add the resources of plays. ``sources``: file → its lines, which are repeated where nothing was converted."""
+        """Add the resources of plays.
+
+        ``sources``: file → its lines, from which a task that was not converted is repeated as a comment.
+        """
         self.lines += ["", "resources:"]
         is_empty = True
         for section in sections:
@@ -101,7 +104,10 @@ class ManifestText:
             self.lines.append("  {}")
 
     def _add_task(self, converted: Converted, sources: Mapping[str, Sequence[str]]) -> None:
-        """Add the resources of a task, or the lines of one that was not converted as a comment with the reason."""
+        """Add the resources of a task, or for one that was not converted a comment with the reason and its lines.
+
+        Record the task of each line, so that an error of validation leads to it.
+        """
         task = converted.task
         self.lines.append("")
         location = f"{task.location}{': ' if task.title else ''}{task.title}"
@@ -151,7 +157,7 @@ def _parts(value: object) -> Iterable[Any]:
 
 
 def _source(lines: Sequence[str], start: int, column: int) -> Iterable[str]:
-    """Return the first lines of a task, at most ``_REPEATED``; its first key is at line ``start`` and ``column``."""
+    """Return the first lines of a task, at most ``_REPEATED``, for a comment; it begins at ``start`` and ``column``."""
     excerpt: list[str] = []
     for number, line in enumerate(lines[start - 1 :]):
         indent = len(line) - len(line.lstrip())
@@ -282,14 +288,14 @@ class _Attempt:
         return earlier
 
     def _namevars(self, type_name: str) -> Sequence[str]:
-        """Return the namevars of a type, of an unknown one none."""
+        """Return the namevars of a type; none of an unknown one, which validation will report."""
         try:
             return self._runtime.registry.type(type_name).namevars
         except DefinitionError:
             return ()
 
     def _head_comments(self, plays: Sequence[Play]) -> Iterator[str]:
-        """Yield the comments above a manifest: its origin, its use, and the remarks that no task has."""
+        """Yield the comments above a manifest: its origin, how to apply it, and remarks that belong to no task."""
         yield f"Converted from {self._path} by resource-api {__version__}. It is used beside the playbook's files."
         if any(task.keywords.get("become") for play in plays for task in (*play.tasks, *play.handlers)):
             yield "become: apply it as root, or with 'become' in the inventory."
@@ -335,7 +341,7 @@ class _Attempt:
         return has_decision
 
     def conversion(self, problems: Sequence[Problem]) -> Conversion:
-        """Return the result; problems that remain are remarks."""
+        """Return the result of the last attempt; problems that no decision could avoid become remarks."""
         remarks = [*self._remarks]
         remarks += [Remark(playbook.Location(self._path, 1, 1), "the manifest", str(problem)) for problem in problems]
         declarations = [row for converted in self._converted for row in converted.declarations]

@@ -85,7 +85,7 @@ class ValueReference(NamedTuple):
         return f"${{{self.path}}}"
 
     def member(self, key: str | int) -> ValueReference:
-        """Return the reference to a member."""
+        """Return the reference to a member: ``facts.os.name`` for the key ``name`` of ``facts.os``."""
         if isinstance(key, int):
             return ValueReference(f"{self.path}[{key}]")
         step = f".{key}" if _NAME.match(key) else "['{}']".format(key.replace("'", "''"))
@@ -112,7 +112,7 @@ def no_counterpart(subject: str) -> NoReturn:
 
 
 def written(value: object) -> Any:
-    """Return a value as a manifest writes it, with its references as text and without omitted members."""
+    """Return a converted value as a manifest writes it: references as text, ``${...}``, and no omitted members."""
     if isinstance(value, ValueReference):
         return str(value)
     if isinstance(value, dict):
@@ -144,7 +144,7 @@ def is_template(value: object) -> bool:
 
 
 def names_in(value: object) -> set[str]:
-    """Return the names that the expressions in a value use."""
+    """Return the names of variables that the expressions in a value use; none of one that cannot be parsed."""
     names = set[str]()
     for _, leaf in leaves(value):
         if is_template(leaf):
@@ -164,7 +164,7 @@ def follow(value: Any, keys: tuple[str | int, ...]) -> Any:
 
 
 def parse(text: str) -> nodes.Expr:
-    """Return the tree of an expression without braces. Raise ``Unconvertible``."""
+    """Return the syntax tree of an expression that has no braces, as in ``when``. Raise ``Unconvertible``."""
     template = parse_template(f"{{{{ {text} }}}}", text)
     output = template.body[0] if len(template.body) == 1 else None
     if isinstance(output, nodes.Output) and len(output.nodes) == 1:
@@ -173,7 +173,7 @@ def parse(text: str) -> nodes.Expr:
 
 
 def parse_template(text: str, label: str = "") -> nodes.Template:
-    """Return the tree of a template, which messages show as ``label``. Raise ``Unconvertible``."""
+    """Return the syntax tree of a template. Raise ``Unconvertible``, with ``label`` in place of a long text."""
     try:
         return _ENVIRONMENT.parse(text)
     except (TemplateSyntaxError, RecursionError) as error:
@@ -242,7 +242,10 @@ class Expressions:
         self._read_file = read_file
 
     def value(self, value: object) -> Any:
-        """Return a value of a task, converted at every depth. Raise ``Unconvertible``."""
+        """Return a value of a playbook as a value of a manifest, its expressions converted at every depth.
+
+        Raise ``Unconvertible``.
+        """
         if isinstance(value, str) and not isinstance(value, Raw):
             return self._text(value)
         if isinstance(value, dict):
@@ -252,7 +255,10 @@ class Expressions:
         return [self.value(part) for part in value] if isinstance(value, list) else literal(value)
 
     def _text(self, text: str) -> Any:
-        """Return the value of a text: itself, one reference, a text with references, or a rendered template."""
+        """Return a text of a playbook as a value of a manifest.
+
+        It is the text itself, one reference, a text with references, or a call of the function `template` for the rest.
+        """
         if "{{" not in text and "{%" not in text and "{#" not in text:
             return literal(text)
         template = parse_template(text)
@@ -347,7 +353,7 @@ class Expressions:
         member[str((name, *keys)[-1])] = value
 
     def value_of(self, node: nodes.Node) -> Any:
-        """Return the value of an expression. Raise ``Unconvertible``."""
+        """Return the value of a manifest for the syntax tree of an expression. Raise ``Unconvertible``."""
         if isinstance(node, nodes.Const):
             return literal(node.value)
         if isinstance(node, (nodes.List, nodes.Tuple)):
@@ -367,7 +373,10 @@ class Expressions:
         no_counterpart(_KINDS.get(type(node), "this expression"))
 
     def _sum(self, node: nodes.Add) -> Any:
-        """Convert ``+`` of lists to a call, and of texts to one text. Raise ``Unconvertible`` for numbers."""
+        """Convert ``+`` of lists to a call of `std.concat`, and of texts to one text.
+
+        Raise ``Unconvertible`` for numbers, with which a manifest cannot calculate.
+        """
         left, right = self.value_of(node.left), self.value_of(node.right)
         if list in {self._scope.class_of(left), self._scope.class_of(right)}:
             return self._scope.call("std.concat", {"lists": [left, right]}, "list")
@@ -376,7 +385,10 @@ class Expressions:
         no_counterpart("arithmetic")
 
     def _call(self, node: nodes.Call) -> Any:
-        """Return the value of a function or method. Raise ``Unconvertible`` for one without a counterpart."""
+        """Return the value of a function or method that is called in an expression.
+
+        Raise ``Unconvertible`` for one without a counterpart.
+        """
         function = node.node
         if isinstance(function, nodes.Getattr) and function.attr in {"split", "replace", "lower", "upper"}:
             return self._filter(nodes.Filter(function.node, function.attr, node.args, [], None, None))
@@ -411,14 +423,17 @@ class Expressions:
         return self._function(name, node.node, node)
 
     def _list(self, value: object) -> Any:
-        """Convert the filter `list`, of a list to itself, of a mapping to its keys. Raise ``Unconvertible``."""
+        """Convert the filter `list`: a list is itself, and a mapping becomes the list of its keys.
+
+        Raise ``Unconvertible`` for a text, which would become a list of characters.
+        """
         kind = self._scope.class_of(value)
         if kind is str:
             no_counterpart("a list of characters")
         return self._scope.call("std.keys", {"map": value}, "keys") if kind is dict else value
 
     def _merge(self, subject: nodes.Node, node: nodes.Filter) -> ValueReference:
-        """Return the call for the filter `combine`. Raise ``Unconvertible`` for options without a counterpart."""
+        """Return a call of `std.merge` for the filter `combine`. Raise ``Unconvertible`` for its other options."""
         options: dict[str, Any] = {str(option.key): self.value_of(option.value) for option in node.kwargs}
         is_deep = options.pop("recursive", False)
         if options or not isinstance(is_deep, bool):
@@ -427,7 +442,10 @@ class Expressions:
         return self._scope.call("std.merge", inputs | ({"deep": True} if is_deep else {}), "map")
 
     def _function(self, name: str, subject: nodes.Node, node: nodes.Filter) -> ValueReference:
-        """Return the call of the function that does the same as a filter. Raise ``Unconvertible`` if there is none."""
+        """Return a call of the function of `std` that does the same as a filter.
+
+        Raise ``Unconvertible`` if there is none.
+        """
         if name not in _FUNCTIONS or node.kwargs:
             no_counterpart(f"the filter '{name}'")
         function, first, names = _FUNCTIONS[name]
@@ -455,7 +473,7 @@ class Expressions:
         return self.value_of(subject)
 
     def condition(self, node: nodes.Node) -> Condition:
-        """Return the condition of an expression. Raise ``Unconvertible``."""
+        """Return the condition of a manifest for an expression of `when`. Raise ``Unconvertible``."""
         if isinstance(node, nodes.And):
             return all_of([self.condition(node.left), self.condition(node.right)])
         if isinstance(node, nodes.Or):
@@ -491,7 +509,10 @@ class Expressions:
             left = operand.expr
 
     def _comparison(self, left: nodes.Node, operator: str, right: nodes.Node) -> Condition:
-        """Return the condition of a comparison, with the reference on its left."""
+        """Return the condition of a comparison: the path of a reference → the test of its value.
+
+        A constant on the left changes places with the reference. Raise ``Unconvertible`` for two references.
+        """
         if operator in {"in", "notin"}:
             condition = self._membership(left, right)
             return condition if operator == "in" else negated(condition)
@@ -514,7 +535,11 @@ class Expressions:
         return self.value_of(node)
 
     def _membership(self, left: nodes.Node, right: nodes.Node) -> Condition:
-        """Return the condition of ``in``: a group of this host, alternatives, or a computed Boolean."""
+        """Return the condition of ``LEFT in RIGHT``.
+
+        For a group of the inventory it tests whether this host is in it; a literal list becomes alternatives; for any
+        other collection a function computes a Boolean to test.
+        """
         is_this_host = _chain(left) == ("inventory_hostname", ())
         if (chain := _chain(right)) is not None and is_this_host and chain[0] == "groups" and len(chain[1]) == 1:
             return {self._scope.in_group(str(chain[1][0])).path: True}
@@ -526,7 +551,10 @@ class Expressions:
         return {self._path(self._scope.call("std.contains", {"in": collection, "item": subject}, "contains")): True}
 
     def _test(self, node: nodes.Test) -> Condition:
-        """Convert ``VALUE is TEST`` to a condition: path of a reference → test. Raise ``Unconvertible`` for others."""
+        """Convert Jinja's ``VALUE is TEST`` to a condition: the path of a reference → the test of its value.
+
+        Raise ``Unconvertible`` for a test without a counterpart.
+        """
         name = node.name.removeprefix("ansible.builtin.")
         chain = _chain(node.node)
         if name in {"defined", "undefined"} and chain is not None:
@@ -555,7 +583,10 @@ class Expressions:
         no_counterpart(f"the test 'is {name}'")
 
     def _path(self, value: object) -> str:
-        """Return the path of a reference that a condition can test. Raise ``Unconvertible``."""
+        """Return the path of a reference, as the key of a condition.
+
+        Raise ``Unconvertible`` for a constant, and for a value that is not known before anything is read.
+        """
         if not isinstance(value, ValueReference):
             no_counterpart("a condition about a constant")
         if not value.path.startswith(("inputs.", "values.", "facts.", "host.", "each.")):
@@ -590,7 +621,7 @@ def _chain(node: nodes.Node) -> tuple[str, tuple[str | int, ...]] | None:
 
 
 def _check_template(template: nodes.Template) -> None:
-    """Raise ``Unconvertible`` for a template that needs more than Jinja2."""
+    """Raise ``Unconvertible`` for a template with functions, filters or tests of Ansible, which Jinja2 lacks."""
     for call in template.find_all(nodes.Call):
         if isinstance(call.node, nodes.Name) and call.node.name != "range":
             no_counterpart(f"the function '{call.node.name}'")

@@ -53,7 +53,10 @@ class ConvertedResource:
         return str(Reference(self.type, self.title))
 
     def merge(self, other: ConvertedResource) -> bool:
-        """Add the attributes of another declaration of this resource; return False, and add none, if two contradict."""
+        """Add the attributes of another declaration of the same resource, as a manifest declares each only once.
+
+        Return False, and add none, if two contradict.
+        """
         mine, theirs = self.attributes, dict(other.attributes)
         if any(mine.get(name) != theirs.get(name) for name in _CONDITIONAL):
             return False
@@ -103,7 +106,7 @@ class ModuleTask:
         self.user = self._user()
 
     def _user(self) -> Any:
-        """Return the user of ``become_user``, or None for root and without ``become``."""
+        """Return the user of ``become_user``, or None for root and without ``become``: a run is root's already."""
         keywords = self.task.keywords
         if str(keywords.get("become", False)).lower() in _FALSE:  # which the user alone does not change
             return None
@@ -131,7 +134,10 @@ class ModuleTask:
         self._used.update(names)
 
     def word(self, *names: str, default: str = "", among: Sequence[str] = ()) -> str:
-        """Return an argument that must be a literal text, one of ``among``. Raise ``Unconvertible``."""
+        """Return an argument that must be a literal text, and one of ``among``, as the conversion depends on it.
+
+        Raise ``Unconvertible`` for any other value.
+        """
         value = self.take(*names, default=default)
         if isinstance(value, bool):
             value = "yes" if value else "no"
@@ -154,7 +160,10 @@ class ModuleTask:
         return value
 
     def flag(self, *names: str, default: object = None) -> Any:
-        """Return a Boolean or a reference to one. Raise ``Unconvertible`` for another value."""
+        """Return a Boolean, which Ansible also accepts as a word such as ``yes``, or a reference to one.
+
+        Raise ``Unconvertible`` for any other value.
+        """
         value = self.take(*names, default=default)
         if value is None or isinstance(value, (bool, ValueReference)):
             return value
@@ -164,7 +173,7 @@ class ModuleTask:
         return word in _TRUE
 
     def switch(self, name: str, *, default: bool = False) -> bool:
-        """Return a literal Boolean. Raise ``Unconvertible``."""
+        """Return a Boolean that must be literal, as the conversion depends on it. Raise ``Unconvertible`` otherwise."""
         if not isinstance(value := self.flag(name, default=default), bool):
             refuse(f"'{name}: {written(value)}' is not literal")
         return value
@@ -199,7 +208,10 @@ class ModuleTask:
         return {} if mode is None else {"mode": mode}
 
     def permissions(self) -> dict[str, Any]:
-        """Return owner, group and mode as attributes, as far as they are arguments. Raise ``Unconvertible``."""
+        """Return owner, group and mode as attributes, as far as they are arguments; the owner is else ``become_user``.
+
+        Raise ``Unconvertible``.
+        """
         owner, group = self.take("owner"), self.take("group")
         attributes = {"owner": owner if owner is not None else self.user, "group": group}
         self.ignore("unsafe_writes", "follow")
@@ -230,7 +242,10 @@ class ModuleTask:
         return relative
 
     def plain_file(self, name: str, kind: str) -> str:
-        """Return ``find_file`` for a regular file that is not encrypted. Raise ``Unconvertible``."""
+        """Return ``find_file`` for a regular file that is not encrypted, so that its content can be used.
+
+        Raise ``Unconvertible`` for any other.
+        """
         file = self.find_file(name, kind)
         path = os.path.join(self.directory, file)
         if not os.path.isfile(path):
@@ -264,7 +279,10 @@ class ModuleTask:
         return self._arguments
 
     def declare(self, type_name: str, title: object, attributes: dict[str, object]) -> ConvertedResource:
-        """Declare a resource; attributes that are None are left out. Raise ``Unconvertible`` for its title."""
+        """Declare a resource of this task; attributes that are None are left out.
+
+        Raise ``Unconvertible`` for a title that a manifest cannot have.
+        """
         declared = {name: value for name, value in attributes.items() if value is not None}
         if isinstance(title, (list, dict)):
             refuse("its name is no text")
@@ -276,7 +294,10 @@ class ModuleTask:
         return declaration
 
     def _title_obstacle(self, title: str) -> str:
-        """Return the reason that a manifest cannot have a title, or ""."""
+        """Return the reason that a manifest cannot have a title, or "".
+
+        Titles are known before anything is read, and shown in every output.
+        """
         if reason := self.scope.names.obstacle(title):
             return f"{reason}, and names are known before"
         return "depends on a secret, and names are shown" if self.scope.names.has_secret(title) else ""

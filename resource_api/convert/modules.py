@@ -67,7 +67,7 @@ def copy(task: ModuleTask) -> None:
 
 
 def _into(task: ModuleTask, destination: object, name: object) -> Any:
-    """Return the path of a file that is copied to ``destination``, below it if it ends with a slash."""
+    """Return the path to which a file is copied: with a slash at its end, ``destination`` is a directory for it."""
     if not isinstance(destination, str) or not destination.endswith("/"):
         return destination
     base = os.path.basename(str(name))
@@ -90,7 +90,10 @@ def _declare_file(task: ModuleTask, path: object, attributes: dict[str, object])
 
 
 def template(task: ModuleTask) -> None:
-    """Convert `template` to a `file`, whose content is a call of the function `template`."""
+    """Convert `template` to a `file` whose content is rendered by a call of the function `template`.
+
+    The template stays a file beside the playbook; the call passes the variables that it uses.
+    """
     task.ignore("output_encoding")
     name = task.literal("src", "a template whose name is an expression")
     file = task.plain_file(name, "templates")
@@ -163,7 +166,7 @@ def line_in_file(task: ModuleTask) -> None:
 
 
 def _insertion(task: ModuleTask) -> dict[str, Any]:
-    """Return the position of a new line or block as attributes."""
+    """Return Ansible's ``insertafter`` and ``insertbefore`` as the attributes `after` and `insertbefore`."""
     after, before = task.take("insertafter"), task.take("insertbefore")
     attributes = {} if after is None or after == "EOF" else {"after": after}
     if after == "BOF":
@@ -229,7 +232,7 @@ def ini_file(task: ModuleTask) -> None:
 
 
 def get_url(task: ModuleTask) -> None:
-    """Convert `get_url` of a file with a SHA-256, which the asset of a URL needs."""
+    """Convert `get_url` with a SHA-256 as its checksum to a `file`; a manifest downloads nothing without one."""
     url = task.literal("url", "a URL that is an expression")
     match = _CHECKSUM.match(str(task.take("checksum", default="")))
     if match is None:
@@ -241,7 +244,10 @@ def get_url(task: ModuleTask) -> None:
 
 
 def unarchive(task: ModuleTask) -> None:
-    """Convert `unarchive` of an archive beside the playbook; of any other the SHA-256 is not known."""
+    """Convert `unarchive` of an archive beside the playbook to an `archive`.
+
+    One of the machine or of a URL has no counterpart: a manifest needs its SHA-256, which the task does not have.
+    """
     refusal = "an archive of the machine or of a URL"
     name = task.literal("src", refusal)
     if task.switch("remote_src"):
@@ -297,7 +303,7 @@ def _declare_names(
 
 
 def _with_version(name: object, ensure: object) -> tuple[Any, Any]:
-    """Return the name in ``NAME=VERSION`` or ``NAME==VERSION``, and that version unless it is to be removed."""
+    """Return the name and the `ensure` for ``NAME=VERSION`` or ``NAME==VERSION``; a removal needs no version."""
     match = _VERSIONED.match(name) if isinstance(name, str) else None
     if match is None:
         return name, ensure
@@ -360,7 +366,7 @@ def deb822_repository(task: ModuleTask) -> None:
 
 
 def user(task: ModuleTask) -> None:
-    """Convert `user`; of one to be removed, all arguments but `remove` are irrelevant."""
+    """Convert `user`; for a removal only the argument `remove` matters."""
     name, state = task.need("name", "user"), task.ensure()
     if state == "absent":
         task.ignore(*task.arguments)
@@ -421,7 +427,10 @@ def service_and_state(task: ModuleTask) -> tuple[Any, str]:
 
 
 def service(task: ModuleTask) -> None:
-    """Convert `service` and `systemd`; a restart or reload, which every run repeats, becomes an `exec`."""
+    """Convert `service` and `systemd` to a `service`.
+
+    A restart or reload becomes an `exec`: as in Ansible, every run repeats it.
+    """
     name, state = service_and_state(task)
     if name is None:
         # A provider reloads the units by itself, where they changed.
@@ -444,7 +453,7 @@ def service(task: ModuleTask) -> None:
 
 
 def cron(task: ModuleTask) -> None:
-    """Convert `cron`; of a job to be removed, all arguments but name and user are irrelevant."""
+    """Convert `cron`; for a removal only the job's name and user matter."""
     if task.take("cron_file") is not None or task.switch("env") or task.switch("disabled"):
         no_counterpart("'cron_file', 'env' or 'disabled'")
     task.ignore("backup")
@@ -479,7 +488,7 @@ def git(task: ModuleTask) -> None:
 
 
 def sysctl(task: ModuleTask) -> None:
-    """Convert `sysctl`; without `reload` and `sysctl_set`, the value is only written."""
+    """Convert `sysctl`; if the task neither reloads nor sets the value, it is only written to the file."""
     state, name = task.ensure(), task.need("name", "key")
     target = task.take("sysctl_file", default="/etc/sysctl.conf")
     applies = task.switch("reload", default=True) or task.switch("sysctl_set")
@@ -560,7 +569,10 @@ def wait_for(task: ModuleTask) -> None:
 
 
 def command_attributes(task: ModuleTask) -> dict[str, Any]:
-    """Return the attributes of an `exec` for a command, with its guards. Raise ``Unconvertible``."""
+    """Return the attributes of an `exec` for a command: its directory, user, input and guards.
+
+    Raise ``Unconvertible`` for an argument without a counterpart.
+    """
     attributes = _command_line(task)
     directory, text = task.take("chdir"), task.take("stdin")
     if text is not None and task.switch("stdin_add_newline", default=True):
@@ -578,7 +590,7 @@ def command_attributes(task: ModuleTask) -> dict[str, Any]:
 
 
 def _command_line(task: ModuleTask) -> dict[str, Any]:
-    """Return the command itself; a shell runs a text of `shell` and `raw`."""
+    """Return the command of a task as attributes; a text of `shell` or `raw` is run by a shell."""
     text, words = task.take("_raw_params", "cmd"), task.take("argv")
     program = task.take("executable")
     if words is not None:
@@ -595,7 +607,10 @@ def _command_line(task: ModuleTask) -> dict[str, Any]:
 
 
 def _absolute(path: object, directory: object) -> Any:
-    """Return a path below the working directory. Raise ``Unconvertible`` for a pattern, or where none is set."""
+    """Return a guard's path as an absolute one, below the task's working directory.
+
+    Raise ``Unconvertible`` for a pattern, or without a directory.
+    """
     if isinstance(path, str) and any(character in path for character in "*?["):
         no_counterpart(f"the pattern '{path}'")
     if not isinstance(path, str) or path.startswith(("/", "${")):

@@ -100,7 +100,10 @@ class PlayConversion:
     """Converts the tasks of a play in their order."""
 
     def __init__(self, play: Play, names: Names, directory: str, decisions: Decisions, condition: Condition) -> None:
-        """``directory``: the playbook's. ``condition``: holds for all tasks of the play, or True."""
+        """Keep the play and what holds for all its tasks.
+
+        ``directory``: the playbook's; ``decisions``: those of earlier attempts; ``condition``: of all tasks, or True.
+        """
         self._play = play
         self._names = names
         self._directory = directory
@@ -131,7 +134,10 @@ class PlayConversion:
         return converted + [self._handlers[row.number] for row in self._play.handlers if row.number in notified]
 
     def _notified(self) -> set[int]:
-        """Return the numbers of the handlers that a task notifies, also by way of others: the manifest gets no more."""
+        """Return the numbers of the handlers that a task notifies, directly or by other handlers.
+
+        Any other handler would never run, so the manifest does not get it.
+        """
         notified, waiting = set[int](), [task.number for task in self._play.tasks]
         while waiting:
             waiting += (numbers := self._notifications.get(waiting.pop(), set()) - notified)
@@ -201,7 +207,10 @@ class PlayConversion:
         return self._convert_in_scope(task, TaskScope(self._names, task.variables, names), for_each=names)
 
     def _unrolled(self, task: Task, loop: Loop, elements: Sequence[object], *, is_handler: bool = False) -> Converted:
-        """Convert a loop over literal elements to one resource for each. Raise ``Unconvertible``."""
+        """Convert a loop over literal elements to one resource for each, with the element in its values.
+
+        Raise ``Unconvertible``.
+        """
         expressions = Expressions(TaskScope(self._names, task.variables))
         if loop.kind == "with_items" and any(
             self._names.class_of(expressions.value(part)) is list for part in elements
@@ -219,7 +228,10 @@ class PlayConversion:
         return Converted(task, [row for part in converted for row in part.declarations], tuple(comments))
 
     def _collection(self, loop: Loop, expressions: Expressions) -> Any:
-        """Return the collection of a loop. Raise ``Unconvertible`` for one that a manifest cannot have."""
+        """Return the collection of a loop, converted for `for_each`.
+
+        Raise ``Unconvertible`` for one that is known only during a run, such as the files of a pattern.
+        """
         if loop.kind == "with_fileglob":
             refuse("a pattern of files is no collection of a manifest")
         if loop.kind not in {"loop", "with_items", "with_list", "with_dict"}:
@@ -324,7 +336,10 @@ class PlayConversion:
         yield from _add_keywords(module)
 
     def _set_facts(self, task: Task) -> Converted:
-        """Convert ``set_fact`` to named values, which are computed before anything is done."""
+        """Convert ``set_fact`` to named values of the manifest.
+
+        These are computed before anything is done, so that one that is set under a condition has no counterpart.
+        """
         if task.conditions or task.loop is not None or self._condition is not True:
             no_counterpart("a variable that is set under a condition")
         expressions = Expressions(TaskScope(self._names, task.variables))
@@ -334,9 +349,10 @@ class PlayConversion:
         return Converted(task, comments=("see 'values'",))
 
     def _notify(self, task: Task, topic: object) -> Iterator[str]:
-        """Yield the references of the handlers that a task notifies by a name, of equal ones the last, or by a topic.
+        """Yield the references of the handlers that a task notifies, and record that they are needed.
 
-        Raise ``Unconvertible`` if the play has none.
+        As in Ansible, those are the last handler with the name ``topic``, and all that listen to it. Raise
+        ``Unconvertible`` if the play has none.
         """
         name = str(topic).rpartition(" : ")[2]  # it may be written with its role, as ``ROLE : NAME``
         handlers = self._play.handlers
@@ -426,7 +442,7 @@ def _declare_handler(module: ModuleTask) -> None:
 
 
 def _add_keywords(module: ModuleTask) -> Iterator[str]:
-    """Add the effects of keywords about failures, tries and variables of the environment; yield comments."""
+    """Add the effects of a task's keywords about failures, tries and environment variables; yield comments."""
     keywords, declarations = module.task.keywords, module.declarations
     execs = [row for row in declarations if row.type == "exec"]
     if (environment := keywords.get("environment")) and isinstance(environment, dict):
@@ -475,7 +491,11 @@ def _add_failures(
 
 
 def _success_codes(raw: object, register: str) -> list[int] | None:
-    """Return the exit codes of a success, from ``RESULT.rc not in [0, 2]`` or ``RESULT.rc > 1``; None otherwise."""
+    """Return the exit codes of a success by a task's ``failed_when``, for the attribute `returns` of an `exec`.
+
+    ``raw`` may be ``RESULT.rc not in [0, 2]`` or ``RESULT.rc > 1``, ``RESULT`` being the name that the task registers;
+    None for any other expression.
+    """
     name = re.escape(register)
     text = " ".join(str(raw).split())
     if match := re.fullmatch(rf"{name}\.rc not in \[([0-9, ]+)\]", text):
@@ -489,7 +509,10 @@ class _Conditions:
     """The terms of a task's `when`: a condition, and those about results of earlier tasks."""
 
     def __init__(self, task: Task, expressions: Expressions, names: Names) -> None:
-        """Convert the terms. Raise ``Unconvertible``."""
+        """Convert the terms of a task's `when`, each by its kind.
+
+        Raise ``Unconvertible`` for one without a counterpart, and where they never hold.
+        """
         self._names = names
         #: The results of which one must be changed.
         self._changed: list[str] = []
@@ -526,7 +549,10 @@ class _Conditions:
                 self._guard(declaration, name, is_success=is_success)
 
     def _subscribe(self, declaration: ConvertedResource, name: str) -> None:
-        """Convert ``when: RESULT is changed``: the resources of that task get `notify`, this one `refreshonly`."""
+        """Convert ``when: RESULT is changed`` of a command, so that it runs only after a change by the other task.
+
+        The command gets `refreshonly`, and the resources of the task that has registered ``name`` notify it.
+        """
         result = self._names.results.get(name)
         if result is None or not result.resources or "${each." in declaration.reference:
             refuse(f"a change of '{name}', whose task has no resource, or in a loop")

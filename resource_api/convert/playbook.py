@@ -168,7 +168,10 @@ class _Reader:
         self._kinds: dict[str, str] = {}
 
     def plays(self, path: str, files: tuple[str, ...], imports: tuple[Mapping, ...] = ()) -> Iterator[Play]:
-        """Yield the plays of a file; ``files`` are those that import it, by the entries ``imports``."""
+        """Yield the plays of a file, and of those that it imports.
+
+        ``files`` import this one, by the entries ``imports``, whose keywords its plays inherit.
+        """
         for entry in self._list_of(path, files, "a playbook is a list of plays"):
             play = self._mapping(entry, path, "a play")
             imported = next((play[key] for key in play if short_name(key) == "import_playbook"), None)
@@ -225,7 +228,10 @@ class _Reader:
         )
 
     def _variables_in(self, data: object, path: str) -> dict[str, Variable]:
-        """Return the members of a mapping in a file; none for another value, and a remark for an encrypted file."""
+        """Return the variables in ``data``, the content of the file at ``path``; none if that is no mapping.
+
+        An encrypted file has no readable variables: it gets a remark.
+        """
         if isinstance(data, Vault):
             self._remarks.append((Location(path, 1, 1), "the file is encrypted: its variables become mandatory inputs"))
         if not isinstance(data, Mapping):
@@ -241,7 +247,7 @@ class _Reader:
                 self._variables |= self._variables_in(ansible_yaml.read(path), path)
 
     def _read_variables_file(self, name: object, directory: str, location: Location) -> None:
-        """Add the variables of a file that a play names, or a remark where that cannot be found."""
+        """Add the variables of a file in a play's `vars_files`, or a remark where it cannot be found."""
         path = os.path.join(directory, name) if isinstance(name, str) else ""
         if not path or "{{" in path or not os.path.isfile(path):
             remark = f"the file of variables {document.quote_key(str(name))} is not beside the playbook"
@@ -345,7 +351,10 @@ class _Reader:
             yield from self._task(task, context)
 
     def _block(self, block: Mapping, context: _Context) -> Iterator[Task]:
-        """Yield the tasks of a block, those that rescue it, and those that follow in any case."""
+        """Yield the tasks of a block, those of its `rescue`, and those of `always`.
+
+        Each of `rescue` has the numbers of the block's tasks: it runs after the failure of one.
+        """
         inner = self._inherit(context, block)
         tasks = list(self._tasks(block["block"], inner))
         yield from tasks
@@ -429,7 +438,10 @@ class _Reader:
         return Task(self._task_count, module, {}, title, location, {}, problem=reason)
 
     def _module(self, task: Mapping, file: str) -> tuple[str, Any]:
-        """Return the module of a task and its arguments as written. Raise ``ManifestError``."""
+        """Return the module of a task and its arguments as written; the module's name is the key that is no keyword.
+
+        Raise ``ManifestError`` for a task without one, or with two.
+        """
         names = [key for key in task if key not in _KEYWORDS and not key.startswith("with_")]
         for key in ("action", "local_action"):
             value = task.get(key)
@@ -518,7 +530,7 @@ def _unquoted(text: str) -> str:
 
 
 def _free_form(text: str) -> dict[str, Any]:
-    """Return the arguments of ``key=value`` words; the rest is ``_raw_params``."""
+    """Return the arguments of a module in one text, ``src=a dest=b``; words without ``=`` become ``_raw_params``."""
     arguments: dict[str, object] = {}
     rest = []
     for word in _WORD.findall(text):
@@ -530,7 +542,10 @@ def _free_form(text: str) -> dict[str, Any]:
 
 
 def _command_form(text: str) -> dict[str, Any]:
-    """Return the options among a command's words, and as ``_raw_params`` the command without them."""
+    """Return the arguments of a command module in one text, ``creates=/x make install``.
+
+    Only the module's own options are arguments; the rest is the command, ``_raw_params``, which may contain ``=`` too.
+    """
     arguments: dict[str, object] = {}
     for word in _WORD.findall(text):
         match = _ASSIGNED.match(word)

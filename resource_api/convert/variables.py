@@ -172,7 +172,7 @@ class Names:
         self._used_by.clear()
 
     def set_fact(self, name: str, value: object, location: Location) -> None:
-        """Name a value that a task sets for later ones, of all plays, in place of the variable of that name."""
+        """Name a value that a task sets by `set_fact`: later tasks of all plays use it in place of the variable."""
         self._named["fact", name] = self._value(name, value, f"{location}: set_fact")
         self._variables.pop(name, None)
         self._used_by.clear()
@@ -210,7 +210,7 @@ class Names:
         return reference
 
     def _declare(self, name: str, variable: Variable) -> ValueReference:
-        """Declare a variable: as an input if its value is literal or secret, else as a named value."""
+        """Add a variable to the manifest: as an input if its value is literal or secret, else as a computed value."""
         value, comment = variable.value, str(variable.location)
         if has_vault(value):
             comment = f"{comment}: {value.origin if isinstance(value, Vault) else Vault().origin}"
@@ -296,7 +296,7 @@ class Names:
         return reference
 
     def uses(self, *declared: object) -> set[str]:
-        """Return the names of the inputs and values that declared values use, also by other values."""
+        """Return the names of the inputs and values that declared values use, directly or by other values."""
         waiting, names = list(declared), set[str]()
         while waiting:
             for name in map("".join, _NAME_USE.findall(repr(waiting.pop()))):  # one of both groups is empty
@@ -320,7 +320,10 @@ class Names:
         return "depends on the result of a task" if _RESULT_USE.search(repr([written(value), *values])) else ""
 
     def check_collection(self, collection: object) -> None:
-        """Raise ``Unconvertible`` for a collection that a loop cannot repeat over: it must be known, and is shown."""
+        """Raise ``Unconvertible`` for a collection that `for_each` cannot repeat over.
+
+        Its elements must be known before anything is read, and are shown, so that none may be secret.
+        """
         if reason := self.obstacle(collection):
             no_counterpart(f"a loop over a collection that {reason}")
         if any(not isinstance(part, (dict, list)) and self.has_secret(part) for part in elements_of(collection)):
@@ -360,7 +363,7 @@ class Names:
         return self.call("std.contains", {"in": names, "item": group}, f"in_{_WORD.sub('_', group)}")
 
     def _input(self, name: str, declared: ConvertedInput) -> ValueReference:
-        """Add an input; return the reference to it."""
+        """Add an input, under its name or that with a number; return the reference to it."""
         name = self._free(name)
         self.inputs[name] = declared
         return ValueReference("inputs").member(name)
@@ -393,7 +396,11 @@ class LoopNames:
         self._is_mapping = loop.kind == "with_dict" or isinstance(collection, dict)
 
     def value(self, keys: tuple[str | int, ...]) -> ValueReference:
-        """Return the reference to the element, or to a member of it. Raise ``Unconvertible``."""
+        """Return the reference of a manifest for ``item`` or its member at ``keys``, such as ``item.name``.
+
+        In a loop over a mapping, ``item.key`` and ``item.value`` have one each, and ``item`` itself has none: raise
+        ``Unconvertible``.
+        """
         if not self._is_mapping:
             reference = ValueReference("each.value")
         elif keys[:1] == ("key",):
@@ -458,7 +465,10 @@ class TaskScope:
     def __init__(
         self, names: Names, variables: tuple[dict[str, object], ...] = (), loop: LoopNames | None = None
     ) -> None:
-        """``variables``: mappings of variables of the task and the blocks around it, the innermost first."""
+        """Resolve the names of one task.
+
+        ``variables``: mappings of variables of the task and the blocks around it, the innermost first.
+        """
         self.names = names
         self._variables = variables
         self._loop = loop
@@ -499,7 +509,10 @@ class TaskScope:
                 no_counterpart("a mode that is a number in the elements of a variable")
 
     def call(self, function: str, arguments: Mapping[str, object], name: str) -> ValueReference:
-        """Return the reference to the result of a function, which is a named value. Raise ``Unconvertible``."""
+        """Return the reference to a function's result, which becomes a value of the manifest.
+
+        Raise ``Unconvertible`` for an argument that differs for each element of a loop: a value exists once.
+        """
         if "${each." in repr(written(dict(arguments))):
             refuse(f"the function {function} of an element of a loop: values are named once")
         return self.names.call(function, arguments, name)
@@ -519,7 +532,11 @@ class TaskScope:
         return "a condition about a secret" if self.names.has_secret(path) else ""
 
     def is_defined(self, name: str, keys: tuple[str | int, ...]) -> bool | ValueReference:
-        """Return whether a name has a value; of members and unknown variables, the reference that a condition tests."""
+        """Return the counterpart of ``name is defined``.
+
+        It is a Boolean where that is certain; for a member or an unknown variable the reference whose existence a
+        condition tests.
+        """
         if self.is_loop_variable(name):
             return self.resolve(name, keys)  # type: ignore[no-any-return] # of a loop, a reference
         if name in self.names.results:
@@ -570,7 +587,11 @@ class TaskScope:
         return self.call("std.lookup", {"in": value, "path": path, **alternative}, str(keys[-1]))
 
     def resolve(self, name: str, keys: tuple[str | int, ...]) -> Any:
-        """Return the value or reference of a name and its members. Raise ``Unconvertible``."""
+        """Return the value of a manifest, or the reference, for ``name`` and its members at ``keys``: ``a.b[0]``.
+
+        Ansible's order of precedence decides between a loop's variable, the task's, a result, and the play's. Raise
+        ``Unconvertible``.
+        """
         if self._loop is not None and name == self._loop.variable:
             return self._loop.value(keys)
         if self._loop is not None and name == self._loop.counter:
@@ -586,7 +607,11 @@ class TaskScope:
         return self._builtin(name, keys)
 
     def _of_result(self, name: str, result: Result, keys: tuple[str | int, ...]) -> ValueReference:
-        """Return the reference to a member of a result. Raise ``Unconvertible``: only an ``ansible_module`` has one."""
+        """Return the reference to a member of a registered result.
+
+        Raise ``Unconvertible`` if its task did not become an `ansible_module`: no other resource has its module's
+        result.
+        """
         if not result.module:
             refuse(f"the result '{name}' is not known: its task is no ansible_module, or has a loop")
         reference = ValueReference(f"{result.module}.result")
