@@ -90,7 +90,10 @@ def edit(prefix: Path, name: str, changed: Mapping[str, Any]) -> None:
 
 
 def _lines(path: str | Path) -> Iterator[str]:
-    """Yield the lines of a file, none of one that is missing or that the caller cannot read."""
+    """Yield the lines of an account file; none of one that is missing or that the caller cannot read.
+
+    Without root, users are returned without the attributes in it.
+    """
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123 - faster to import
             for line in file:

@@ -170,9 +170,9 @@ class Units:
             names.update(waiting)
 
     def _unit_file(self, unit: Mapping[str, str]) -> Iterable[str]:
-        """Return the lines of a unit's files; of a masked unit the file behind the mask, of a user's manager none.
+        """Return the lines of a unit's file and drop-ins; none of a unit that is not loaded.
 
-        The files of a user's unit are read as this user.
+        Of a masked unit of the machine it is the file behind the mask. A user's files are read with that user's rights.
         """
         if unit["LoadState"] == "masked" and self._user is None:
             behind = (Path(directory, unit["Id"]) for directory in UNIT_DIRECTORIES)

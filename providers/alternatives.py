@@ -204,7 +204,7 @@ def _fields(block: str) -> dict[str, Any]:
 
 
 def _broken(group: str, link: str, choice: str | None, choices: Mapping[str, Any]) -> str | None:
-    """Return the first link of a group that is missing or leads elsewhere, or None.
+    """Return the first link of a group that is missing or leads elsewhere, or None if all are right.
 
     ``link`` leads to one in ``DIRECTORY``, and that to the ``choice``; the same holds for its slave links.
     """

@@ -156,7 +156,7 @@ def _secrets(value: Any) -> list[str]:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yield the scalars in a value, at any depth, as texts."""
+    """Yield the scalars in a secret value, at any depth, as the texts that a module may print."""
     inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
     if inside is None:
         yield str(value)

@@ -104,7 +104,8 @@ def _refusal(name: Name, should: Mapping[str, Any]) -> str:
 def edit(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> None:
     """Bring the lines that each expression in ``states`` finds to its state; None removes them.
 
-    Raise ``ResourceError`` for different lines where not ``multiple`` ones are to be replaced.
+    Raise ``ResourceError`` where an expression finds several different lines, and `multiple` does not allow to replace
+    all.
     """
     for match, should in states.items():
         numbers = line_places.find(lines, match)

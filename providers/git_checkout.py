@@ -255,7 +255,7 @@ def _read(path: str) -> Resource | None:
 
 
 def _status(directories: files.Directories, path: str) -> os.stat_result | None:
-    """Return the status of a path, of a link its own, or None where nothing is."""
+    """Return the status of the file or directory at a path, without following a link, or None without one."""
     with suppress(FileNotFoundError):
         return files.stat_and_read(directories, path, 0)[0]
     return None

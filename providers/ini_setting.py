@@ -193,9 +193,9 @@ def find(texts: Sequence[str], keys: Iterable[Key], syntax: ini_lines.Syntax = U
 def _written(
     texts: Sequence[str], present: Setting, should: Mapping[str, Any], syntax: ini_lines.Syntax
 ) -> Iterator[str]:
-    """Yield the lines of a setting with its new value: in one line, or with an indented one for each of its lines.
+    """Yield the lines of a setting with its new value, in the style of the ``present`` ones.
 
-    A comment behind a value in one line stays.
+    A value of several lines has each indented below the name. A comment behind a value in one line stays.
     """
     text = texts[present.number]
     begin = text[: present.value] if present.value >= 0 else text.rstrip() + should["key_val_separator"]

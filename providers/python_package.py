@@ -309,7 +309,8 @@ def _local(arguments: Iterable[str]) -> Iterator[str]:
 def _packages(venv: str, names: Collection[str]) -> Iterator[Resource]:
     """Yield the packages of ``names`` in an environment, none if that does not exist. Raise ``OSError``.
 
-    One whose description a killed pip has put aside, or whose files it has not all written, is incomplete.
+    A package is incomplete if pip was killed after it had renamed its description (``_set_aside``), or before it had
+    written all files.
     """
     for directory in _libraries(venv):
         entries = os.listdir(directory)  # noqa: PTH208 - bare names

@@ -163,7 +163,8 @@ def edit(lines: files.Lines, states: Mapping[Key, Mapping[str, Any] | None]) -> 
 def _change(lines: files.Lines, states: Mapping[Key, Mapping[str, Any] | None]) -> dict[tuple[str, bool], Key]:
     """Change, add or, for None, remove the lines of the keys in ``states``.
 
-    Return, for each removed line, its key as ``_login`` returns it, with the name in ``states``.
+    Return the key of each removed line, as ``_login`` returns it, with its name in ``states``: other lines with the
+    same key still allow the login.
     """
     removed: list[int] = []
     logins: dict[tuple[str, bool], Key] = {}

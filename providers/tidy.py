@@ -66,7 +66,10 @@ class _Tidying:
     """One pass through a directory: the matching files, which are removed if ``remove`` is set."""
 
     def __init__(self, should: Mapping[str, Any], *, remove: bool) -> None:
-        """Tidy the declared directory. Raise ``ResourceError`` or ``OSError`` if it cannot be read."""
+        """Find the matching files of the declared directory, and with ``remove`` delete them; the results are in attributes.
+
+        Raise ``ResourceError`` or ``OSError`` if the directory cannot be read.
+        """
         age, size, matches = (should.get(attribute) for attribute in ("age", "size", "matches"))
         self.count = self.size = 0
         self.paths: list[str] = []

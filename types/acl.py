@@ -18,7 +18,7 @@ ENTRY = (
 
 
 def accounts(word: str, should: Mapping[str, Any]) -> list[str]:
-    """Return the names in the entries for users, or for groups."""
+    """Return the names in the entries for users, or for groups, by ``word``."""
     parts = [text.split(":")[-3:] for text in should.get("permission") or ()]
     return [name for kind, name, _ in parts if name and word.startswith(kind)]
 

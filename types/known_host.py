@@ -13,7 +13,10 @@ HOST = r"Pattern[/\A(?![#!])[^\s,|\\@[:cntrl:]]+\z/]"
 
 
 def files(should: Mapping[str, Any]) -> Iterable[str]:
-    """Return the paths of the file and its directory, assuming homes in their usual place."""
+    """Return the file and its directory, as titles to require automatically.
+
+    A user's home is assumed in its usual place, as the user may not exist yet.
+    """
     target = should.get("target")
     if not isinstance(target, str):
         return []
@@ -24,7 +27,7 @@ def files(should: Mapping[str, Any]) -> Iterable[str]:
 
 
 def owner(should: Mapping[str, Any]) -> Iterable[str]:
-    """Return the user of a target in a home."""
+    """Return the user in a target such as ``~alice/.ssh/known_hosts``, as a title to require automatically."""
     target = should.get("target")
     return [target[1:].partition("/")[0]] if isinstance(target, str) and target.startswith("~") else []
 

@@ -14,7 +14,7 @@ WORDS = r"Optional[Pattern[/\A[^\x00-\x20\x7f][^\x00-\x1f\x7f]*\z/]]"
 
 
 def directories_above(declared: Mapping[str, Any]) -> list[str]:
-    """Return the directories above the mount point, where other file systems may have to be mounted before."""
+    """Return the directories above the mount point: other file systems may have to be mounted there before."""
     parts = str(declared["name"]).split("/")[1:-1]
     return ["/" + "/".join(parts[:count]) for count in range(1, len(parts) + 1)]
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def files(should: Mapping[str, Any]) -> Iterable[str]:
-    """Return the directory above the environment, and the interpreter."""
+    """Return the directory above the environment, and the interpreter, as titles to require automatically."""
     return [str(should["path"]).rpartition("/")[0], str(should.get("python"))]
 
 

@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
 
 def files(should: Mapping[str, Any]) -> Iterable[str]:
-    """Return the paths of the key's directory and file, assuming homes in their usual place."""
+    """Return the directory and file of the key, as titles to require automatically.
+
+    A user's home is assumed in its usual place, as the user may not exist yet.
+    """
     user = should.get("user")
     if not isinstance(user, str):
         return []

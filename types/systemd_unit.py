@@ -15,7 +15,7 @@ VALUE = r"Variant[Pattern[/\A[^\x00-\x08\x0a-\x1f\x7f]*\z/], Integer, Boolean]"
 
 
 def services(declared: Mapping[str, Any]) -> list[str]:
-    """Return the names that a resource of the type ``service`` for the unit may have."""
+    """Return the names that a service for the unit may have in a manifest: the unit's file must come before it."""
     unit = str(declared["name"]).partition(".d/")[0]
     return [unit, unit.removesuffix(".service")]
 

@@ -67,7 +67,10 @@ def exclude(first: Condition, second: Condition) -> bool:
 
 
 def _differ(first: object, second: object) -> bool:
-    """Return whether no value passes two tests of one path: values or lists of them, or ``{"not": ...}``."""
+    """Return whether two tests of the same path, such as ``"a"`` and ``["b", "c"]``, certainly exclude each other.
+
+    Each is a value, a list of alternatives, or a mapping; of mappings only ``{"not": test}`` excludes ``test``.
+    """
     values, excluded = as_list(first), as_list(second)
     if any(isinstance(value, dict) for value in (*values, *excluded)):
         return first == {"not": second} or second == {"not": first}

@@ -330,9 +330,9 @@ class Names:
             no_counterpart("a loop over secrets")
 
     def class_of(self, value: object) -> type:
-        """Return the class of a value, or of the value that a reference leads to; ``NoneType`` if it is not known.
+        """Return the Python class of a value, or of the value that a reference leads to: conversions depend on it.
 
-        It is known of an input's default and of most functions' results.
+        It is known of an input's default and of most functions' results, and otherwise ``NoneType``.
         """
         if isinstance(value, ValueReference):
             named = self.values.get(value.path.removeprefix("values."))
@@ -369,9 +369,10 @@ class Names:
         return ValueReference("inputs").member(name)
 
     def _value(self, name: str, value: object, comment: str) -> ValueReference:
-        """Add a value to those of the manifest and return the reference to it; a reference to another is returned.
+        """Add a value to those of the manifest, and return the reference to it.
 
-        Raise ``Unconvertible`` for one that the validation of an earlier attempt has refused.
+        One that is a reference to another value needs no name of its own. Raise ``Unconvertible`` for one that the
+        validation of an earlier attempt has refused.
         """
         if isinstance(value, ValueReference) and value.path.startswith("values."):
             return value
