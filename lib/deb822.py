@@ -42,9 +42,10 @@ def read_all(path: str) -> list[dict[str, str]]:
 def read_each(
     context: Context, names: Collection[str] | None, listed: Callable[[], Iterable[str]], path: Callable[[str], str]
 ) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield each name and its fields, of the names that ``get`` was called with or else of all that are listed.
+    """Yield (name, fields) of the files of one paragraph with ``names``, or else of those that ``listed`` returns.
 
-    A file without a paragraph is passed over; one that cannot be read is a failure, in a list a warning.
+    ``path`` returns the file of a name. One without a paragraph is passed over; one that cannot be read is a failure of
+    its name, and in a listing a warning.
     """
     for name in listed() if names is None else names:
         try:

@@ -55,9 +55,10 @@ def described(path: str = "") -> Iterator[None]:
 def read_files(
     context: Context, names: Collection[Name] | None, read: Callable[[str], Content], unlisted: str
 ) -> Iterator[tuple[str, list[Name], Content]]:
-    """Yield each file of ``names``, which begin with its path, the names in it, and the value of ``read`` for it.
+    """Yield (path, names, content) of each file, for the ``get`` of a type with several resources in one file.
 
-    A file that cannot be read fails its names. Raise ``CannotList`` with the message ``unlisted`` without ``names``.
+    Names begin with the path; ``read`` returns the content. A file that cannot be read fails its names. Without
+    ``names`` raise ``CannotList`` with the message ``unlisted``.
     """
     if names is None:
         raise CannotList(unlisted)

@@ -56,6 +56,7 @@ def keep_lines(original: str, before: str, after: str) -> str:
     """
     old, plain_lines, new = (text.split("\n") for text in (original, before, after))
     end = "\r" if "\r\n" in original else ""
+    #: Line number in ``before`` → in ``original``; the first ``copied`` lines of that are in the result, or replaced.
     positions = _matching_lines(plain_lines, old)
     result: list[str] = []
     copied = 0
@@ -76,7 +77,10 @@ def keep_lines(original: str, before: str, after: str) -> str:
 
 
 def _matching_lines(source: list[str], target: list[str]) -> dict[int, int]:
-    """Return line number in ``source`` → in ``target``, of lines that are equal but for white space."""
+    """Return line number in ``source`` → in ``target``, of lines that are equal but for white space.
+
+    So each line that the library has written is found in the original file.
+    """
     first, second = ([" ".join(line.split()) for line in lines] for lines in (source, target))
     blocks = SequenceMatcher(None, first, second, autojunk=False).get_matching_blocks()
     return {block.a + number: block.b + number for block in blocks for number in range(block.size)}

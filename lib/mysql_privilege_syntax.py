@@ -107,12 +107,12 @@ def parse(privileges: Iterable[str]) -> dict[Right, str]:
 def write(rights: Iterable[tuple[Right, str]], quote: Callable[[str], str] = str) -> list[str]:
     """Return rights, as ``parse`` returns them, in the syntax of SQL, sorted: each once with all its columns.
 
-    ``quote`` writes the name of a column.
+    A right on a whole table stays beside the same right on columns. ``quote`` writes the name of a column.
     """
     columns: dict[tuple[str, bool], list[str]] = defaultdict(list)
-    for (name, folded), column in sorted(rights):
-        columns[name, folded != ""].append(quote(column))
-    return [f"{name} ({', '.join(listed)})" if some else name for (name, some), listed in columns.items()]
+    for (name, lower_column), column in sorted(rights):
+        columns[name, lower_column != ""].append(quote(column))
+    return [f"{name} ({', '.join(listed)})" if has_columns else name for (name, has_columns), listed in columns.items()]
 
 
 def canonical(privileges: Iterable[str]) -> list[str]:

@@ -23,9 +23,10 @@ def read_each(
     read: Callable[[files.Directories, str], Value],
     missing: type[OSError] | tuple[type[OSError], ...] = FileNotFoundError,
 ) -> Iterator[tuple[str, Value]]:
-    """Yield each path in ``names`` and the value of ``read`` for it, without those where it raises ``missing``.
+    """Yield (path, value of ``read``) of each path in ``names``, for the ``get`` of a type whose resources are files.
 
-    Any other one that cannot be read fails alone. Raise ``CannotList`` with the message ``unlisted`` without ``names``.
+    A path at which ``read`` raises ``missing`` is no resource; any other that cannot be read fails alone. Without
+    ``names`` raise ``CannotList`` with the message ``unlisted``.
     """
     if names is None:
         raise CannotList(unlisted)

@@ -25,7 +25,7 @@ def has_secret(value: Any) -> bool:
 
 
 def reveal(value: Any) -> Any:
-    """Return a value with all secrets in it unwrapped."""
+    """Return a value with all secrets in it unwrapped, for a place that needs them in clear, such as a file."""
     if isinstance(value, Sensitive):
         return reveal(value.reveal())
     if isinstance(value, Mapping):

@@ -138,7 +138,7 @@ class SettingsProvider(BaseProvider):
         files.edit(path, partial(self._changed, path, values=values), mode=mode, check=checks.get(path))
 
     def _changed(self, path: str, content: bytes, values: Mapping[KeyPath, Any]) -> bytes:
-        """Return the new content of a file; the present one if only settings are to be removed that it does not have."""
+        """Return the new content of a file, or the present one if only settings that it lacks are to be removed."""
         text = _decode(path, content)
         document = self._document(path, text)
         # To remove a setting that is missing changes nothing.

@@ -128,6 +128,7 @@ class WholeDirectory(NamedTuple):
         with temporary_directory() as root:
             errors = self._read(f"{root}/new", contents, unchanged_names)
             present_errors = self._read(f"{root}/old", {}, present) if errors else {}
+            # A second time without the files that have errors already.
             if broken := {name for name in unchanged_names if _names(f"{self.path}/{name}", "\n".join(present_errors))}:
                 # At a file that is broken already, a program may end before it reports an error of a new content.
                 unchanged_names, present = (

@@ -197,7 +197,7 @@ def _new_attributes(
 ) -> dict[str, Any]:
     """Return the attributes of the new certificate: the declared ones, else those of the present one or the request.
 
-    Without alternative names a host's certificate gets its common name as one, since clients ignore the latter.
+    A host's certificate without alternative names gets its common name as one: clients look only there.
     """
     requested: dict[str, Any] = (
         {} if request is None else {"subject": subject(request.subject), "alt_names": alt_names(request)}

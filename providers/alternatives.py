@@ -99,6 +99,7 @@ class Provider(BaseProvider):
         if link is None or (is_ is None and not installed):
             raise ResourceError(NO_GROUP)
         moved = should.get("link") not in {None, present.get("link")}
+        # The program changes a choice, or the group's link, by another installation of it.
         anew = {path: present["choices"][path] for path in present["choices"] if moved} | {
             path: installed[path] for path in installed if moved or path in _differing(present["choices"], installed)
         }

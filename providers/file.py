@@ -213,12 +213,8 @@ class Provider(BaseProvider):
             "uid": self._id(files.user_id, should.get("owner")),
             "gid": self._id(files.group_id, should.get("group")),
         }
-        present_mode = is_.get("mode") if is_ is not None else None
-        if ensure == "file" != present_kind and _has_secret(should):
-            present_mode = "0600"
-        mode = should.get("mode", None if present_kind == ensure else present_mode)
-        mode = None if mode is None else int(_mode(mode, ensure, present_mode), 8)
-        # Only declared content is written into a new file.
+        mode = _new_mode(is_, should, ensure)
+        # Otherwise the content goes into a new file, into which only we write.
         reusable = not _held_by_another(is_, owner["uid"]) and not batch.can_others_replace(path)
         if ensure == "link":
             if is_ is None or is_.get("target") != should["target"]:
@@ -263,7 +259,7 @@ class Provider(BaseProvider):
 
 
 def _has_secret(should: Mapping[str, Any]) -> bool:
-    """Return whether a file is made of a secret."""
+    """Return whether a file's content is secret, so that only its owner may read a new one."""
     return ("content" in should and type(should["content"]) is Sensitive) or (
         "source" in should and type(should["source"]) is Sensitive
     )
@@ -357,6 +353,15 @@ def _canonical_mode(mode: str, ensure: str | None) -> str | None:
     if ensure == "directory" and mode[0].isdigit():
         return f"{files.directory_mode(int(mode, 8)):04o}"
     return f"0{mode}" if len(mode) == 3 and mode.isdigit() else mode  # noqa: PLR2004 - digits
+
+
+def _new_mode(is_: Mapping[str, Any] | None, should: Mapping[str, Any], ensure: str) -> int | None:
+    """Return the mode to set, or None for no change; a new file with a secret is private unless a mode is declared."""
+    present_kind, present = ("absent", None) if is_ is None else (is_["ensure"], is_.get("mode"))
+    if ensure == "file" != present_kind and _has_secret(should):
+        present = "0600"
+    mode = should.get("mode", None if present_kind == ensure else present)
+    return None if mode is None else int(_mode(mode, ensure, present), 8)
 
 
 def _mode(mode: str, ensure: str, present: str | None) -> str:

@@ -172,7 +172,7 @@ class Provider(BaseProvider):
         copy = _working_copy(path)
         target = self._target(should, copy.user)
         directory = copy.ask("rev-parse", "--absolute-git-dir").stdout.rstrip("\n")
-        if not directory:
+        if not directory:  # git was killed before it had made a repository of ``.git``
             copy.run("init", "-q", "--template=")
             directory = f"{path}/.git"
         user, working, checking_out = copy.user, f"{directory}/{WORKING}", f"{directory}/{CHECKING_OUT}"

@@ -70,7 +70,7 @@ class Provider(BaseProvider):
             yield from (Problem("value", message) for message in _misread(value, syntax))
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
-        """Return the settings in ``names``."""
+        """Return the settings in ``names``; of several lines with the same setting the last one counts."""
         unlisted = "the settings of all files cannot be listed; name a file, a section and a setting"
         for path, group, lines in file_parts.read_files(context, names, files.read_lines, unlisted):
             texts, syntax = list(lines), ini_lines.syntax(path)
@@ -278,10 +278,7 @@ def _range(
 
 
 def _add(lines: files.Lines, key: Key, should: Mapping[str, Any], syntax: ini_lines.Syntax) -> None:
-    """Add a setting to its section, which is created if it does not exist.
-
-    It comes below a comment that has the setting as an example, else after the section's last setting.
-    """
+    """Add a setting to its section; a section that does not exist is added at the end of the file."""
     section, setting = key
     texts = list(lines)
     kinds = ini_lines.classify(texts, syntax.dialect)
@@ -294,23 +291,37 @@ def _add(lines: files.Lines, key: Key, should: Mapping[str, Any], syntax: ini_li
         for text in _written([setting], new, should, syntax):
             lines.append(text)
         return
-    number, indent, names = bounds[0], "", {syntax.setting(setting)}
-    inside = _inside_values(kinds)
-    for current in range(*bounds):
-        comment = ini_lines.COMMENT.match(texts[current])
-        if comment and not inside[current] and _parse(texts[current][comment.end() :], names, syntax):
-            number, indent = current + 1, ""
-            break
-        if kinds[current].kind in {"setting", "more"}:
-            number = current + 1
-        if kinds[current].kind == "setting":
-            indent = texts[current][: ini_lines.indentation(texts[current])]
+    number, indent = _insertion_point(texts, kinds, bounds, setting, syntax)
     following = texts[bounds[1]] if bounds[1] < len(texts) else ""
     # An indented header below a setting that is not indented would be a part of its value.
     if (depth := ini_lines.indentation(following)) > len(indent):
         indent = following[:depth]
     for text in reversed(list(_written([indent + setting], new, should, syntax))):
         lines.insert(number, text)
+
+
+def _insertion_point(
+    texts: Sequence[str],
+    kinds: Sequence[ini_lines.Line],
+    bounds: tuple[int, int],
+    setting: str,
+    syntax: ini_lines.Syntax,
+) -> tuple[int, str]:
+    """Return the number of the line before which a setting is added to a section, and its indentation.
+
+    It comes below a comment that has the setting as an example, else below the last setting, indented as that.
+    """
+    number, indent, names = bounds[0], "", {syntax.setting(setting)}
+    inside = _inside_values(kinds)
+    for current in range(*bounds):
+        comment = ini_lines.COMMENT.match(texts[current])
+        if comment and not inside[current] and _parse(texts[current][comment.end() :], names, syntax):
+            return current + 1, ""
+        if kinds[current].kind in {"setting", "more"}:
+            number = current + 1
+        if kinds[current].kind == "setting":
+            indent = texts[current][: ini_lines.indentation(texts[current])]
+    return number, indent
 
 
 def _inside_values(kinds: Sequence[ini_lines.Line]) -> list[bool]:

@@ -194,7 +194,10 @@ def parse_line(line: str) -> Resource | None:
 
 
 def _entry(line: str) -> Resource | None:
-    """Return the key of a line, perhaps without a comment, or None."""
+    """Return the key of a line, perhaps without a comment, or None for any other line.
+
+    Options may come before it, and may contain blanks in quotes: without a valid key at the start, they are taken off.
+    """
     text, options = line.strip(" \t"), ""
     match = KEY.fullmatch(text)
     if (match is None or not ssh_files.matches(match[1], match[2])) and (optional := OPTIONS.fullmatch(text)):

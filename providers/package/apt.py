@@ -406,9 +406,10 @@ def _mark(is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> str | Non
 
 
 def _options(is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the options of an installation; a declared version may be an older one.
+    """Return the options of an installation by apt-get.
 
-    For apt a package that a killed dpkg was unpacking may be installed; only a reinstallation completes it.
+    It must be allowed to change a held package, and to install a declared version that is older. One that a killed dpkg
+    was unpacking counts as installed for apt, so that only a reinstallation completes it.
     """
     ensure = should["ensure"]
     held = HELD if is_ and is_.get("mark") == "hold" else ()

@@ -196,12 +196,7 @@ class _Reader:
         directory = os.path.dirname(path)
         self._read_group_variables(directory)
         self._variables |= self._variables_in(play.get("vars"), path)
-        for entry in as_list(play.get("vars_prompt")):
-            if isinstance(entry, Mapping) and isinstance(entry.get("name"), str):
-                # A value that Ansible prompts for without showing it becomes a mandatory sensitive input.
-                value = Vault("asked by vars_prompt") if entry.get("private", True) is True else entry.get("default")
-                if value is not None:
-                    self._variables[entry["name"]] = Variable(value, Location(path, *entry.position))
+        self._variables |= self._prompted_variables(play, path)
         for name in as_list(play.get("vars_files")):
             self._read_variables_file(name, directory, location)
         context = _Context(path, (os.path.join(directory, "files"), directory), {})
@@ -226,6 +221,19 @@ class _Reader:
             dict(self._variables),
             list(self._remarks),
         )
+
+    def _prompted_variables(self, play: Mapping, path: str) -> dict[str, Variable]:
+        """Return the variables of `vars_prompt`, for which Ansible asks, in a play of the file at ``path``.
+
+        A value that is not shown while it is typed becomes a mandatory sensitive input, as an encrypted one does.
+        """
+        variables = {}
+        for entry in as_list(play.get("vars_prompt")):
+            if isinstance(entry, Mapping) and isinstance(entry.get("name"), str):
+                value = Vault("asked by vars_prompt") if entry.get("private", True) is True else entry.get("default")
+                if value is not None:
+                    variables[entry["name"]] = Variable(value, Location(path, *entry.position))
+        return variables
 
     def _variables_in(self, data: object, path: str) -> dict[str, Variable]:
         """Return the variables in ``data``, the content of the file at ``path``; none if that is no mapping.
