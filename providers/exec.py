@@ -104,7 +104,7 @@ def _text_problems(attribute: str, command: str) -> Iterator[Problem]:
 
 
 def _allowed(should: Mapping[str, Any]) -> tuple[bool, str] | bool:
-    """Return whether `creates`, `onlyif` and `unless` allow a command to run, and why."""
+    """Return whether `creates`, `onlyif` and `unless` allow a command to run, and if so the reason, for the plan."""
     paths = should.get("creates") or []
     reasons = []
     for path in [paths] if isinstance(paths, str) else paths:

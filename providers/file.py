@@ -243,7 +243,7 @@ class Provider(BaseProvider):
             self._backups.keep(path, backup, at_once=at_once)
 
     def _flush(self, context: Context, batch: files.Batch) -> None:
-        """Let the replaced files appear, after the copies of the old ones are on disk."""
+        """Let the new files take the place of the old ones, after the copies of these are on disk."""
         if self._backups is not None:
             self._backups.flush()
         for path, error in batch.flush():

@@ -36,7 +36,7 @@ class Provider(BaseProvider):
         self._targets: dict[tuple[str, str | None], git.Target] = {}
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Remove needless slashes and dots from paths; write commits in lower case."""
+        """Clean paths, and write commits in lower case, as git does."""
         for resource in resources:
             resource["path"] = files.canonical_path(resource["path"])
             revision = resource.get("revision")

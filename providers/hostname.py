@@ -31,7 +31,7 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, _name: str, _attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> tuple[bool, str] | None:
-        """Compare the name in the file with the kernel's too: one of both may be another."""
+        """Compare the name with the kernel's too: a right file says nothing about the running system."""
         if is_.get("hostname") != should["hostname"] or is_["live"] == should["hostname"]:
             return None
         return False, f"changed from {is_['live']} to {should['hostname']} in the running kernel"

@@ -60,7 +60,7 @@ class Provider(BaseProvider):
         self._tables_by_text: dict[str, dict[str, str]] = {}
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """End text with a line end; remove needless slashes and dots from paths."""
+        """End text with a line end, as ``get`` returns it; remove needless slashes and dots from paths."""
         for resource in resources:
             if "path" in resource:
                 resource["path"] = files.canonical_path(resource["path"])

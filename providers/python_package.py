@@ -188,9 +188,9 @@ class Provider(BaseProvider):
             self.sync("-f", "--", venv)
 
     def _candidates(self, venv: str, names: list[Name]) -> Iterator[tuple[str, str]]:
-        """Yield the newest version of each package that pip would replace by another one now.
+        """Yield (name, newest version) of each of ``names`` that pip would upgrade now; others are up to date.
 
-        ``names`` are grouped by the options with which they are declared.
+        pip is asked once for all that are declared with the same options.
         """
         groups: dict[tuple[str, ...], list[str]] = defaultdict(list)
         for name in names:

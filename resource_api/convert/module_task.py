@@ -41,7 +41,7 @@ class ConvertedResource:
     """A resource of the manifest, with the task that declares it."""
 
     def __init__(self, type_name: str, title: str, attributes: dict[str, object], task: Task) -> None:
-        """Keep the attributes as a manifest writes them."""
+        """Keep the attributes in the form in which a manifest writes them, and the task for messages."""
         self.type = type_name
         self.title = title
         self.attributes = attributes

@@ -198,7 +198,10 @@ class PlayConversion:
         return repeated if unrolled.has_module else unrolled
 
     def _for_each(self, task: Task, loop: Loop) -> Converted:
-        """Convert a loop to a declaration with `for_each`; an input that it repeats over must be a collection."""
+        """Convert a loop to a declaration with `for_each`, in which ``item`` becomes ``${each.value}``.
+
+        Raise ``Unconvertible`` for a collection that a manifest cannot repeat over.
+        """
         collection = self._collection(loop, Expressions(TaskScope(self._names, task.variables)))
         self._names.check_collection(collection)
         self._names.repeat_over(collection)

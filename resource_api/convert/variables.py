@@ -198,7 +198,7 @@ class Names:
     def global_value(self, name: str) -> Any:
         """Return the reference to a fact or variable of the play, or None if there is none. Raise ``Unconvertible``.
 
-        The first use of a variable adds its input or value to the manifest.
+        The first use of a variable adds its input or value to the manifest; plays with equal values share it.
         """
         if (fact := self._named.get(("fact", name))) is not None:
             return fact
@@ -527,7 +527,10 @@ class TaskScope:
         return self.names.class_of(value)
 
     def test_obstacle(self, path: str) -> str:
-        """Return the reason that a condition cannot test a reference, or ""."""
+        """Return the reason that a condition cannot test the reference with a path, or "".
+
+        Conditions are evaluated before anything is read, and shown.
+        """
         if reason := self.names.obstacle(ValueReference(path)):
             return f"a condition that {reason}"
         return "a condition about a secret" if self.names.has_secret(path) else ""
