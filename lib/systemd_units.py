@@ -286,7 +286,10 @@ class Units:
 
 
 def row(unit: Mapping[str, str]) -> Resource:
-    """Return the attributes of a unit, without its name."""
+    """Return the attributes of a service's unit.
+
+    ``enable`` is left out for a unit without a file of its own, which can be neither enabled nor disabled.
+    """
     loaded = unit["LoadState"] in {"loaded", "masked"}
     attributes: Resource = {
         "ensure": "running" if is_running(unit) else "stopped",

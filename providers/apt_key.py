@@ -57,7 +57,7 @@ class Provider(SimpleProvider):
         self._reported: set[Path] = set()
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Write an ID in upper case, without ``0x``."""
+        """Write an ID in upper case, without ``0x``, as gpg prints fingerprints."""
         for resource in resources:
             if "id" in resource:
                 resource["id"] = resource["id"].upper().removeprefix("0X")

@@ -121,7 +121,10 @@ class Provider(BaseProvider):
 
 
 def edit(lines: files.Lines, states: Mapping[Key, Mapping[str, Any] | None]) -> None:
-    """Bring the keys in ``states`` to these states; None removes a key."""
+    """Bring the keys in ``states`` to these states; None removes a key.
+
+    Of several lines with a key, those that ssh finds are changed.
+    """
     numbers_by_key = _numbers(lines, states.keys())
     removed = [number for key, numbers in numbers_by_key.items() if states.get(key, {}) is None for number in numbers]
     for key, should in states.items():

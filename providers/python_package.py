@@ -271,7 +271,10 @@ def _described(venv: str) -> Iterator[tuple[str, Package]]:
 
 
 def _pip(venv: str, *arguments: str) -> CommandResult:
-    """Run the pip of an environment as the owner of its directory."""
+    """Run the pip of an environment as the owner of its directory, who also owns the code in it.
+
+    Raise ``CommandError`` if other users could change code that pip executes.
+    """
     if not os.path.lexists(f"{venv}/bin/python"):
         raise ResourceError(f"{venv} is no environment")
     python, owner = Command(f"{venv}/bin/python", timeout=3600), _owner(venv)
@@ -389,9 +392,10 @@ def _origin(description: str) -> Resource:
 
 
 def _restore(name: str, venv: str, *, whole: bool) -> bool:
-    """Give the description of a package that a killed pip has put aside its name again; return whether there is one.
+    """Give the description of a package that a killed pip has renamed its name again; return whether there is one.
 
-    Where the package is ``whole``, the former version's description is removed.
+    With it pip can remove or replace the package's files. If the package is ``whole``, it was replaced already, and the
+    renamed description, which is the former version's, is removed.
     """
     for directory in _libraries(venv):
         for entry, former in list(_set_aside(directory, os.listdir(directory))):  # noqa: PTH208 - bare names
@@ -485,7 +489,7 @@ def _accepts(requirement: Requirement, version: str | None) -> bool:
 
 
 def _requirements(texts: Iterable[str]) -> Iterator[Requirement]:
-    """Yield the requirements in texts; one that is not valid is left out."""
+    """Yield the requirements that texts such as ``flask>=3; extra == 'web'`` describe; an invalid one is left out."""
     from packaging.requirements import InvalidRequirement, Requirement  # an extra installs it
 
     for text in texts:

@@ -263,7 +263,7 @@ def _earlier_lines(path: str, states: Mapping[Key, Mapping[str, Any]]) -> Iterat
 
 
 def _keys(target: str, user: str) -> dict[Key, list[Resource]]:
-    """Return (comment, type) → the different keys with these in the file that ``target`` means; none for an unknown user.
+    """Return (comment, type) → the different keys with these in the file of a target; none for an unknown user.
 
     More than one make the name ambiguous, so at most two are returned. Raise ``OSError`` for a file that cannot be
     read, ``ResourceError`` for one of another user.

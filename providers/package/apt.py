@@ -189,7 +189,7 @@ class Provider(packages.PackageProvider):
                 yield relation, package, related
 
     def _providers(self, name: str) -> list[str]:
-        """Return the packages that provide a name of which there is no package itself."""
+        """Return the packages that provide a virtual one; none if there is a package of that name itself."""
         lines = self.apt_cache("showpkg", "--", name).stdout.splitlines()
         versions, providers = (_below(heading, lines) for heading in ("Versions: ", "Reverse Provides: "))
         return [] if any(versions) else sorted({line.split(" ")[0] for line in providers})

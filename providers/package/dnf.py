@@ -85,7 +85,7 @@ class Provider(rpm.RpmProvider):
         yield from effects(result.stdout)
 
     def _providers(self, name: str) -> list[str]:
-        """Return the packages that provide a name of which there is no package itself."""
+        """Return the packages that provide a virtual one; none if there is a package of that name itself."""
         query = ("-q", "repoquery", "--qf", "%{name}", f"--whatprovides={name}")
         providers = set(self.repoquery.lines(*query)) - {""}
         return [] if name in providers else sorted(providers)

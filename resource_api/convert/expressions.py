@@ -529,7 +529,10 @@ class Expressions:
         return {path: {"not": value}} if operator == "ne" else {path: {_COMPARISONS[operator]: value}}
 
     def _operand(self, node: nodes.Node) -> Any:
-        """Return an operand of a comparison, without ``| int`` and the like: a manifest compares numbers in texts."""
+        """Return an operand of a comparison.
+
+        Its filters ``| int`` and the like are dropped: conditions of a manifest compare a text of digits as a number.
+        """
         if isinstance(node, nodes.Filter) and node.name in {"int", "float", "string"} and node.node is not None:
             node = node.node
         return self.value_of(node)
