@@ -81,7 +81,7 @@ class Server:
         return self._run(_script(query))
 
     def _run(self, script: str | Sensitive[str]) -> str:
-        """Run a script with psql and return its output.
+        """Run a script with psql and return its output. Raise ``ResourceError`` with psql's reason for a failure.
 
         A password reaches psql through a pipe, the rest in its environment: other users can see arguments.
         """

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def served(text: bytes, user: str | None) -> Iterator[str]:
-    """Yield the path of a pipe from which one user can read ``text``, any number of times; it is never on a disk."""
+    """Yield the path of a pipe from which one user (None: the superuser) can read ``text``, any number of times.
+
+    A thread writes the text each time the program opens the pipe; at the end it is stopped and the pipe removed.
+    """
     import tempfile  # slow to import, and needed for passwords only
 
     uid = None if user is None else files.user_id(user)

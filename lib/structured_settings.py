@@ -174,7 +174,10 @@ def parse_key_path(key: str) -> KeyPath:
 
 
 def format_key_path(key_path: KeyPath) -> str:
-    """Return the one form of a key path."""
+    """Return a key path as text in its canonical form, so that two ways to write one path are the same resource.
+
+    A key with other characters than those of a word is in brackets and quotes: ``servers[0]['max size']``.
+    """
     text = ""
     for step in key_path:
         if isinstance(step, int):

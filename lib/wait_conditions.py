@@ -82,7 +82,7 @@ def _path(should: Mapping[str, Any], seconds: float) -> str:
 
 
 def _port(should: Mapping[str, Any], seconds: float) -> str:
-    """Return why a port accepts no connection, or an empty text."""
+    """Return why a port does not accept a connection yet, or an empty text if it does."""
     host, port = should["host"], should["port"]
     # A text goes through the codec idna, whose tables are large.
     address = host.encode() if host.isascii() else host

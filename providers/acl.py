@@ -150,7 +150,8 @@ def _change(
 ) -> dict[str, bytes | None]:
     """Return the new extended attributes of a file, in which the kernel keeps its lists; None for a removal.
 
-    The mapping is empty if the file is as declared.
+    The mapping is empty if the file is as declared. Raise ``ResourceError`` for default entries of a file that is no
+    directory, unless it is only a member of a tree.
     """
     if should["ensure"] == "absent":
         new = without(status, attributes)

@@ -181,7 +181,10 @@ def _names() -> Iterable[str]:
 
 
 def _row(name: str, fields: Mapping[str, str]) -> Resource:
-    """Return the row of a paragraph of a source file."""
+    """Return the row of a source from the fields of its file's paragraph, by their names in small letters.
+
+    Fields that no attribute of the type stands for are its ``options``.
+    """
     row: Resource = {"name": name, "ensure": "present"}
     row |= {attribute: fields.get(field.lower(), "").split() for attribute, field in LISTS.items()}
     row |= {attribute: sorted(set(row[attribute])) for attribute in ("types", "architectures")}

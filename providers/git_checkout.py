@@ -171,27 +171,15 @@ class Provider(BaseProvider):
         """
         copy = _working_copy(path)
         target = self._target(should, copy.user)
-        directory = copy.ask("rev-parse", "--absolute-git-dir").stdout.rstrip("\n")
-        if not directory:  # git was killed before it had made a repository of ``.git``
-            copy.run("init", "-q", "--template=")
-            directory = f"{path}/.git"
+        directory = self._repaired(copy, path)
         user, working, checking_out = copy.user, f"{directory}/{WORKING}", f"{directory}/{CHECKING_OUT}"
-        if os.path.lexists(working):
-            locks = ("-name", "*.lock", "-type", "f", "-newer", working)
-            self.find(directory, *locks, "-delete", user=user)
         force = should["force"] or os.path.lexists(checking_out)
         if not force:
             copy.refuse_loss("HEAD", *([f"--branches={target.branch}"] if target.branch else []))
         # Older than any lock that git makes from now on: ``find -newer`` compares times of limited precision.
         self.touch("--date=1 second ago", working, user=user)
         try:
-            has_origin = copy.ask("config", "--local", "--get", "remote.origin.url").exit_code == 0
-            copy.run("remote", "set-url" if has_origin else "add", "origin", "--", should["source"])
-            copy.fetch(should, target)
-            if not force and copy.ask("rev-parse", "-q", "--verify", "HEAD").stdout:
-                # Fails, with nothing changed, where the new commit would overwrite a local file.
-                copy.attempt("update-index", "-q", "--refresh")
-                copy.run("read-tree", "--dry-run", "-m", "-u", "HEAD", target.commit)
+            _fetch(copy, should, target, force=force)
         except CommandError:
             self.rm("-f", "--", working, user=user)
             raise
@@ -201,6 +189,17 @@ class Provider(BaseProvider):
         self.sync("--file-system", path)
         self.rm("-f", "--", checking_out, working, user=user)
         self.sync("--file-system", path)
+
+    def _repaired(self, copy: WorkingCopy, path: str) -> str:
+        """Return the directory of the repository of a checkout, in which git works again if it was killed there."""
+        directory = copy.ask("rev-parse", "--absolute-git-dir").stdout.rstrip("\n")
+        if not directory:  # git was killed before it had made a repository of ``.git``
+            copy.run("init", "-q", "--template=")
+            directory = f"{path}/.git"
+        if os.path.lexists(working := f"{directory}/{WORKING}"):
+            locks = ("-name", "*.lock", "-type", "f", "-newer", working)
+            self.find(directory, *locks, "-delete", user=copy.user)
+        return directory
 
     def _remove(self, path: str, *, force: bool) -> None:
         """Remove a checkout: rename it first, so that a killed run leaves no half of it under its name."""
@@ -259,6 +258,20 @@ def _status(directories: files.Directories, path: str) -> os.stat_result | None:
     with suppress(FileNotFoundError):
         return files.stat_and_read(directories, path, 0)[0]
     return None
+
+
+def _fetch(copy: WorkingCopy, should: Mapping[str, Any], target: git.Target, *, force: bool) -> None:
+    """Fetch a commit into a checkout, whose remote ``origin`` becomes the declared source.
+
+    Raise ``CommandError`` also, without ``force``, where the commit would overwrite a local file.
+    """
+    has_origin = copy.ask("config", "--local", "--get", "remote.origin.url").exit_code == 0
+    copy.run("remote", "set-url" if has_origin else "add", "origin", "--", should["source"])
+    copy.fetch(should, target)
+    if not force and copy.ask("rev-parse", "-q", "--verify", "HEAD").stdout:
+        # Fails, with nothing changed, where the new commit would overwrite a local file.
+        copy.attempt("update-index", "-q", "--refresh")
+        copy.run("read-tree", "--dry-run", "-m", "-u", "HEAD", target.commit)
 
 
 def _working_copy(path: str) -> WorkingCopy:

@@ -63,7 +63,7 @@ def _name_line(lines: files.Lines) -> int | None:
 
 
 def _edit(lines: files.Lines, name: str) -> None:
-    """Replace the line with the name, or add one to a file without; a right one keeps its spaces."""
+    """Replace the line with the name, or add one to a file without; with the right name the line stays as it is."""
     number = _name_line(lines)
     if number is None:
         lines.append(name)

@@ -198,9 +198,10 @@ class Provider(SimpleProvider):
         return self._client.request(method, path, sent, headers=headers, repeat=method == "PATCH")
 
     def _present(self, context: Context, name: str) -> Object | None:
-        """Return an object as it was read last, or None if it does not exist.
+        """Return an object as ``get`` has read it last, or None if it does not exist.
 
-        One without a validator that PUT sends as a whole is read again, or a change of another client would be lost.
+        An object that PUT sends as a whole, and for which the service gives no ETag, is read again by ``get``: with
+        older values the request would undo a change of another client.
         """
         object_ = self._read.get(name)
         whole = self._paths.update.method == "PUT" and self._paths.read_by_name

@@ -103,9 +103,9 @@ class Provider(ServerProvider):
     def insync(
         self, _context: Context, _name: Name, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Compare ``ALL`` with all rights that there are.
+        """Compare ``ALL`` with all rights that there are for the kind of object.
 
-        Name objects of a schema that lack a right the others have.
+        Where rights are on all objects of a schema, the message names the objects that lack one which the others have.
         """
         if attribute != "privilege":
             return None

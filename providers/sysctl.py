@@ -251,7 +251,10 @@ def _unread(target: str) -> str:
 
 
 def _later_files(target: str) -> list[str]:
-    """Return the paths of the files that are read after ``target`` when the machine starts, the last one first."""
+    """Return the paths of the files that are read after ``target`` when the machine starts, the last one first.
+
+    As in sysctl.d(5), their names decide, and of two files with one name only that of the earlier directory is read.
+    """
     directory, _, file_name = target.rpartition("/")
     names: dict[str, str] = {}
     for later_directory in DIRECTORIES if directory in DIRECTORIES else ():

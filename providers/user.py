@@ -254,9 +254,10 @@ def _goes_with(group: grp.struct_group, user: Mapping[str, Any]) -> bool:
 
 
 def _check_unused(name: str, uid: int) -> None:
-    """Raise ``ResourceError`` while a process of the user runs: the shadow tools do not check that with ``--prefix``.
+    """Raise ``ResourceError`` if an account cannot be removed: it has processes, or is the last with the number 0.
 
-    Processes of the superuser are no obstacle to the removal of an account with the number 0; the last of these stays.
+    The shadow tools do not look for processes with ``--prefix``. Those of the number 0 are no obstacle while another
+    account has the number too.
     """
     if not uid and not any(entry.pw_uid == 0 and entry.pw_name != name for entry in pwd.getpwall()):
         raise ResourceError(f"user {name} is the only account with the number 0, which the machine needs")

@@ -122,7 +122,7 @@ def _keep_anchors(document: Any) -> None:
 
 
 def _dump(text: str) -> Any:
-    """Return a function that writes a document with the indentation of a text."""
+    """Return a function that writes a document with the indentation that the text of its file has now."""
     yaml = _yaml()
     mapping, dash = _indentation(text)
     yaml.indent(mapping=mapping, sequence=dash + 2, offset=dash)

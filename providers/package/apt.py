@@ -330,7 +330,10 @@ def _lists() -> list[str]:
 
 
 def _records(database: bytes) -> tuple[str, list[dict[str, str]]]:
-    """Return the architecture of the machine, and the record of every package that is known to be there."""
+    """Return the architecture of the machine, and the record of each package of which something is on the machine.
+
+    The package dpkg has the machine's architecture. A record with the state ``not-installed`` is of no package there.
+    """
     records = list(_parse(database.decode("utf-8", "surrogateescape")))
     native = next((record.get("Architecture", "") for record in records if record["Package"] == "dpkg"), "")
     return native, [record for record in records if _state(record) != "not-installed"]

@@ -134,7 +134,10 @@ def file_state(task: ModuleTask) -> None:
 
 
 def _parents(path: str) -> Iterator[str]:
-    """Yield the directories above a path, but for those of every system and of users, who own theirs."""
+    """Yield the directories above a path, outermost first: Ansible makes them too, a manifest has to declare them.
+
+    Those of every system and of users' homes are left out, as their owner and mode are not the task's to decide.
+    """
     parents: list[str] = []
     parent = path.rpartition("/")[0]
     while "/" in parent and parent not in _SYSTEM and not parent.startswith("/home/"):
@@ -311,7 +314,10 @@ def _with_version(name: object, ensure: object) -> tuple[Any, Any]:
 
 
 def _update_lists(task: ModuleTask) -> None:
-    """Declare the update of apt's lists, where the task asks for it."""
+    """Declare an `exec` of ``apt-get update`` where the task asks for newer lists; no type of resource stands for them.
+
+    With `cache_valid_time` a guard keeps it from running while the lists are young enough.
+    """
     age = task.take("cache_valid_time")
     updates = task.switch("update_cache", default=age is not None)
     if not updates or task.task.short not in {"apt", "package"}:
@@ -357,7 +363,7 @@ def pip(task: ModuleTask) -> None:
 
 
 def deb822_repository(task: ModuleTask) -> None:
-    """Convert `deb822_repository` to an `apt_source`."""
+    """Convert `deb822_repository` to an `apt_source`, whose attributes have the names of the module's arguments."""
     attributes: dict[str, object] = {"ensure": task.ensure()}
     for name in ("types", "uris", "suites", "components", "architectures"):
         attributes[name] = task.items(name)
@@ -366,7 +372,10 @@ def deb822_repository(task: ModuleTask) -> None:
 
 
 def user(task: ModuleTask) -> None:
-    """Convert `user`; for a removal only the argument `remove` matters."""
+    """Convert `user` to a `user`; for a removal only the argument `remove` matters.
+
+    A home is made by default, as in Ansible, and with `append` the groups are the least that the user is in.
+    """
     name, state = task.need("name", "user"), task.ensure()
     if state == "absent":
         task.ignore(*task.arguments)
@@ -389,7 +398,7 @@ def user(task: ModuleTask) -> None:
 
 
 def group(task: ModuleTask) -> None:
-    """Convert `group`."""
+    """Convert `group` to a `group` with the same number, or one for the system."""
     attributes: dict[str, object] = {"ensure": task.ensure()}
     attributes |= {"gid": _number(task.take("gid")), "system": task.flag("system")}
     task.declare("group", task.need("name"), attributes)
@@ -453,7 +462,7 @@ def service(task: ModuleTask) -> None:
 
 
 def cron(task: ModuleTask) -> None:
-    """Convert `cron`; for a removal only the job's name and user matter."""
+    """Convert `cron` to a `cron` of the task's user; for a removal only the job's name and user matter."""
     if task.take("cron_file") is not None or task.switch("env") or task.switch("disabled"):
         no_counterpart("'cron_file', 'env' or 'disabled'")
     task.ignore("backup")
@@ -473,7 +482,10 @@ def cron(task: ModuleTask) -> None:
 
 
 def git(task: ModuleTask) -> None:
-    """Convert `git` to a `git_checkout`."""
+    """Convert `git` to a `git_checkout` by the task's user.
+
+    Without `update` a later change of the revision is ignored: the task only clones.
+    """
     attributes: dict[str, object] = {"source": task.need("repo", "name"), "revision": task.take("version")}
     if task.scope.names.has_secret(attributes):
         no_counterpart("a secret in an argument of git")
@@ -488,7 +500,10 @@ def git(task: ModuleTask) -> None:
 
 
 def sysctl(task: ModuleTask) -> None:
-    """Convert `sysctl`; if the task neither reloads nor sets the value, it is only written to the file."""
+    """Convert `sysctl` to a `sysctl`.
+
+    If the task neither reloads the parameters nor sets the value, that is only written to the file.
+    """
     state, name = task.ensure(), task.need("name", "key")
     target = task.take("sysctl_file", default="/etc/sysctl.conf")
     applies = task.switch("reload", default=True) or task.switch("sysctl_set")
@@ -499,7 +514,10 @@ def sysctl(task: ModuleTask) -> None:
 
 
 def mount(task: ModuleTask) -> None:
-    """Convert `mount`."""
+    """Convert `mount` to a `mount`, whose ``ensure`` has the same words as the module's `state`.
+
+    States that only act in every run, such as `remounted`, have no counterpart.
+    """
     state = task.word("state", among=("mounted", "present", "unmounted", "absent"))
     attributes = {"ensure": state, "device": task.take("src"), "fstype": task.take("fstype")}
     attributes |= {
@@ -517,24 +535,24 @@ def _number(value: object) -> Any:
 
 
 def hostname(task: ModuleTask) -> None:
-    """Convert `hostname`."""
+    """Convert `hostname` to the one resource of the type `hostname`; how Ansible sets it (`use`) does not matter."""
     task.ignore("use")
     task.declare("hostname", "system", {"hostname": task.need("name")})
 
 
 def timezone(task: ModuleTask) -> None:
-    """Convert `timezone`."""
+    """Convert `timezone` to the one resource of the type `timezone`; the hardware clock has no attribute."""
     task.declare("timezone", "system", {"zone": task.need("name")})
 
 
 def locale_gen(task: ModuleTask) -> None:
-    """Convert `locale_gen`."""
+    """Convert `locale_gen` to a `locale` for each name."""
     state = task.ensure()
     _declare_names(task, "locale", task.items("name") or [], {"ensure": state})
 
 
 def alternatives(task: ModuleTask) -> None:
-    """Convert `alternatives` that only select a path."""
+    """Convert `alternatives` to an `alternatives` if the task only selects a path: a new choice has no counterpart."""
     task.declare("alternatives", task.need("name"), {"path": task.need("path")})
 
 
@@ -550,7 +568,7 @@ def debug(task: ModuleTask) -> None:
 
 
 def wait_for(task: ModuleTask) -> None:
-    """Convert `wait_for`."""
+    """Convert `wait_for` to a `wait_for` of a path or port; to wait for a closed port has no counterpart."""
     state = task.word("state", default="started", among=("started", "present", "absent"))
     path, port = task.take("path"), task.take("port")
     if state == "absent" and port is not None:

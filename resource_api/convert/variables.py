@@ -468,7 +468,8 @@ class TaskScope:
     ) -> None:
         """Resolve the names of one task.
 
-        ``variables``: mappings of variables of the task and the blocks around it, the innermost first.
+        ``variables``: mappings of variables of the task and the blocks around it, the innermost first. ``loop``: the
+        names of its loop, if it has one; they come before all others.
         """
         self.names = names
         self._variables = variables
