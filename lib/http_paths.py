@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from resource_api import ResourceError, http
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
 VARIABLE = re.compile(r"\{(\w+)\}")
 
@@ -77,17 +77,22 @@ def paths(config: Mapping[str, Any]) -> Paths:
         )
     ]
     parents = tuple(dict.fromkeys(VARIABLE.findall(listing)))
-    variables = {
-        name
-        for template in (read or "", *(request.path for request in requests))
-        for name in VARIABLE.findall(template)
-    }
+    own_names = _own_names([read or "", *(request.path for request in requests)], parents)
+    return Paths(parents, frozenset({"name", *own_names}), listing, read, *requests)
+
+
+def _own_names(templates: Iterable[str], parents: Collection[str]) -> list[str]:
+    """Return the variable in an object's paths that stands for its own name, if it is not ``{name}``: one or none.
+
+    ``parents`` are those of the list's path. Raise ``ResourceError`` for a variable that would have no value.
+    """
+    variables = {name for template in templates for name in VARIABLE.findall(template)}
     own_names = sorted(variables - {*parents, "id", "name"})
     if len(own_names) > 1 or {"id", "name"} & set(parents):
         wrong = own_names[1] if len(own_names) > 1 else next(name for name in parents if name in {"id", "name"})
         msg = f"the paths have no value for {{{wrong}}}: there are {{id}}, {{name}}, and the variables of the list"
         raise ResourceError(msg)
-    return Paths(parents, frozenset({"name", *own_names}), listing, read, *requests)
+    return own_names
 
 
 def fill(path: str, values: Mapping[str, str], number: Any, field: str) -> str:

@@ -88,16 +88,9 @@ class Provider(BaseProvider):
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Write or remove one file after another; the old file is copied before, if that is declared."""
         for path, (is_, should) in changes.items():
-            backup = should.get("backup") if is_ is not None else None
             with Backups() as backups:
                 try:
-                    with files.Batch() as batch:
-                        if should["ensure"] == "absent":
-                            if backup:
-                                backups.keep(path, backup, at_once=True)
-                            batch.remove(path)
-                        elif _write(batch, path, should) and backup:
-                            backups.keep(path, backup, at_once=True)  # the new file has not appeared yet
+                    _change(backups, path, should, backup=should.get("backup") if is_ is not None else None)
                 except (OSError, ResourceError) as error:
                     context.failed(path, message=files.describe_error(error, path))
 
@@ -148,6 +141,17 @@ def _fragments(should: Mapping[str, Any]) -> list[str]:
     if should.get("order") == "numeric":
         names.sort(key=lambda name: int(number[0]) if (number := NUMBER.match(name)) else -1)
     return [f"{source.rstrip('/')}/{name}" for name in names]
+
+
+def _change(backups: Backups, path: str, should: Mapping[str, Any], *, backup: Any) -> None:
+    """Write or remove one file, after a copy of the present one as ``backup`` says; None for no copy."""
+    with files.Batch() as batch:
+        if should["ensure"] == "absent":
+            if backup:
+                backups.keep(path, backup, at_once=True)
+            batch.remove(path)
+        elif _write(batch, path, should) and backup:
+            backups.keep(path, backup, at_once=True)  # the new file has not appeared yet
 
 
 def _write(batch: files.Batch, path: str, should: Mapping[str, Any]) -> bool:

@@ -208,7 +208,15 @@ class Provider(BaseProvider):
                 raise ResourceError(_conflict(present_kind, ensure))
             keep(at_once=True)
             batch.remove(path, recursive=True)
-            present_kind, is_ = "absent", None
+            change = change._replace(is_=None)
+        self._write(batch, path, change, ensure, keep)
+
+    def _write(self, batch: files.Batch, path: str, change: Change, ensure: str, keep: Callable[..., None]) -> None:
+        """Make or change a file, directory or link, by ``ensure``; no directory is in the place of another kind.
+
+        ``keep`` copies the present one before it is replaced.
+        """
+        is_, should = change
         owner = {
             "uid": self._id(files.user_id, should.get("owner")),
             "gid": self._id(files.group_id, should.get("group")),
@@ -222,7 +230,7 @@ class Provider(BaseProvider):
                 batch.make_link(path, should["target"], **owner)
             else:
                 batch.set_mode_owner(path, **owner, former_uid=is_.get("uid"))
-        elif ensure == "directory" and present_kind == "absent":
+        elif ensure == "directory" and is_ is None:
             batch.make_directory(path, mode=mode, **owner)
         elif ensure == "file" and (content := _content(path, is_, should, reusable=reusable)) is not None:
             keep(at_once=False)

@@ -98,13 +98,7 @@ class Provider(BaseProvider):
                 continue
             for key, numbers in _numbers(lines, keys).items():
                 rows = [_row(key, target, parse_line(lines[number])) for number in _effective(lines, numbers)]
-                if any(row != rows[0] for row in rows):
-                    reason = f"{target} has several keys of '{key[0]}' with the type {key[1]}; remove all but one"
-                    file_parts.report_unreadable(context, [_name(key, target)], reason, names)
-                elif names is None and (spelling := rows[0].get("misspelled", {}).get(key[0])):
-                    context.warning(f"the key of '{spelling}' in {target} is left out: ssh looks for '{key[0]}'")
-                elif (row := context.type.accepted_row(_listed(rows[0]) if names is None else rows[0])) is not None:
-                    yield row
+                yield from _only(context, key, target, rows, names)
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
         """Yield the missing prerequisites of a key: the user in whose home its file is, or else its directory."""
@@ -240,6 +234,23 @@ def _line(entry: Entry) -> str:
     """Return the line of an entry."""
     marker = "" if entry.marker == "none" else f"@{entry.marker} "
     return f"{marker}{entry.hosts} {entry.type} {entry.key}{entry.comment}"
+
+
+def _only(
+    context: Context, key: Key, target: str, rows: Sequence[Resource], names: Collection[Name] | None
+) -> Iterator[Resource]:
+    """Yield the row of a key if all its lines say the same; ``names`` are as for ``get``.
+
+    Otherwise the key fails, as it is unclear which line a change is for. A listing leaves out a name that ssh does not
+    look for, with a warning: the manifest could not declare it.
+    """
+    if any(row != rows[0] for row in rows):
+        reason = f"{target} has several keys of '{key[0]}' with the type {key[1]}; remove all but one"
+        file_parts.report_unreadable(context, [_name(key, target)], reason, names)
+    elif names is None and (spelling := rows[0].get("misspelled", {}).get(key[0])):
+        context.warning(f"the key of '{spelling}' in {target} is left out: ssh looks for '{key[0]}'")
+    elif (row := context.type.accepted_row(_listed(rows[0]) if names is None else rows[0])) is not None:
+        yield row
 
 
 def _listed(row: Resource) -> Resource:

@@ -14,7 +14,7 @@ from lib.sensitive import reveal
 from resource_api import BaseProvider, Command, CommandError, Problem, ResourceError, Sensitive, files
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from resource_api import Change, Context, Resource
 
@@ -89,15 +89,7 @@ class Provider(BaseProvider):
             for name in sorted({name for name, _ in keys if (name, *target, ANY) in requested}):
                 yield {"ensure": "present", "name": name, "target": target[0], "user": target[1], "type": ANY}
             for (name, kind), rows in keys.items():
-                if len(rows) > 1:
-                    reason = f"several keys of '{target[1]}' with the type {kind} have the comment '{name}'; change it"
-                    file_parts.report_unreadable(context, [(name, *target, kind)], reason, names)
-                elif names is None and (line := rows[0].get("overridden_by")):
-                    context.warning(
-                        f"the key '{name}' of '{target[1]}' is left out: {line} has it with other options, and counts"
-                    )
-                elif (row := context.type.accepted_row(rows[0])) is not None:
-                    yield row
+                yield from _only(context, (name, *target, kind), rows, names)
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
         """Yield the missing prerequisites of a key, such as its user.
@@ -260,6 +252,22 @@ def _earlier_lines(path: str, states: Mapping[Key, Mapping[str, Any]]) -> Iterat
             reason = f"line {first + 1} of {path} has the same key with other options, and sshd takes the first one"
             reason += "; the declared one is put before it"
         yield key, Problem("options", reason, severity="warning")
+
+
+def _only(context: Context, name: Name, rows: Sequence[Resource], names: Collection[Name] | None) -> Iterator[Resource]:
+    """Yield the row of a key if its comment and type are those of one line; ``names`` are as for ``get``.
+
+    Otherwise the key fails, as it is unclear which line a change is for. A listing leaves out a key whose options an
+    earlier line overrides, with a warning: the manifest would not say what sshd does.
+    """
+    comment, _, user, kind = name
+    if len(rows) > 1:
+        reason = f"several keys of '{user}' with the type {kind} have the comment '{comment}'; change it"
+        file_parts.report_unreadable(context, [name], reason, names)
+    elif names is None and (line := rows[0].get("overridden_by")):
+        context.warning(f"the key '{comment}' of '{user}' is left out: {line} has it with other options, and counts")
+    elif (row := context.type.accepted_row(rows[0])) is not None:
+        yield row
 
 
 def _keys(target: str, user: str) -> dict[Key, list[Resource]]:

@@ -82,7 +82,10 @@ class _Tidying:
         self._time = f"st_{should['type']}"
         self._depth = DEEPEST if should["recurse"] is True else int(should["recurse"])
         self._directories, self._most = should["rmdirs"], should["max_files"]
-        path = files.canonical_path(should.get("path") or should["name"])
+        self._visit_all(files.canonical_path(should.get("path") or should["name"]))
+
+    def _visit_all(self, path: str) -> None:
+        """Visit a directory and, as declared, those below it on the same mount; a missing one has nothing to remove."""
         try:
             with files.Directories() as directories:
                 top = directories.reach(path)

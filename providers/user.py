@@ -24,7 +24,7 @@ from resource_api import BaseProvider, Command, Problem, ResourceError, Sensitiv
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-    from resource_api import Change, Context, Resource
+    from resource_api import Change, Context, Resource, files
 
 #: Texts that crypt(5) takes for a hash, and texts that no password matches; `!` before it disables the password.
 HASH = re.compile(r"!*(\*.*|\$.+|x|[./0-9A-Za-z]{13}|_[./0-9A-Za-z]{19})?")
@@ -83,12 +83,7 @@ class Provider(BaseProvider):
 
     def get(self, context: Context, names: Collection[str] | None = None) -> list[Resource]:
         """Return the users in ``names``, or all; as root with the hashes of their passwords."""
-        group_names: dict[int, str] = {}
-        memberships: dict[str, set[str]] = {}
-        for group in grp.getgrall():
-            group_names.setdefault(group.gr_gid, group.gr_name)
-            for member in group.gr_mem:
-                memberships.setdefault(member, set()).add(group.gr_name)
+        group_names, memberships = _groups()
         fields = shadow.read()
         rows = (
             {
@@ -303,23 +298,28 @@ def _make_home(home: str, uid: int, gid: int) -> None:
     aside = f"{parent}/.{name}.home{files.TEMPORARY_SUFFIX}"
     with suppress(FileNotFoundError), files.Batch() as batch:
         batch.remove(aside, recursive=True)
-    skel = Path("/etc/skel")
     with files.Batch() as batch:
         for above in reversed(Path(home).parents):
             if not above.exists():
                 batch.make_directory(str(above), mode=0o755)
         batch.make_directory(aside, mode=0o700)
-        for path in sorted(skel.rglob("*")):
-            copy = f"{aside}/{path.relative_to(skel)}"
-            if path.is_symlink():
-                batch.make_link(copy, str(path.readlink()), uid=uid, gid=gid)
-            elif path.is_dir():
-                batch.make_directory(copy, mode=path.stat().st_mode & 0o7777, uid=uid, gid=gid)
-            else:
-                batch.replace(copy, path.read_bytes(), mode=path.stat().st_mode & 0o7777, uid=uid, gid=gid)
+        _copy_skeleton(batch, aside, uid, gid)
     with files.Batch() as batch:
         batch.set_mode_owner(aside, mode=_home_mode(), uid=uid, gid=gid)
     rename(aside, name)
+
+
+def _copy_skeleton(batch: files.Batch, home: str, uid: int, gid: int) -> None:
+    """Copy the files, directories and links of ``/etc/skel`` into a home, as its owner's and with their modes."""
+    skeleton = Path("/etc/skel")
+    for path in sorted(skeleton.rglob("*")):
+        copy = f"{home}/{path.relative_to(skeleton)}"
+        if path.is_symlink():
+            batch.make_link(copy, str(path.readlink()), uid=uid, gid=gid)
+        elif path.is_dir():
+            batch.make_directory(copy, mode=path.stat().st_mode & 0o7777, uid=uid, gid=gid)
+        else:
+            batch.replace(copy, path.read_bytes(), mode=path.stat().st_mode & 0o7777, uid=uid, gid=gid)
 
 
 def _home_mode() -> int:
@@ -409,6 +409,21 @@ def _group_name(number: int, names: Mapping[int, str]) -> str | int:
     except KeyError:
         return number
     return number if name.isdigit() else name
+
+
+def _groups() -> tuple[dict[int, str], dict[str, set[str]]]:
+    """Return the name of each group by its number, and the groups of each user by its name, but for primary ones.
+
+    Of several groups with one number the first counts, as for the system. One look at all of them is faster than one
+    for each user.
+    """
+    group_names: dict[int, str] = {}
+    memberships: dict[str, set[str]] = {}
+    for group in grp.getgrall():
+        group_names.setdefault(group.gr_gid, group.gr_name)
+        for member in group.gr_mem:
+            memberships.setdefault(member, set()).add(group.gr_name)
+    return group_names, memberships
 
 
 def _entries(names: Iterable[str]) -> Iterable[pwd.struct_passwd]:

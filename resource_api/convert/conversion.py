@@ -247,27 +247,30 @@ class _Attempt:
         declared = {
             row.reference: row for section in self._sections for task in section.tasks for row in task.declarations
         }
-        result = []
-        for task in tasks:
-            rows, comments, conflict = [], list(task.comments), ""
-            for row in task.declarations:
-                reference = row.reference
-                try:
-                    earlier = self._merged(row, declared)
-                except Unconvertible as error:
-                    conflict = str(error)
-                    continue
-                if earlier is None:
-                    declared[row.reference] = row
-                    rows.append(row)
-                    _repeat_references(tasks, reference, row.reference)
-                elif earlier.task is not row.task:
-                    comments.append(f"{earlier.reference}: see {earlier.task.location}")
-            if conflict and rows:
-                comments.append(f"not repeated: {conflict}")
-            reason = task.reason or ("" if rows else conflict)
-            result.append(task._replace(declarations=rows, comments=tuple(comments), reason=reason))
-        return result
+        return [self._without_repetition(task, tasks, declared) for task in tasks]
+
+    def _without_repetition(
+        self, task: Converted, tasks: Sequence[Converted], declared: dict[str, ConvertedResource]
+    ) -> Converted:
+        """Return one of ``tasks`` with the resources that are not ``declared`` yet, and add them to these."""
+        rows, comments, conflict = [], list(task.comments), ""
+        for row in task.declarations:
+            reference = row.reference
+            try:
+                earlier = self._merged(row, declared)
+            except Unconvertible as error:
+                conflict = str(error)
+                continue
+            if earlier is None:
+                declared[row.reference] = row
+                rows.append(row)
+                _repeat_references(tasks, reference, row.reference)
+            elif earlier.task is not row.task:
+                comments.append(f"{earlier.reference}: see {earlier.task.location}")
+        if conflict and rows:
+            comments.append(f"not repeated: {conflict}")
+        reason = task.reason or ("" if rows else conflict)
+        return task._replace(declarations=rows, comments=tuple(comments), reason=reason)
 
     def _merged(self, row: ConvertedResource, declared: Mapping[str, ConvertedResource]) -> ConvertedResource | None:
         """Return the earlier declaration of the same resource that this one was merged into, or None without one.
