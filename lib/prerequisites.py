@@ -169,8 +169,8 @@ def missing_parent(path: str) -> Iterator[Problem]:
 def missing_directory(attribute: str | None, path: Any) -> Iterator[Problem]:
     """Yield a problem if a declared directory does not exist, unless another resource is to make it (``needs``)."""
     if path is not None and not os.path.isdir(path):  # noqa: PTH112 - text in, text out
-        there = os.path.lexists(path)
-        message = f"'{path}' is not a directory" if there else f"the directory '{path}' does not exist"
+        exists = os.path.lexists(path)
+        message = f"'{path}' is not a directory" if exists else f"the directory '{path}' does not exist"
         yield Problem(attribute, message, needs=f"File[{path}]", brought_by=BRINGING)
 
 

@@ -113,6 +113,10 @@ class Provider(BaseProvider):
         for path in choices.keys() - installed.keys():
             if path in present["choices"]:
                 self.tool("--quiet", "--remove", name, path)
+        self._select(name, should)
+
+    def _select(self, name: str, should: Mapping[str, Any]) -> None:
+        """Select the declared choice of a group, or else the present one again; a broken link is made anew by that."""
         group = self._query(name)
         path = should.get("path") or (group["path"] if group is not None else "auto")
         if path != "auto":

@@ -149,10 +149,12 @@ def _is_among(package: str, patterns: Iterable[str]) -> bool:
 
 
 def _is_read(name: str) -> bool:
+    """Return whether apt reads a file of the directory, by its name."""
     return name.endswith(SUFFIX) or "." not in name
 
 
 def _names() -> Iterable[str]:
+    """Return the names of the files that apt reads, as resources have them; they may exist without the suffix."""
     present = [path.name for path in DIRECTORY.iterdir()] if DIRECTORY.is_dir() else []
     return sorted({name.removesuffix(SUFFIX) for name in present if _is_read(name)})
 

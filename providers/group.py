@@ -134,6 +134,7 @@ def _clean_members(file: Path, name: str) -> None:
 
 
 def _options(attributes: Mapping[str, Any]) -> Iterator[str | int]:
+    """Yield the options of groupadd and groupmod for the declared attributes among these."""
     if attributes.get("gid") is not None:
         yield from ("--gid", attributes["gid"])
     if attributes.get("members") is not None:
@@ -141,6 +142,7 @@ def _options(attributes: Mapping[str, Any]) -> Iterator[str | int]:
 
 
 def _entries(names: Iterable[str]) -> Iterable[grp.struct_group]:
+    """Yield the entries of the groups with these names that exist: with names, the others are not looked at."""
     for name in names:
         with suppress(KeyError):
             yield grp.getgrnam(name)

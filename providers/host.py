@@ -45,14 +45,11 @@ class Provider(BaseProvider):
                 resource["comment"] = resource["comment"].strip(" \t")
         return resources
 
-    def validate(self, _context: Context, should: Mapping[str, Any]) -> list[Problem]:
-        """Refuse an invalid address."""
+    def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
+        """Refuse an invalid address, before a line is written that the resolver ignores."""
         ip = should.get("ip")
-        return (
-            [Problem("ip", f"ip: '{ip}' is not an IPv4 or IPv6 address")]
-            if type(ip) is str and not _address(ip)
-            else []
-        )
+        if type(ip) is str and not _address(ip):
+            yield Problem("ip", f"ip: '{ip}' is not an IPv4 or IPv6 address")
 
     def insync(
         self, _context: Context, _name: Name, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
@@ -265,7 +262,7 @@ def _canonical(host: Resource) -> Resource:
 
 
 def parse_line(line: str) -> Resource | None:
-    """Return the host of a line, or None."""
+    """Return the host of a line, or None for a comment and for a line that the resolver could not use."""
     words, _, comment = line.partition("#")
     ip, *names = words.replace("\t", " ").strip(" ").split(" ")
     names = [name for name in names if name]
@@ -277,7 +274,7 @@ def parse_line(line: str) -> Resource | None:
 
 
 def format_line(host: Mapping[str, Any]) -> str:
-    """Return the line of a host."""
+    """Return a line of hosts(5) for a host: address, name, aliases, and the comment at the end."""
     names = " ".join([host["name"], *(host.get("host_aliases") or [])])
     comment = host.get("comment")
     return f"{host['ip']}\t{names}" + (f"\t# {comment}" if comment else "")

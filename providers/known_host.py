@@ -134,7 +134,7 @@ def edit(lines: files.Lines, states: Mapping[Key, Mapping[str, Any] | None]) -> 
 
 
 def parse_line(line: str) -> Entry | None:
-    """Return the key of a line, or None."""
+    """Return the parts of a line with a host's key, or None for any other line."""
     match = LINE.fullmatch(line.strip(" \t"))
     if match is None or not ssh_files.matches(match["type"], match["key"]):
         return None
@@ -142,7 +142,7 @@ def parse_line(line: str) -> Entry | None:
 
 
 def hashed(name: str, salt: bytes) -> str:
-    """Return the hash that stands for the name of a host."""
+    """Return the text that stands for a host's name in a file, from which it cannot be read (``HashKnownHosts``)."""
     digest = hmac.digest(salt, name.encode("utf-8", "surrogateescape"), "sha1")
     return f"{HASHED}{b64encode(salt).decode()}|{b64encode(digest).decode()}"
 

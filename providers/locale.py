@@ -59,16 +59,19 @@ class Provider(BaseProvider):
         return None
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
-        """Return the locales in /etc/locale.gen, and of ``names`` also those that are built without being listed."""
+        """Return the locales in /etc/locale.gen, and of ``names`` also those that are built without being listed.
+
+        The latter are absent from the list, but a removal has to find them.
+        """
         built = self._built()
         listed = dict(filter(None, map(_entry, files.read_lines(LIST))))
         requested = listed if names is None else names
         rows = []
         for name in requested:
-            there = _normalized(name) in built
+            is_built = _normalized(name) in built
             if name in listed:
-                rows.append({"ensure": "present", "name": name, "charset": listed[name], "built": there})
-            elif there:
+                rows.append({"ensure": "present", "name": name, "charset": listed[name], "built": is_built})
+            elif is_built:
                 rows.append({"ensure": "present", "name": name, "built": True})
         yield from context.accepted(rows)
 

@@ -183,7 +183,7 @@ def _words(line: str) -> list[str]:
 
 
 def format_line(entry: Mapping[str, Any]) -> str:
-    """Return the line of an entry."""
+    """Return the line of fstab for an entry: its fields apart by tabs, with blanks in them escaped."""
     return "\t".join(_escape(str(entry[field])) for field in FIELDS)
 
 

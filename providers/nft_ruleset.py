@@ -104,10 +104,7 @@ class Provider(BaseProvider):
             with context.processing(path, is_, should), file_parts.described(path):
                 old = is_["content"] if is_ is not None else ""
                 if should["ensure"] == "absent":
-                    self._verify_directory(path, None)
-                    self._load("", self._tables(old), whole=bool(FLUSH.search(old)))
-                    with files.Batch() as batch:
-                        batch.remove(path)
+                    self._remove(path, old)
                     continue
                 try:
                     tables = self._expected(content)
@@ -117,6 +114,13 @@ class Provider(BaseProvider):
                 # A table that the file had and has no more is ours to remove.
                 self._load(content, {*tables, *self._tables(old)}, whole=False)
                 files.replace(path, content.encode(), mode=None if is_ else 0o600)
+
+    def _remove(self, path: str, old: str) -> None:
+        """Remove a file and the tables of its content ``old`` from the kernel; all tables if it flushed the ruleset."""
+        self._verify_directory(path, None)
+        self._load("", self._tables(old), whole=bool(FLUSH.search(old)))
+        with files.Batch() as batch:
+            batch.remove(path)
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield a problem if nft is missing, or else the error of a content that it refuses.

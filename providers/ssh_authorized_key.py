@@ -201,7 +201,7 @@ def _entry(line: str) -> Resource | None:
 
 
 def format_line(key: Mapping[str, Any]) -> str:
-    """Return the line of a key."""
+    """Return a line of authorized_keys for a key: its options, if it has any, type, key and comment."""
     options = ",".join(key.get("options") or [])
     return " ".join([*([options] if options else []), key["type"], key["key"], key["name"]])
 

@@ -236,7 +236,7 @@ def _text(name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -
 
 
 def _parse(line: str) -> Resource | None:
-    """Return the attributes of a rule, which are empty for a comment, or None for another line."""
+    """Return the attributes of a rule, which are empty for a comment; None for a line that these cannot express."""
     if COMMENT.fullmatch(line):
         return {}
     match = RULE.fullmatch(line.strip())
@@ -254,7 +254,7 @@ def _parse(line: str) -> Resource | None:
 
 
 def _format(rule: Mapping[str, Any]) -> str:
-    """Return a rule as a line of sudoers(5)."""
+    """Return a rule as a line of sudoers(5), without a host for ``ALL`` of them."""
     hosts, commands = ", ".join(rule.get("hosts") or ["ALL"]), ", ".join(rule["commands"])
     runas = f"({rule['runas']}) " if rule.get("runas") else ""
     tags = "".join(f"{tag}: " for tag in [*["NOPASSWD"] * bool(rule.get("nopasswd")), *(rule.get("tags") or [])])

@@ -113,7 +113,10 @@ class Provider(BaseProvider):
 
 
 def parse_line(line: str) -> tuple[str, str] | None:
-    """Return the name and the value of an entry, or None."""
+    """Return the name of a parameter, with dots, and its value from a line that sets one; None for any other line.
+
+    A ``-`` before the name, by which sysctl ignores errors, is no part of it.
+    """
     name, equals, value = line.strip(" \t").partition("=")
     name = name.strip(" \t").removeprefix("-")
     if not equals or not name or name[0] in "#;":

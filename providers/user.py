@@ -213,12 +213,16 @@ class Provider(BaseProvider):
         try:
             _change(edit)
         except BaseException:
-            for there, back in moved.items():
-                if pwd.getpwnam(name).pw_dir != there:  # the record is replaced before a flush of its directory fails
-                    _rename_home(there, back)
+            for new, old in moved.items():
+                if pwd.getpwnam(name).pw_dir != new:  # the record is replaced before a flush of its directory fails
+                    _rename_home(new, old)
             raise
 
     def _delete(self, context: Context, name: str, is_: Mapping[str, Any] | None, *, managehome: bool) -> None:
+        """Remove a user and, with ``managehome``, its home and mail first.
+
+        Raise ``ResourceError`` while the user has processes.
+        """
         if is_ is not None:
             _check_unused(name, is_["uid"])
             if managehome:
@@ -226,11 +230,13 @@ class Provider(BaseProvider):
         _change(lambda prefix: self.userdel("--prefix", prefix, "--", name))
 
     def _set_password(self, name: str, changed: Mapping[str, Any]) -> None:
+        """Set the hash of a password, if it is to be changed; chpasswd reads it where no other user can see it."""
         if "password" in changed:
             self.chpasswd("--encrypted", input=Sensitive(f"{name}:{changed['password'].reveal()}\n"))
 
 
 def _change(edit: Callable[[Path], object]) -> None:
+    """Let ``edit`` change copies of the account files, in a directory, which then replace them."""
     from resource_api import change_accounts
 
     change_accounts(edit)
@@ -346,6 +352,7 @@ def _move(name: str, is_: Mapping[str, Any], home: str) -> bool:
 
 
 def _rename_home(old: str, new: str) -> None:
+    """Move a home directory to another path of the same file system, durably. Raise ``OSError``."""
     from lib.rename import move
 
     move(old.rstrip("/"), new.rstrip("/"))
@@ -389,11 +396,13 @@ def _memberships(changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffec
 
 
 def _group(name: str) -> Iterator[grp.struct_group]:
+    """Yield the entry of a group, or nothing for one that does not exist yet."""
     with suppress(KeyError):
         yield grp.getgrnam(name)
 
 
 def _options(changed: Mapping[str, Any]) -> list[str | int]:
+    """Return the options of useradd and usermod for the attributes in ``changed``."""
     options = []
     for attribute, option in OPTIONS.items():
         if attribute in changed:
@@ -427,6 +436,7 @@ def _groups() -> tuple[dict[int, str], dict[str, set[str]]]:
 
 
 def _entries(names: Iterable[str]) -> Iterable[pwd.struct_passwd]:
+    """Yield the entries of the users with these names that exist: with names, the others are not looked at."""
     for name in names:
         with suppress(KeyError):
             yield pwd.getpwnam(name)

@@ -105,6 +105,7 @@ class _Builder:
     """Builds plain data from the nodes of one document."""
 
     def __init__(self, file: str) -> None:
+        """Begin without data; ``file`` is for the messages of errors."""
         self._file = file
         #: The size of the data so far, in which the value of an alias counts each time.
         self._weight = 0

@@ -131,6 +131,7 @@ class ManifestText:
             self.tasks |= dict.fromkeys(range(start, len(self.lines) + 1), task.number)
 
     def _comment(self, indent: str, text: str) -> None:
+        """Add a comment in one line; none without a text."""
         if text:
             self.lines.append(f"{indent}# {escape(text)}")
 

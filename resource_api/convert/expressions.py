@@ -181,6 +181,7 @@ def parse_template(text: str, label: str = "") -> nodes.Template:
 
 
 def _short(text: str) -> str:
+    """Return an expression as a message quotes it: in one line, and cut off if it is long."""
     text = " ".join(str(text).split())
     return text if len(text) <= 60 else f"{text[:57]}..."  # noqa: PLR2004 - characters of a message
 

@@ -154,6 +154,7 @@ class _Reader:
     """Reads a playbook and the files that it names."""
 
     def __init__(self, path: str) -> None:
+        """Begin without a play; roles are beside the playbook at ``path``."""
         self._directory = os.path.dirname(path)
         #: The number of the last task: tasks are numbered through all plays.
         self._task_count = 0
@@ -519,6 +520,10 @@ class _Reader:
         return data
 
     def _mapping(self, entry: object, file: str, noun: str) -> Mapping:
+        """Return an entry that must be a mapping, which knows its position.
+
+        Raise ``ManifestError`` for any other; ``noun``: the thing that it should be, for the message.
+        """
         if isinstance(entry, Mapping):
             return entry
         raise document.manifest_error(file, (1, 1), "syntax", f"{noun} is a mapping, not {str(entry)[:40]!r}")
