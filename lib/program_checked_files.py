@@ -92,7 +92,10 @@ def staged(
 
 
 def write(directory: str, name: str, should: Mapping[str, Any]) -> None:
-    """Replace or remove a file, and make the directory that it is in. Raise ``ResourceError``."""
+    """Replace or remove a file; a new one is made with its directory, and private if its content is secret.
+
+    Raise ``ResourceError``.
+    """
     path = f"{directory}/{name}"
     with file_parts.described(path), files.Batch() as batch:
         if should["ensure"] == "absent":

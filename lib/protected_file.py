@@ -22,7 +22,7 @@ LIMIT = 1 << 20
 
 
 def protection_attributes(mode: str) -> dict[str, Attribute]:
-    """Return the attributes ``owner``, ``group`` and ``mode`` of a type for files, with a default mode."""
+    """Return the attributes ``owner``, ``group`` and ``mode`` for a type of files; ``mode``: the default of that."""
     return {
         "mode": Attribute(MODE, "The mode, octal and in quotes.", default=mode, must_be=FOUR_DIGITS),
         "owner": Attribute(

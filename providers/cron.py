@@ -363,7 +363,10 @@ def _users() -> list[str]:
 
 
 def _user_option(user: str) -> list[str]:
-    """Return the arguments that select a user's table; only root may select another user's."""
+    """Return the arguments of crontab(1) for a user's table; the caller's own needs none.
+
+    Raise ``ResourceError`` for another user's, which only root may change.
+    """
     if not os.geteuid():
         return ["-u", user]
     if user != pwd.getpwuid(os.geteuid()).pw_name:

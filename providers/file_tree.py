@@ -97,7 +97,10 @@ class Provider(BaseProvider):
         )
 
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
-        """Yield the purged members, and the content of directories that are removed or replaced by another kind."""
+        """Yield the purged members, and the content of directories that are removed or replaced by another kind.
+
+        A plan shows what is lost, and reports a conflict with a resource that declares one of these files.
+        """
         for path, (is_, should) in changes.items():
             if should.get("ensure") == "absent":
                 yield from removed_directories.side_effects([path])

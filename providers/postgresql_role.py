@@ -92,7 +92,10 @@ class Provider(ServerProvider):
         self._server.run("BEGIN;", f"CREATE ROLE {identifier(name)};", *_statements(name, should, ()), "COMMIT;")
 
     def update(self, _context: Context, name: str, should: Mapping[str, Any]) -> None:
-        """Change the declared attributes of a role."""
+        """Change the declared attributes of a role in one transaction.
+
+        Its present memberships are read, to change only the difference.
+        """
         rows = self._server.rows(QUERY.format(more="", table="pg_roles"), [name])
         present = next((row["member_of"] for row in rows), ())
         self._server.run("BEGIN;", *_statements(name, should, present), "COMMIT;")

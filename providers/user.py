@@ -172,6 +172,7 @@ class Provider(BaseProvider):
         options = ["-M", *["-r"] * should["system"], *["-o"] * should["allowdupe"], *_options(changed)]
 
         def edit(prefix: Path) -> None:
+            """Add the user to copies of the account files; the home is made before they replace the files."""
             _forget(prefix, name)
             self.useradd("--prefix", prefix, *options, "--", name)
             shadow.edit(prefix, name, changed)
@@ -206,6 +207,7 @@ class Provider(BaseProvider):
         """
 
         def edit(prefix: Path) -> None:
+            """Change the user in copies of the account files."""
             if options := _options(changed):
                 self.usermod("--prefix", prefix, *options, "--", name)
             shadow.edit(prefix, name, changed)

@@ -70,20 +70,27 @@ class ManifestText:
         names_in_use = names.uses(*((row.title, row.attributes) for row in declarations))
         inputs = {name: declared for name, declared in names.inputs.items() if name in names_in_use}
         values = {name: value for name, value in names.values.items() if name in names_in_use}
-        if inputs:
-            self.lines += ["", "inputs:"]
-        for name, declared in inputs.items():
+        self.input_lines.update(
+            self._add_section("inputs", {name: (row.comment, row.declaration) for name, row in inputs.items()})
+        )
+        self.values |= self._add_section(
+            "values", {name: (names.comments[name], value) for name, value in values.items()}
+        )
+
+    def _add_section(self, key: str, entries: Mapping[str, tuple[str, object]]) -> dict[int, str]:
+        """Add a section of named entries, each a comment and a value, unless it is empty.
+
+        Return line → the name of the entry there, so that an error of validation leads to it.
+        """
+        names: dict[int, str] = {}
+        if entries:
+            self.lines += ["", f"{key}:"]
+        for name, (comment, value) in entries.items():
             start = len(self.lines) + 1
-            self._comment("  ", declared.comment)
-            self.lines += _entry(name, declared.declaration, "  ")
-            self.input_lines.update(range(start, len(self.lines) + 1))
-        if values:
-            self.lines += ["", "values:"]
-        for name, value in values.items():
-            start = len(self.lines) + 1
-            self._comment("  ", names.comments[name])
+            self._comment("  ", comment)
             self.lines += _entry(name, value, "  ")
-            self.values |= dict.fromkeys(range(start, len(self.lines) + 1), name)
+            names |= dict.fromkeys(range(start, len(self.lines) + 1), name)
+        return names
 
     def add_resources(self, sections: Iterable[PlaySection], sources: Mapping[str, Sequence[str]]) -> None:
         """Add the resources of plays.

@@ -424,11 +424,7 @@ class _Reader:
             yield from self._role(arguments.get("name"), context, location, tasks_from)
             return
         name = arguments.get("file", arguments.get("_raw_params"))
-        directory = os.path.dirname(context.file)
-        # In a role, whose tasks are in `tasks`, variables are beside that, in `vars`.
-        candidates = [os.path.join(directory, str(name)), os.path.join(directory, "..", "vars", str(name))]
-        path = next((path for path in candidates if os.path.isfile(path)), "")
-        if not isinstance(name, str) or "{{" in name or not path:
+        if not (path := _file_beside(context.file, name)):
             reason = f"the file {document.quote_key(str(name))} is not beside the playbook"
             yield self._unconvertible(title or short, location, reason, short)
         elif short != "include_vars":
@@ -530,6 +526,15 @@ class _Reader:
 
     def _error(self, file: str, entry: Mapping, message: str) -> Exception:
         return document.manifest_error(file, entry.position, "syntax", message)
+
+
+def _file_beside(file: str, name: object) -> str:
+    """Return the path of the file with this name that a task in ``file`` includes, or "" if there is none."""
+    directory = os.path.dirname(file)
+    # In a role, whose tasks are in `tasks`, variables are beside that, in `vars`.
+    candidates = [os.path.join(directory, str(name)), os.path.join(directory, "..", "vars", str(name))]
+    path = next((path for path in candidates if os.path.isfile(path)), "")
+    return path if isinstance(name, str) and "{{" not in name else ""
 
 
 def _yaml_file(directory: str, name: str) -> str:
