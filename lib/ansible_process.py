@@ -128,7 +128,7 @@ class AnsibleProcess:
         return self._requests < 0 or self._process.has_ended()
 
     def close(self) -> None:
-        """End it, and the module that runs."""
+        """End the process, and with it the module that runs; do nothing if that has been done."""
         if self._requests >= 0:
             os.close(self._requests)
             self._requests = -1

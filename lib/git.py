@@ -278,7 +278,11 @@ class WorkingCopy(NamedTuple):
                 self.run(*fetch, "origin", f"+{target.commit}:{OURS}", env=variables)
 
     def check_out(self, should: Mapping[str, Any], target: Target, *, force: bool) -> None:
-        """Check out the target that was fetched, and its submodules."""
+        """Check out the target that was fetched, as its branch or detached, and its submodules.
+
+        ``force``: overwrite local changes. What the former commit had and the new one has not is removed. Raise
+        ``CommandError``.
+        """
         former = self.ask("rev-parse", "-q", "--verify", "HEAD").stdout.strip()
         forced = ["--force"] if force else []
         checkout = ("checkout", "-q", "--no-recurse-submodules", *forced)

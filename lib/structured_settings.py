@@ -79,7 +79,10 @@ class SettingsProvider(BaseProvider):
             yield Problem("value", "value must be a finite number")
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
-        """Return the settings in ``names``."""
+        """Return the settings in ``names``; each file is read once.
+
+        A value that no manifest can hold, such as one with more than so many parts, fails its name.
+        """
         unlisted = "the settings of all files cannot be listed; name a file and a key"
         for path, group, document in file_parts.read_files(context, names, self._read, unlisted):
             for name in group:

@@ -15,8 +15,8 @@ def apply(text: str, mode: int, *, directory: bool) -> int:
     """Return ``mode`` as the clauses of ``text`` change it; one without ``u``, ``g`` or ``o`` means all three.
 
     ``X`` is ``x`` for a directory, and for a file that any user may execute already; ``u``, ``g`` or ``o`` after an
-    operator stands for the rights of that class. Set-id bits of a directory stay
-    under ``=`` unless they are named, as with chmod(1).
+    operator stands for the rights of that class. Set-id bits of a directory stay under ``=`` unless they are named, as
+    with chmod(1).
     """
     for who, operations in _CLAUSE.findall(text):
         mask = 0

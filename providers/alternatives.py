@@ -52,7 +52,7 @@ class Provider(BaseProvider):
         return None
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
-        """Return the groups in ``names``, or all."""
+        """Return the groups in ``names``, or all; one whose record is damaged fails its name."""
         listed: Iterable[str] | None = names
         if listed is None:
             listed = [line.split()[0] for line in self.tool("--get-selections").stdout.splitlines() if line.strip()]

@@ -69,7 +69,7 @@ class Provider(ImperativeProvider):
         return [{"name": name, "result": self._results[name]} for name in names if name in self._results]
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
-        """Run the modules."""
+        """Run one module after another; each says in its result whether it has changed anything."""
         for name, (_, should) in changes.items():
             with context.updating(name, message="Running"):
                 result = self._run(context, name, should, check=False)

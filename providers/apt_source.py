@@ -150,7 +150,10 @@ class Provider(BaseProvider):
         return sorted(path.replace(directory, DIRECTORY) for path in paths - {f"{directory}/{file_name}"})
 
     def _errors(self, copy: Copy) -> list[str]:
-        """Return apt's errors about the repositories of a copy of the directory."""
+        """Return apt's errors about the repositories of a copy of the directory.
+
+        The general one, which follows any of them, is left out.
+        """
         options = ("-o", f"Dir::Etc::sourcelist={copy.main}", "-o", f"Dir::Etc::sourceparts={copy.directory}")
         result = self.reading.attempt("-q", *options, "indextargets", "Identifier: none", log="debug")
         lines = [line.removeprefix(ERROR) for line in result.stderr.splitlines() if line.startswith(ERROR)]

@@ -66,7 +66,7 @@ class Provider(ImperativeProvider):
             yield from ((name, problem) for problem in missing)
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
-        """Run the command."""
+        """Run each command that is due, and report its last failure."""
         for name, (_, should) in changes.items():
             with context.updating(name, message="Executing"):
                 _execute(context, should)

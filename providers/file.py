@@ -281,15 +281,15 @@ def _content(
     Without declared content, a new file is empty.
     """
     exists = is_ is not None and is_["ensure"] == "file"
-    right = exists and reusable
+    can_stay = exists and reusable
     content, source = _reveal(should.get("content")), _reveal(should.get("source"))
     asset = content if isinstance(content, Asset) else source
     if isinstance(asset, Asset):
-        return None if right and _digest(path, is_) == asset.sha256 else files.parts(asset.open)
+        return None if can_stay and _digest(path, is_) == asset.sha256 else files.parts(asset.open)
     if content is not None:
-        return None if right and is_ is not None and is_.get("content") == content else content.encode()
+        return None if can_stay and is_ is not None and is_.get("content") == content else content.encode()
     if source is not None:
-        return None if right and _same_bytes(path, source) else files.parts(partial(files.open_source, source))
+        return None if can_stay and _same_bytes(path, source) else files.parts(partial(files.open_source, source))
     return None if exists else b""
 
 

@@ -12,7 +12,7 @@ from lib.sensitive import refused_secrets
 from resource_api import BaseProvider, Problem, ResourceError, SideEffect, files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from lib.file_trees import Member, Tree
     from resource_api import Change, Context, Resource
@@ -274,11 +274,7 @@ def _change(batch: files.Batch, backups: Backups, path: str, should: Mapping[str
     turned = _turned(compared, force=should["force"])
     rewritten = [name for name in compared.expected if not _stays(batch, compared, name)]
     if backup := should.get("backup"):
-        # An unfinished file, which a killed run has left, is purged without a copy.
-        purged = [name for name in compared.purged if not name.endswith(files.TEMPORARY_SUFFIX)]
-        lost = [name for name in purged if members[name].kind == "file"]
-        lost += [name for name in rewritten if name in members and (name in turned or members[name].kind == "file")]
-        for name in lost:
+        for name in _lost(compared, rewritten, turned):
             backups.keep(file_trees.member_path(path, name), backup, at_once=False)
         backups.flush()
     for name in [*compared.purged, *turned]:
@@ -318,6 +314,18 @@ def _turned(compared: _Comparison, *, force: bool) -> list[str]:
         msg = f"cannot be replaced, because it contains what is ignored: {file_trees.listed(with_ignored)}"
         raise ResourceError(msg)
     return names
+
+
+def _lost(compared: _Comparison, rewritten: Sequence[str], turned: Sequence[str]) -> list[str]:
+    """Return the members whose present content a change loses: files, and directories that become something else.
+
+    ``rewritten`` are the members that differ, ``turned`` those of them that are of another kind. An unfinished file,
+    which a killed run has left, does not count.
+    """
+    members = compared.now.members
+    purged = [name for name in compared.purged if not name.endswith(files.TEMPORARY_SUFFIX)]
+    lost = [name for name in purged if members[name].kind == "file"]
+    return lost + [name for name in rewritten if name in members and (name in turned or members[name].kind == "file")]
 
 
 def _stays(batch: files.Batch, compared: _Comparison, name: str) -> bool:

@@ -155,7 +155,14 @@ class _Document:
                 gap = " "
             indent = gap.rpartition("\n")[2] if "\n" in gap else self._line_indent(container)
             self.text = self.text[: last.end] + "," + gap + key + self._dump(value, indent) + self.text[last.end :]
-            return
+        else:
+            self._fill(container, key, value)
+
+    def _fill(self, container: int, key: str, value: Any) -> None:
+        """Put a value into an empty container, after ``key``, its text with the separator, which an array has not.
+
+        It stands on a line of its own with one level more of indentation, unless the document is one line.
+        """
         end = self._skip(container + 1)
         outer = self._line_indent(container)
         if self._indent is None:

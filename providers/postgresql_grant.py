@@ -127,7 +127,7 @@ class Provider(ServerProvider):
             yield from context.accepted([_row(database, rows) for rows in groups if any(row.rights for row in rows)])
 
     def _databases(self) -> list[str]:
-        """Return the databases that one can connect to."""
+        """Return the databases that one can connect to, without templates: a listing has the rights in these."""
         text = self._server.read("SELECT json_agg(datname) FROM pg_database WHERE datallowconn AND NOT datistemplate;")
         databases: list[str] = json.loads(text)
         return databases

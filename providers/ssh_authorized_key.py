@@ -122,10 +122,7 @@ class Provider(BaseProvider):
                         yield name, Problem("target", message, brought_by=prerequisites.BRINGING)
 
     def _read_by_sshd(self, user: str) -> list[str]:
-        """Return the files that sshd reads for a user, its setting ``AuthorizedKeysFile``.
-
-        None if it cannot be asked.
-        """
+        """Return the files that sshd reads for a user (``AuthorizedKeysFile``); none if it cannot be asked."""
         result = self.sshd.attempt("-T", "-C", f"user={user},host=localhost,addr=127.0.0.1", log="debug")
         lines = (line.partition(" ") for line in result.stdout.splitlines())
         return next((value.split() for name, _, value in lines if name == "authorizedkeysfile"), [])

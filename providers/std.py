@@ -343,6 +343,7 @@ def _yaml(value: Any) -> str:
     from resource_api.manifest import yaml_scalar
 
     def represent(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+        """Write a text without quotes where it is one for all readers, and one of several lines as a block."""
         try:
             style = None if isinstance(yaml_scalar.plain(text), str) else "'"
         except ValueError:

@@ -108,7 +108,7 @@ class Provider(BaseProvider):
 
 
 def _missing(path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield the missing prerequisites of a certificate."""
+    """Yield the missing prerequisites of a certificate; a key or authority may be made by another resource."""
     yield from prerequisites.missing_module("cryptography", "Package[python3-cryptography]")
     yield from prerequisites.missing_place(path, should)
     yield from prerequisites.missing_file("csr", should.get("csr"))

@@ -102,7 +102,7 @@ class ConvertedInput(NamedTuple):
 
     @property
     def declaration(self) -> dict[str, Any]:
-        """The entry of `inputs`."""
+        """The entry of `inputs` for this input: with the data type of its default, or without one that of its use."""
         entry: dict[str, object] = {}
         if self.default is _MISSING:
             entry["type"] = self.type
