@@ -152,7 +152,7 @@ class Session:
     """A connection to a server."""
 
     def __init__(self, connection: Connection[Any], context: Context) -> None:
-        """Keep the connection; ``context`` is of the call that it is opened for."""
+        """Keep the connection and the provider's ``context``, and find out which product the server is."""
         self.context = context
         self._connection = connection
         #: Whether the server is MariaDB, and not MySQL.

@@ -18,7 +18,7 @@ def path_attribute(docs: str = "The file.") -> Attribute:
 
 
 def validate_attribute() -> Attribute:
-    """Return the attribute ``validate_cmd``, a parameter."""
+    """Return the attribute ``validate_cmd`` for a type of files or their parts: a program checks the new content."""
     return Attribute(
         "Optional[Variant[String[1], Array[String[1], 2]]]",
         "A command that checks the new content before the file is replaced, split as by a shell; `%` becomes the path"

@@ -134,7 +134,7 @@ def _clean_members(file: Path, name: str) -> None:
 
 
 def _options(attributes: Mapping[str, Any]) -> Iterator[str | int]:
-    """Yield the options of groupadd and groupmod for the declared attributes among these."""
+    """Yield the options of groupadd and groupmod for ``attributes``, as far as these programs set them."""
     if attributes.get("gid") is not None:
         yield from ("--gid", attributes["gid"])
     if attributes.get("members") is not None:

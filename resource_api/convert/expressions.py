@@ -173,7 +173,10 @@ def parse(text: str) -> nodes.Expr:
 
 
 def parse_template(text: str, label: str = "") -> nodes.Template:
-    """Return the syntax tree of a template. Raise ``Unconvertible``, with ``label`` in place of a long text."""
+    """Return the syntax tree of a template.
+
+    Raise ``Unconvertible``, with ``label`` in place of a long text, for one that is no template or nested too deeply.
+    """
     try:
         return _ENVIRONMENT.parse(text)
     except (TemplateSyntaxError, RecursionError) as error:
