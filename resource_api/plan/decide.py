@@ -75,7 +75,7 @@ def decide(
 
 
 def reason_to_forget(entry: Entry, inputs: DecisionInputs) -> str:
-    """Return the reason to forget an orphan without reading it, or "" if that depends on whether it exists."""
+    """Return the reason to drop an orphan from state and leave it alone, whether or not it exists; else ""."""
     assert inputs.record is not None
     assert inputs.orphan is not None
     if inputs.orphan in _FORGOTTEN:
@@ -92,7 +92,10 @@ def reason_to_forget(entry: Entry, inputs: DecisionInputs) -> str:
 
 
 def _decide_orphan(entry: Entry, is_: Resource | None, inputs: DecisionInputs) -> Decision:
-    """Delete an orphan that is ours and may be deleted, or that is purged; forget any other."""
+    """Decide about a recorded resource that is no longer declared, or one to purge.
+
+    It is deleted if this stack has created it and may delete it; any other is only forgotten.
+    """
     differences = (Difference("ensure", ensure_of(is_), "absent"),)
     if inputs.orphan is OrphanKind.PURGED:
         gone = not exists(is_)
@@ -155,7 +158,7 @@ def _decide_missing(entry: Entry, should: Resource, functions: ProviderFunctions
 
 @lru_cache
 def create_decision(ensure: str, reasons: Sequence[str] = ()) -> Decision:
-    """Return the decision to create a resource; cached, because ten thousand resources share it."""
+    """Return the decision to create a resource with this ``ensure``; cached: ten thousand resources share one."""
     return Decision(Action.CREATE, (Difference("ensure", "absent", ensure),), reasons)
 
 
@@ -172,10 +175,10 @@ def _decide_deletion(entry: Entry, is_: Resource, should: Resource, inputs: Deci
 
 
 def effective_should(entry: Entry, is_: Resource | None, should: Resource, as_is: Collection[str] = ()) -> Resource:
-    """Return ``should`` for a resource that exists and stays: attributes in ``ignore_changes`` have the present value.
+    """Return ``should`` of an existing resource with the present values of attributes that a run must not change.
 
-    Attributes that its provider keeps ``as_is`` have it too, and so do all of an ``external`` resource, which is only
-    read. A provider that plans gets the present values of ignored attributes even where they are not declared.
+    These are the ones in ``ignore_changes``, those that its provider keeps ``as_is``, and all of an ``external``
+    resource. A provider that plans gets the ignored ones even where they are not declared.
     """
     lifecycle = entry.meta.lifecycle
     ignored: Collection[str] = should if lifecycle.external else lifecycle.ignore_changes
@@ -196,7 +199,7 @@ def effective_should(entry: Entry, is_: Resource | None, should: Resource, as_is
 def _decide_existing(
     entry: Entry, is_: Resource, should: Resource, functions: ProviderFunctions, inputs: DecisionInputs
 ) -> Decision:
-    """Decide about a resource that exists and should: leave, update, import or replace it."""
+    """Decide about a resource that exists and should exist: leave, update, import or replace it."""
     lifecycle = entry.meta.lifecycle
     expected = effective_should(entry, is_, should) if lifecycle.ignore_changes else should
     differences, planned, unaffected = _differences(entry, is_, expected, functions, inputs)
@@ -229,9 +232,10 @@ def _decide_existing(
 def _differences(
     entry: Entry, is_: Resource, expected: Resource, functions: ProviderFunctions, inputs: DecisionInputs
 ) -> tuple[Sequence[Difference], Planned, Collection[str]]:
-    """Return the differences from the ``expected`` values, the provider's plan, and the attributes it leaves unchanged.
+    """Return the differences from the ``expected`` values, and the provider's plan for them.
 
-    Raise ``ComparisonError``.
+    Then the attributes that the plan leaves as they are although they are declared otherwise. Raise
+    ``ComparisonError``.
     """
     differences = compare(entry, is_, expected, functions, inputs)
     planned = predict(entry, is_, expected, functions)
@@ -245,17 +249,17 @@ def _differences(
 
 
 def repair_reasons(record: Record | None) -> Sequence[str]:
-    """Return the reason to act on a resource that an earlier run changed in part or created without confirmation."""
+    """Return the reason to act on a resource in sync, or (): an earlier run changed it in part, or unconfirmed."""
     return (f"left {record.status}",) if record is not None and record.status in {"partial", "unconfirmed"} else ()
 
 
 def rerun_reasons(record: Record | None, replacement: Replacement | None) -> Sequence[str]:
-    """Return the reasons to run an imperative resource even if it is not due; a replacement runs it again."""
+    """Return the reasons to run an imperative resource that is not due: an unfinished run, a requested replacement."""
     return (*repair_reasons(record), *((str(replacement),) if replacement is not None else ()))
 
 
 def _with_prediction(entry: Entry, decision: Decision, should: Resource, functions: ProviderFunctions) -> Decision:
-    """Add the values that a provider predicts for a resource that is created."""
+    """Add the values that its provider predicts for a created resource, so that references to them can be planned."""
     if functions.plan is None:
         return decision
     planned = predict(entry, None, should, functions)
@@ -272,7 +276,10 @@ class BulkDecisions(NamedTuple):
 
 
 def decide_in_bulk(entries: Iterable[Entry], catalog: Catalog, prior: Prior, queries: PlannerQueries) -> BulkDecisions:
-    """Return the decisions about the plain ``entries`` that are in sync or missing; ``decide`` is for all others."""
+    """Return the decisions about the plain ``entries`` that are in sync or missing; ``decide`` is for all others.
+
+    One comparison for each type instead of one for each resource: most of a large manifest is in sync.
+    """
     decided: dict[int, tuple[Resource | None, Decision]] = {}
     in_sync = set()
     if catalog.missing:
@@ -303,7 +310,8 @@ def _plain_by_type(
 ) -> Iterable[tuple[list[tuple[Entry, Resource]], list[tuple[Entry, Resource | None]]]]:
     """Yield for each type the plain entries that exist and those that do not, each with its row.
 
-    A plain entry has no metaparameters, references, predecessor or error; its type has no write-only attribute.
+    For a plain entry nothing but its two states matters: it has no metaparameters, references, predecessor or error,
+    and its type has no write-only attribute.
     """
     groups: dict[TypeDefinition, tuple[list[tuple[Entry, Resource]], list[tuple[Entry, Resource | None]]]] = {}
     excluded = prior.errors.keys() | prior.predecessors.keys()
@@ -324,7 +332,7 @@ def _plain_by_type(
 
 
 def _is_recorded(record: Record, entry: Entry, row: Resource) -> bool:
-    """Return whether recording the resource again would change nothing."""
+    """Return whether recording the resource again would change nothing, so that the run need not write it."""
     return (
         record.is_ is not None
         and (record.is_ == row or record.is_.items() <= row.items())
@@ -338,6 +346,9 @@ def _is_recorded(record: Record, entry: Entry, row: Resource) -> bool:
 
 
 def required_references(catalog: Catalog, entry: Entry) -> list[str]:
-    """Return the references of the entries directly before an entry, which its record names for a later deletion."""
+    """Return the references of the entries that an entry directly requires.
+
+    Its record names them: once it is no longer declared, they alone give the order of deletion.
+    """
     before = catalog.requires.get(entry.index)
     return [catalog.entries[index].reference_text for index in before] if before else []

@@ -79,9 +79,10 @@ class DecisionInputs(NamedTuple):
 def compare(
     entry: Entry, is_: Resource, should: Resource, functions: ProviderFunctions, inputs: DecisionInputs | None = None
 ) -> list[Difference]:
-    """Return every difference, ``ensure`` first; without ``inputs`` write-only values count as set.
+    """Return every difference between ``is_`` and ``should``, ``ensure`` first.
 
-    Raises ``ComparisonError``.
+    Write-only values, which cannot be read, are compared with those recorded in ``inputs``; without it, as after a
+    ``set``, they count as equal. Raises ``ComparisonError``.
     """
     if functions.insync is None:
         differences = diff(entry.definition, is_, should)
@@ -94,16 +95,17 @@ def compare(
 
 
 def _hide_secret(difference: Difference, recorded: object) -> Difference:
-    """Make secret the parts of the present value that are secret in the expected or in the recorded one."""
+    """Make the present value as secret as the expected or recorded one, because ``get`` returns it plain."""
     if difference.is_ is None or not (holds_secret(difference.should) or holds_secret(recorded)):
         return difference
     return difference._replace(is_=conceal_like(conceal_like(difference.is_, difference.should), recorded))
 
 
 def equal_indexes(pairs: Sequence[tuple[Entry, Resource]], functions: ProviderFunctions) -> Iterator[int]:
-    """Yield the indexes of the pairs of one type that certainly do not differ; the others must be compared.
+    """Yield the indexes of the ``pairs`` (entry, row) of one type that are certainly in sync.
 
-    This spares nearly every resource of a large manifest its own ``compare``: the provider is called once for all.
+    This spares nearly every resource of a large manifest its own ``compare``, which the others need: a provider's
+    ``insync`` is called once for all.
     """
     attributes: Iterator[Sequence[str] | None]
     attributes = _compared_attributes([entry.should for entry, _ in pairs], functions.definition.compared)
@@ -128,7 +130,10 @@ def _attributes_without_verdict(
     attributes: Sequence[Sequence[str] | None],
     insync: Callable[[Iterable[Question]], Iterable[list[Any] | Exception]],
 ) -> Iterator[Sequence[str] | None]:
-    """Yield for each pair the attributes that its provider leaves to compare; None: one differs, or it fails."""
+    """Yield for each (entry, row) the attributes about which its provider's ``insync`` has no answer.
+
+    The runtime compares these. None: the provider finds a difference or fails, and ``compare`` gives the details.
+    """
     # A provider must not change its arguments: it gets read-only views or, of nested values, copies.
     flat = are_flat([row for _, row in pairs]) and are_flat([entry.should for entry, _ in pairs])
     protect = MappingProxyType if flat else copy_resource
@@ -154,17 +159,17 @@ def _attributes_without_verdict(
 def _compared_attributes(resources: Sequence[Resource], compared: Sequence[str]) -> Iterator[Sequence[str]]:
     """Yield the attributes to compare of each resource; resources with the same attributes share a list, for speed."""
     shared: dict[tuple[str, ...], list[str]] = {}
-    for shape in map(tuple, resources):
-        names = shared.get(shape)
+    for declared in map(tuple, resources):
+        names = shared.get(declared)
         if names is None:
-            names = shared[shape] = [name for name in compared if name in shape]
+            names = shared[declared] = [name for name in compared if name in declared]
         yield names
 
 
 def _compare_by_provider(
     entry: Entry, is_: Resource, should: Resource, functions: ProviderFunctions
 ) -> Iterator[Difference]:
-    """Yield the differences of single attributes by the provider's own comparison."""
+    """Yield the differences that the provider's ``insync`` finds, or plain inequality where it returns None."""
     copies = copy_resource(is_), copy_resource(should)
     for attribute in entry.definition.compared:
         if attribute not in should:
@@ -182,7 +187,7 @@ def _compare_by_provider(
 
 
 def _compare_write_only(entry: Entry, should: Resource, inputs: DecisionInputs) -> Iterator[Difference]:
-    """Yield the write-only attributes whose values differ from the recorded digests."""
+    """Yield the write-only attributes whose values differ from the digests recorded when they were last set."""
     recorded = inputs.record.should if inputs.record is not None else {}
     for attribute in sorted(entry.definition.write_only):
         # Of an ephemeral value no digest is recorded: like a parameter it is no reason for a change.
@@ -208,9 +213,9 @@ def absence_differs(entry: Entry, is_: Resource, should: Resource, functions: Pr
 def _call_insync(
     entry: Entry, attribute: str, states: tuple[Resource, Resource], functions: ProviderFunctions
 ) -> tuple[bool | None, str]:
-    """Return the provider's verdict about one attribute of ``states`` (is, should), or None, and its message.
+    """Return whether a provider's ``insync`` finds an attribute of ``states`` (is, should) in sync, and its message.
 
-    The runtime itself compares where it is None. Raise ``ComparisonError``.
+    None where it leaves the comparison to the runtime. Raise ``ComparisonError`` for any other answer, or if it fails.
     """
     assert functions.insync is not None
     (answers,) = functions.insync([(entry.name, (attribute,), *states)])
@@ -228,7 +233,7 @@ def _call_insync(
 
 
 def predict(entry: Entry, is_: Resource | None, should: Resource, functions: ProviderFunctions) -> Planned:
-    """Return the provider's plan of a resource, an empty one without ``plan``.
+    """Return the plan of a resource by its provider's ``plan`` method; an empty one if it has none.
 
     Raises ``ComparisonError`` if the method fails or its result breaks a rule.
     """
@@ -257,16 +262,20 @@ def predict(entry: Entry, is_: Resource | None, should: Resource, functions: Pro
 
 
 def tolerated_rules(entry: Entry, planned: Planned, is_: Resource | None, should: Resource) -> Sequence[str] | None:
-    """Return the rules that a tolerant plan breaks, which are only logged; None where the plan is not tolerant."""
+    """Return the broken rules of a ``tolerant`` plan, as of a legacy Terraform provider: they are only logged.
+
+    None where the plan is not tolerant: it has been refused already if it breaks one.
+    """
     return tuple(_broken_rules(entry.definition, planned, is_ or {}, should)) if planned.tolerant else None
 
 
 def planned_differences(
     entry: Entry, is_: Resource, should: Resource, differences: Sequence[Difference], planned: Planned
 ) -> list[Difference]:
-    """Return differences as the provider plans them: without values that stay, with changes of undeclared ones.
+    """Return the differences as the provider plans them.
 
-    A declared value that the provider completes is shown with its planned members.
+    Those that it leaves as they are drop out, those of undeclared attributes are added, and a declared value that it
+    completes is shown with its planned members.
     """
     unchanged = kept_attributes(planned, is_, should)
     result = [_completed(difference, planned) for difference in differences if difference.attribute not in unchanged]
@@ -289,9 +298,9 @@ def _completed(difference: Difference, planned: Planned) -> Difference:
 
 
 def predicted_values(planned: Planned, should: Resource) -> Resource:
-    """Return the planned values that are not declared, ``UNKNOWN`` for those that only the change will yield.
+    """Return the planned values of undeclared attributes, to which other resources may refer.
 
-    One that the change removes is None.
+    ``UNKNOWN`` where only the change yields it, None where the change removes it.
     """
     if not (planned.state or planned.unknown or planned.changes):
         return {}
@@ -302,7 +311,7 @@ def predicted_values(planned: Planned, should: Resource) -> Resource:
 
 
 def kept_attributes(planned: Planned, is_: Resource, should: Resource) -> frozenset[str]:
-    """Return the attributes that are planned as they are, because the declared value means the same."""
+    """Return the declared attributes that the provider plans to leave as they are: both values mean the same to it."""
     return frozenset(
         name
         for name, value in planned.state.items()
@@ -342,7 +351,7 @@ def _broken_rules(definition: TypeDefinition, planned: Planned, is_: Resource, s
 def _broken_value_rules(
     definition: TypeDefinition, name: str, value: object, is_: Resource, should: Resource
 ) -> Iterator[str]:
-    """Yield an error if a value that a provider planned cannot come true.
+    """Yield an error if the planned ``value`` of attribute ``name`` breaks a rule.
 
     A declared attribute becomes as declared or stays; an undeclared one that the provider does not compute stays; a
     computed one is unknown, stays, or has a value of its data type.
@@ -369,9 +378,9 @@ def _texts(definition: TypeDefinition, name: str, planned: object, value: object
 
 
 def find_drift(prior: Prior, observation: Callable[[Entry], Observation], entries: Iterable[Entry]) -> list[Drifted]:
-    """Return the drift of those ``entries`` that are recorded.
+    """Return the drift of recorded ``entries``: how what was read differs from what the last run recorded.
 
-    An imperative resource cannot be read back, and the record of a renamed one is about another name.
+    None for an imperative resource, which cannot be read back, and a renamed one, whose record is of another name.
     """
     drift, moved = [], set(prior.moved_keys.values())
     for entry in entries if prior.records else ():
@@ -389,9 +398,9 @@ def find_drift(prior: Prior, observation: Callable[[Entry], Observation], entrie
 def drifted_attributes(
     definition: TypeDefinition, record: Record, row: Resource | None, salt: bytes
 ) -> list[Difference]:
-    """Return the differences of a row from its record: in existence, else in managed or imported attributes.
+    """Return the differences of a row from its record: in existence, or else in attributes that the record has.
 
-    Values that were recorded sealed are compared sealed, and shown so.
+    Secrets are recorded as digests only: the row's value is compared, and shown, as one too.
     """
     if record.status == "unconfirmed":
         return []  # it was never read: there is nothing that it can have drifted from
@@ -415,7 +424,7 @@ def drifted_attributes(
 
 
 def is_corrective(step: Step, record: Record, salt: bytes) -> bool:
-    """Return whether a step corrects drift: the declaration equals the recorded one, and the system changed."""
+    """Return whether a step corrects drift: the declaration is as it was recorded, so the system has changed."""
     definition = step.definition
     if not _is_declared_as_before(step, record, definition.managed, salt):
         return False
@@ -434,7 +443,7 @@ def is_corrective(step: Step, record: Record, salt: bytes) -> bool:
 
 
 def _is_declared_as_before(step: Step, record: Record, attributes: Iterable[str], salt: bytes) -> bool:
-    """Return whether attributes are declared with the recorded values; those of ephemeral inputs are not recorded."""
+    """Return whether these attributes are declared as recorded; values of ephemeral inputs are never recorded."""
     for attribute in attributes:
         if attribute in step.entry.ephemeral:
             continue
@@ -447,5 +456,5 @@ def _is_declared_as_before(step: Step, record: Record, attributes: Iterable[str]
 
 
 def _as_recorded(before: object, value: object, salt: bytes) -> Any:
-    """Return a value in the form in which ``before`` was recorded: plain, or sealed as a secret."""
+    """Return a value in the form of the recorded value ``before``, to compare both: plain, or a secret's digest."""
     return seal_secrets(conceal_like(value, before), salt)

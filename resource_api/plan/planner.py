@@ -111,7 +111,7 @@ class ExecutionPlan(NamedTuple):
         return ordering.blocked(self.operations, self.waits, self.prior.orphans, self.late)
 
     def failure_sources(self) -> Iterator[tuple[str, Sequence[str]]]:
-        """Yield each resource with ``on_failure``, and the resources of which one must fail to trigger it."""
+        """Yield, for display, each resource with ``on_failure``, and the resources of which one must fail before."""
         for step in self.failure_handlers:
             if indexes := sorted(self.catalog.on_failure[step.entry.index]):
                 yield str(step.reference), [str(self.catalog.entries[index].reference) for index in indexes]
@@ -150,7 +150,7 @@ class ExecutionPlan(NamedTuple):
         return ordering.segments(self.operations, self.waits, self.stage_begins)
 
     def with_steps(self, steps: Mapping[int, Step]) -> ExecutionPlan:
-        """Return this plan with other steps, by the index of their entry, in place of those that it has."""
+        """Return this plan with other ``steps`` (entry's index → step) in place of those, also in its operations."""
         return self._replace(
             steps=[steps.get(step.entry.index, step) for step in self.steps],
             operations=[
@@ -160,7 +160,10 @@ class ExecutionPlan(NamedTuple):
         )
 
     def decision_inputs(self, step: Step) -> DecisionInputs:
-        """Return the inputs for deciding a step again, with the reason for a replacement that was planned."""
+        """Return the inputs to decide a step again right before it is applied.
+
+        The reason of a planned replacement, such as ``--replace``, is passed on: the row alone does not show it.
+        """
         index = step.entry.index
         return DecisionInputs(
             self.prior.records.get(index) or step.record,
@@ -185,8 +188,9 @@ def plan(
         catalog, prior, selected = rematch(catalog, prior, selected, queries, prune=options.prune)
     entries = [entry for entry in catalog.entries if selected is None or entry.index in selected]
     on_failure = [entry for entry in entries if entry.index in catalog.on_failure] if catalog.on_failure else ()
-    if on_failure:
+    if on_failure:  # what triggers them is known only in the run
         entries = [entry for entry in entries if entry.index not in catalog.on_failure]
+    # --replace is a reason to act that no row shows: then each resource is decided alone.
     bulk = BulkDecisions() if options.replace else decide_in_bulk(entries, catalog, prior, queries)
     planner = _Planner(catalog, prior, queries, options, selected)
     for entry in entries:
@@ -203,6 +207,7 @@ def plan(
     read = (entry for entry in entries if not (entry.index in bulk.in_sync or entry.instance in catalog.missing))
     drift = find_drift(prior, queries.observation, read)
     outputs, problems = unknowns.outputs(catalog, planner.resolve)
+    # Outputs are recorded as a whole: a partial or failing plan leaves the recorded ones as they are.
     is_whole = selected is None and not problems and not any(step.decision.error for step in steps)
     return ExecutionPlan(
         catalog,
@@ -222,9 +227,10 @@ def plan(
 
 
 def late_orphans(prior: Prior, options: Options) -> Mapping[int, int]:
-    """Return index → stage, from 1, of the orphans that are deleted after the declared resources, if those succeed.
+    """Return orphan's index → its stage, for those that are deleted only after all declared resources have succeeded.
 
-    First those that ``--prune`` deletes, none with ``--prune-always``; then those of ``purge``.
+    Otherwise a failed run could delete a resource whose successor is not there yet. First those of ``--prune``, unless
+    ``--prune-always`` lifts that condition; then those of ``purge``.
     """
     stages = {OrphanKind.PURGED: PURGE_STAGE, **({} if options.prune_always else {OrphanKind.UNDECLARED: PRUNE_STAGE})}
     return {index: stages[kind] for index, kind in prior.orphans.items() if kind in stages}
@@ -241,6 +247,7 @@ class _Planner:
         options: Options,
         selected: Collection[int] | None,
     ) -> None:
+        """Begin with no step. ``selected``: the indexes of the entries of a partial run, None for all."""
         self.catalog = catalog
         self.prior = prior
         self.queries = queries
@@ -253,6 +260,7 @@ class _Planner:
         self.problems: list[Problem] = []
         self.collector = InputCollector(catalog, prior, options, selected)
         notifies = cache(lambda: reverse(catalog.subscribes))
+        # Of resources that an interrupted run may have created.
         keys_in_doubt = (
             {key for key, intent in prior.state.intents.items() if intent.makes} if options.recorded else None
         )
@@ -261,9 +269,9 @@ class _Planner:
         self._make = partial(Step, context=context)
 
     def add(self, entry: Entry, decided: tuple[Resource | None, Decision] | None) -> None:
-        """Plan one entry; keep its step, and note a change or replacement for the entries after it.
+        """Plan one entry and store its step, also as a change or replacement for the entries after it.
 
-        ``decided``: its row and decision, if made in bulk.
+        ``decided``: its row and decision if ``decide_in_bulk`` has made one, else None.
         """
         if decided is None:
             step = self._step(entry)
@@ -290,9 +298,11 @@ class _Planner:
         return step._replace(record=self.prior.records.get(entry.index))
 
     def finished_steps(self, selected: Collection[int] | None) -> list[Step]:
-        """Return all steps; those fail that would take resources which are not ``selected`` along, or lose providers.
+        """Return all steps after the checks that need all of them.
 
-        Raises ``ManifestError`` and ``UsageError`` as ``plan`` does.
+        A replacement becomes an error if a resource outside of the ``selected`` ones would have to go with it, or if
+        resources could no longer be reached because their provider is configured with the replaced one. Raises
+        ``ManifestError`` and ``UsageError`` as ``plan`` does.
         """
         if self.problems:
             raise ManifestError(self.problems)
@@ -307,11 +317,11 @@ class _Planner:
         return steps
 
     def _would_act(self, step: Step) -> bool:
-        """Return whether a step changes something; in a noop run, whether a run without noop would."""
+        """Return whether a step changes something; in a noop run, whether a real one would, as its plan is shown."""
         return step.acts or (self.options.noop and not step.entry.meta.noop and would_change(step))
 
     def _step(self, entry: Entry) -> Step:
-        """Plan one entry from its row and the values of earlier steps; deferred where it cannot be decided yet."""
+        """Plan one entry from its row and the values of earlier steps; deferred where only the run can decide it."""
         noop = self.options.noop or bool(entry.meta.noop)
         should, unknown, error = self._known_should(entry) if entry.pending else (entry.should, (), "")
         if error := error or self.prior.errors.get(entry.index, ""):
@@ -327,7 +337,7 @@ class _Planner:
             return self._imperative_step(entry, should, unknown, noop=noop)
         row, failure = (None, failure) if failure else self.queries.observation(entry)
         if entry.meta.lifecycle.external and self.has_changes and not (failure or exists(row)):
-            failure = "does not exist yet"
+            failure = "does not exist yet"  # a step before it may create it
         if failure:
             return self._undecided_step(entry, should, failure, unknown, noop=noop, may_help=later or self.has_changes)
         inputs, functions = self.collector.inputs(entry, self.steps), self.queries.functions(entry.instance)
@@ -339,7 +349,10 @@ class _Planner:
         return self._make(entry, row, should, decision, noop or self._needs_noop(entry, unknown), unknown=unknown)
 
     def _unread_orphan(self, entry: Entry, *, noop: bool) -> Step | None:
-        """Plan an orphan that is only forgotten, or whose type cannot be loaded; return None if it has to be read."""
+        """Return the step of an orphan that is forgotten in any case, or whose type cannot be loaded (an error).
+
+        None for any other: whether it is deleted depends on its row.
+        """
         inputs = self.collector.inputs(entry, self.steps)
         if inputs.orphan is not OrphanKind.PURGED and (reason := reason_to_forget(entry, inputs)):
             row = self.queries.observation(entry).row
@@ -356,7 +369,10 @@ class _Planner:
         return None
 
     def _step_without_provider(self, entry: Entry, should: Resource, unknown: Sequence[str], *, noop: bool) -> Step:
-        """Plan a resource whose provider cannot be created before a requirement is installed."""
+        """Plan a resource whose provider lacks a requirement, such as a Python package.
+
+        It is deferred if an earlier step may install that, otherwise a problem of the manifest.
+        """
         reason = self.catalog.missing[entry.instance]
         if not self.has_changes:
             position = self.catalog.manifest.place(entry.declaration)
@@ -378,7 +394,7 @@ class _Planner:
         return self._make(entry, None, should, Decision(action), noop, deferred=reason, unknown=unknown)
 
     def _imperative_step(self, entry: Entry, should: Resource, unknown: Sequence[str], *, noop: bool) -> Step:
-        """Plan an imperative resource: its provider says whether it is due."""
+        """Plan an imperative resource, which has no state to compare: its provider decides whether it is due to run."""
         if entry.meta.lifecycle.external:
             return self._make(entry, None, should, Decision(Action.READ), noop)
         replacement = self.collector.explicit_reason(entry)
@@ -398,7 +414,7 @@ class _Planner:
         return self._make(entry, None, should, decision, noop)
 
     def _with_record(self, step: Step) -> Step:
-        """Add the record, the former title, and whether the step corrects drift."""
+        """Add the record, the former title, and whether the step corrects drift: the plan shows all three."""
         index = step.entry.index
         if index in self.prior.orphans:
             return step._replace(record=self.prior.state.records.get(step.entry.key))
@@ -407,6 +423,7 @@ class _Planner:
             predecessor = self.prior.predecessors.get(index)
             if predecessor is None:
                 return step
+            # The old resource is deleted by the provider instance that has created it.
             changed_instance = predecessor.instance != step.definition.instance
             old_definition = self.queries.functions(predecessor.instance).definition if changed_instance else None
             return step._replace(record=predecessor, old_definition=old_definition)
@@ -432,7 +449,10 @@ class _Planner:
         return self.catalog.scope.resolver(self._value_of, self._call)
 
     def _known_should(self, entry: Entry) -> tuple[Resource, Sequence[str], str]:
-        """Return ``should`` with the known values, the attributes with unknown ones, and an error or ""."""
+        """Return ``should`` with the values that its references have by now.
+
+        Then the attributes whose value is not known yet, and an error or "".
+        """
         values: dict[str, object] = {}
         for name in entry.pending:
             try:
@@ -449,9 +469,10 @@ class _Planner:
     def _excluded(
         self, entry: Entry, unknown: Sequence[str], row: Resource, functions: ProviderFunctions
     ) -> Collection[str]:
-        """Return the ``unknown`` attributes that cannot become equal to those of a row, by the text around paths.
+        """Return the ``unknown`` attributes that certainly differ from a row: no value of ``${...}`` makes them equal.
 
-        A provider may have other spellings of a value, or its own comparison: then nothing is certain.
+        ``v${other.id}`` never becomes ``w1``. Where a provider has other spellings of a value or its own comparison,
+        nothing is certain.
         """
         if functions.canonicalize is not None or functions.insync is not None:
             return ()
@@ -459,7 +480,10 @@ class _Planner:
         return [name for name, written, is_ in values if not expression.may_yield(written, self.resolve, is_)]
 
     def _value_of(self, path: ExpressionPath) -> Any:
-        """Return the value of a path into a resource, as planned or as read. Raises ``ValueError`` if there is none."""
+        """Return the value of a reference such as ``File[/a].mode``: as planned, or as read outside of the targets.
+
+        Raises ``ValueError`` if there is none.
+        """
         assert isinstance(path.root, Reference)
         entry = self.catalog.find(path.root)
         assert entry is not None
@@ -472,7 +496,10 @@ class _Planner:
         return unknowns.value_of(path, entry.definition, effective_should(entry, row, entry.should), row)
 
     def _predicted_value(self, path: ExpressionPath, step: Step) -> Any:
-        """Return the value of a path after a step; ``UNKNOWN`` if it has none yet and its resource is read again."""
+        """Return the value that a path has after a step.
+
+        One that a resource in sync lacks is ``UNKNOWN`` if a change that it depends on may yield it, and else an error.
+        """
         try:
             return unknowns.predicted_value(path, step)
         except ValueError:
@@ -498,7 +525,10 @@ class _Planner:
             raise EvaluationError(failure or str(error)) from error
 
     def _needs_noop(self, entry: Entry, unknown: Sequence[str]) -> bool:
-        """Return whether a value would come only from carrying out a noop step: then this step is noop too."""
+        """Return whether an ``unknown`` attribute gets its value from a noop step, which never yields it.
+
+        Then this step is noop too.
+        """
         required = (self.steps.get(index) for index in self.catalog.requires.get(entry.index, ()) if unknown)
         noop = {step.entry.index for step in required if step is not None and step.noop and would_change(step)}
         if not noop:
@@ -509,9 +539,10 @@ class _Planner:
 
 
 def first_causes(nodes: Iterable[tuple[T, bool, Iterable[T]]]) -> dict[T, T]:
-    """Return node → the first one that acts among those that it depends on, at any distance; one that acts → itself.
+    """Return node → a node that acts and that it depends on, directly or not; a node that acts → itself.
 
-    A node is its key, whether it acts, and the keys that it directly depends on; the nodes are in order.
+    Each of ``nodes``, which come after their dependencies: key, whether it acts, the keys that it directly depends on.
+    A node without a cause is left out.
     """
     causes: dict[T, T] = {}
     for key, acts, before in nodes:
@@ -550,7 +581,7 @@ def summarize(steps: Sequence[Step], blocked: Collection[int], *, noop: bool) ->
 
 
 class InputCollector:
-    """Collects the inputs of each decision, in the order of planning."""
+    """Collects the inputs of each decision, in the order of planning: later ones depend on earlier replacements."""
 
     def __init__(self, catalog: Catalog, prior: Prior, options: Options, selected: Collection[int] | None) -> None:
         """Find the resources of ``--replace``. Raises ``UsageError`` if a pattern matches nothing."""
@@ -580,7 +611,7 @@ class InputCollector:
             self._replaced[step.entry.index] = step
 
     def inputs(self, entry: Entry, steps: Mapping[int, Step]) -> DecisionInputs:
-        """Return the inputs for an entry; ``steps`` are those planned before it, by the index of their entry."""
+        """Return the inputs for deciding an entry; ``steps``: entry's index → the step, of those planned before it."""
         index, prior = entry.index, self._prior
         if (kind := prior.orphans.get(index)) is not None:
             record, salt = prior.state.records.get(entry.key), prior.state.salt
@@ -610,8 +641,11 @@ class InputCollector:
         )
 
     def _is_in_doubt(self, entry: Entry) -> bool:
-        """Return whether an interrupted run may have created a resource whose name is only the manifest's."""
-        if entry.definition.identity is None:
+        """Return whether an interrupted run may have created a resource under an id that no record has.
+
+        Reading by name would not find it, and another run would create it twice.
+        """
+        if entry.definition.identity is None:  # it is found by its name
             return False
         record, intent = self._prior.records.get(entry.index), self._prior.state.intents.get(entry.key)
         return (intent is not None and intent.makes) or (record is not None and record.status == "unconfirmed")
@@ -633,9 +667,9 @@ class InputCollector:
         return None
 
     def _reason_elsewhere(self, entry: Entry, steps: Mapping[int, Step]) -> tuple[Replacement | None, bool]:
-        """Return the replacement for the sake of another resource, or None, and whether that one may need no change.
+        """Return the replacement that the change of another resource demands, or None.
 
-        ``steps`` are by the index of their entry.
+        Then whether it is conditional: that resource may turn out to need no change. ``steps``: entry's index → step.
         """
         indexes = (trigger.index for trigger in trigger_entries(self._catalog, entry))
         planned = (steps[index] for index in indexes if index in steps)
@@ -647,9 +681,9 @@ class InputCollector:
         return self._replacement_with_host(entry)
 
     def _replacement_with_host(self, entry: Entry) -> tuple[Replacement | None, bool]:
-        """Return the replacement of a resource that goes with its host, or None, and whether it is conditional.
+        """Return the replacement of a resource that disappears with its host (``deleted_with``), or None.
 
-        The host is replaced in this run, or was in an interrupted one.
+        The host is replaced in this run, or was in an interrupted one. Then whether it is conditional, as the host's.
         """
         name = entry.meta.lifecycle.deleted_with
         if not name or not (self._replaced or self._superseded) or not entry.definition.ensurable:
@@ -662,7 +696,10 @@ class InputCollector:
         return Replacement(ReplacementReason.HOST_REPLACED, (str(host.reference),)), conditional
 
     def _lost_sources(self, entry: Entry) -> tuple[dict[str, str], set[str]]:
-        """Return attribute → the source that is deleted, and the attributes for which that is not certain."""
+        """Return attribute → the resource that its value comes from, if that is deleted before it is created again.
+
+        Then those attributes for which that is not certain. A resource that was created from such a value cannot stay.
+        """
         lost_sources, conditional = {}, set()
         for name, sources in entry.sources.items():
             steps = [self._replaced[source.index] for source in sources if source.index in self._replaced]
@@ -674,7 +711,10 @@ class InputCollector:
         return lost_sources, conditional
 
     def untargeted_dependents(self, selected: Collection[int]) -> dict[int, str]:
-        """Return replaced entry → a resource that is not ``selected`` and cannot stay while that one does not exist."""
+        """Return replaced entry → a resource outside of the ``selected`` ones that would have to be replaced with it.
+
+        It was created from a value of that entry and cannot stay while that does not exist: the plan refuses the run.
+        """
         dependents = {}
         for entry in self._catalog.entries if self._replaced else ():
             record = self._prior.records.get(entry.index)

@@ -49,7 +49,7 @@ def decide_replacement(
     differences: Sequence[Difference],
     planned: Planned,
 ) -> Decision | None:
-    """Return the decision to replace a resource that exists, or None.
+    """Return the decision to replace a resource that exists, with an error if that is not allowed; None: no reason.
 
     ``differences`` are between its present and its ``expected`` values, ``planned`` is its provider's plan for them.
     """
@@ -67,7 +67,10 @@ def decide_replacement(
 
 
 def replace_predecessor(entry: Entry, predecessor: Record, inputs: DecisionInputs) -> Decision:
-    """Return the decision to replace the resource that had the same title, and other namevars."""
+    """Return the decision to replace a recorded resource of the same title and other namevars.
+
+    To the provider it is another resource: the old one is deleted, the new one created.
+    """
     old, new = (entry.definition.named_row(name) for name in (predecessor.name, entry.name))
     differences = tuple(Difference(name, old[name], new[name]) for name in new if old[name] != new[name])
     attributes = tuple(difference.attribute for difference in differences)
@@ -102,12 +105,13 @@ def _replacing_attributes(
 ) -> _ReplacingAttributes:
     """Return the attributes whose differences replace the resource.
 
-    A value that is not yet known counts only if replacing is allowed or its source is deleted first.
+    A value that is not yet known may turn out to be equal: it counts only if replacing is allowed, or if the resource
+    that it comes from is deleted first.
     """
     attributes, lifecycle, fixed = entry.definition.attributes, entry.meta.lifecycle, {}
 
     def counts(attribute: str, change: Difference) -> bool:
-        """Return whether a difference of an attribute may be a reason to replace."""
+        """Return whether a difference is certain, or may be a reason to replace once its value is known."""
         allowed = lifecycle.allows_replacement or attribute in inputs.lost_sources
         return allowed or not change.undecided
 
@@ -140,15 +144,16 @@ def _fixed_reason(difference: Difference) -> str:
 
 
 def _refusal(entry: Entry, reasons: Iterable[str]) -> str:
-    """Return the error of a resource that would have to be replaced, with the option that would allow it."""
+    """Return the error of a resource that would have to be replaced for ``reasons``, with the option to allow it."""
     never = entry.meta.lifecycle.replace == "never"
     return f"{'; '.join(reasons)}; lifecycle.replace{' is never' if never else ': delete_first would replace it'}"
 
 
 def possible_failure(entry: Entry, differences: Sequence[Difference], planned: Planned) -> Sequence[str]:
-    """Return the warning that an update fails if a value that is not known yet differs from the one at creation, or ().
+    """Return the warning, in two texts, that an update will fail if a value not known yet turns out to differ; or ().
 
-    ``differences`` are those of the resource, ``planned`` is its provider's plan for them.
+    It is the value of an attribute that only a replacement changes, which the manifest does not allow. ``planned`` is
+    the provider's plan for the ``differences``.
     """
     if entry.meta.lifecycle.allows_replacement or not any(change.undecided for change in differences):
         return ()
@@ -169,7 +174,7 @@ def possible_failure(entry: Entry, differences: Sequence[Difference], planned: P
 
 
 def _changes_at(differences: Sequence[Difference], key_paths: Iterable[str]) -> list[Difference]:
-    """Return for each of the ``key_paths``, such as ``a.b``, a difference at it, named by the path, if there is one."""
+    """Return a difference, named by the path, for each of the ``key_paths`` (``attribute`` or ``a.b``) that differs."""
     by_attribute = {change.attribute: change for change in differences}
     changed = []
     for text in dict.fromkeys(key_paths):
@@ -177,7 +182,7 @@ def _changes_at(differences: Sequence[Difference], key_paths: Iterable[str]) -> 
         if (change := by_attribute.get(attribute)) is not None:
             pairs = at_place(change.is_, change.should, path) if path else ()
             differing = [Difference(text, *pair) for pair in pairs if not same_value(*pair)]
-            # One that is certain decides.
+            # A path with a wildcard has several values: a difference that is certain decides.
             differing.sort(key=lambda change: change.undecided)
             changed += differing[:1] if path else [change._replace(attribute=text)]
     return changed
@@ -186,9 +191,9 @@ def _changes_at(differences: Sequence[Difference], key_paths: Iterable[str]) -> 
 def _replacing_without_sources(
     entry: Entry, is_: Resource, expected: Resource, functions: ProviderFunctions, inputs: DecisionInputs
 ) -> _ReplacingAttributes:
-    """Return the attributes that replace a resource if values from deleted sources are taken as unknown.
+    """Return the attributes that replace a resource because resources are deleted that their values come from.
 
-    While its source does not exist, a resource that was created from it cannot stay; one that can be updated stays.
+    The values count as unknown: a resource that was created from one cannot stay, one that can be updated stays.
     """
     unknown = {**expected, **dict.fromkeys(inputs.lost_sources.keys() & expected.keys(), UNKNOWN)}
     ignored = entry.meta.lifecycle.ignore_changes
@@ -202,12 +207,15 @@ def _replacing_without_sources(
 def _checked_replacement(
     entry: Entry, differences: Sequence[Difference], replacing: _ReplacingAttributes, inputs: DecisionInputs
 ) -> Decision:
-    """Replace if the manifest allows it, with ``lifecycle.replace`` or by requesting it; otherwise fail."""
+    """Return the decision to replace, with an error where that is not allowed or not possible.
+
+    ``lifecycle.replace`` allows it, and so does a request for it; protection and ``retain`` forbid it.
+    """
     lifecycle, order = entry.meta.lifecycle, entry.meta.lifecycle.replace
     lost = [name for name in replacing.all if name in inputs.lost_sources]
     requested = order is None and bool(inputs.replacement or replacing.declared)
     if replacing.fixed and not (lifecycle.allows_replacement or requested):
-        # With a lost source this step would be a replacement, so that the replacement of the source is not begun.
+        # As a replacement it comes before the deletion of its source, so that its error blocks that too.
         action = Action.REPLACE if lost else Action.UPDATE
         return Decision(action, differences, error=_refusal(entry, replacing.fixed.values()))
     replacement = inputs.replacement or _implied_replacement(replacing, inputs, lost)
@@ -227,7 +235,7 @@ def _checked_replacement(
 def _conditional_replacement(
     decision: Decision, differences: Sequence[Difference], replacing: _ReplacingAttributes, inputs: DecisionInputs
 ) -> Decision:
-    """Return a replacement that is carried out only if it turns out to be needed; its error counts only then."""
+    """Return a replacement whose reason is not certain yet: it is decided again, and may fail, only in the run."""
     conditions = []
     if inputs.replacement is not None:
         verb = "changes" if inputs.replacement.reason is ReplacementReason.TRIGGERED else "is replaced"
@@ -247,7 +255,7 @@ def _conditional_replacement(
 def _replacement_decision(
     differences: Sequence[Difference], attributes: tuple[str, ...], replacement: Replacement | None
 ) -> Decision:
-    """Return the decision to replace a resource because of ``attributes``, and with the reason ``replacement``."""
+    """Return the decision to replace a resource because of these ``attributes``, or for another reason, if given."""
     reasons = (str(replacement),) if replacement is not None else ()
     return Decision(Action.REPLACE, differences, reasons, replaces_because=attributes, replacement=replacement)
 
@@ -255,7 +263,10 @@ def _replacement_decision(
 def _implied_replacement(
     replacing: _ReplacingAttributes, inputs: DecisionInputs, lost: Sequence[str]
 ) -> Replacement | None:
-    """Return the reason for a replacement that the differences alone do not show, or None: they show it."""
+    """Return the reason for a replacement, or None if it is plain: a changed attribute that is set at creation only.
+
+    ``lost``: the attributes whose values come from a resource that is deleted first.
+    """
     if lost:
         return Replacement(ReplacementReason.SOURCE_REPLACED, (lost[0], inputs.lost_sources[lost[0]]))
     if replacing.provided:
@@ -282,9 +293,9 @@ def host_of(catalog: Catalog, entry: Entry) -> Entry | None:
 
 
 def cannot_outlive_source(entry: Entry, attribute: str) -> bool:
-    """Return whether a resource cannot stay while the source of an attribute does not exist.
+    """Return whether a resource has to be deleted while the resource that an attribute's value comes from is replaced.
 
-    The answer of type and manifest; a provider with the feature ``plan`` may add more.
+    So it is where the attribute can be set at creation only, by type or manifest. A provider that plans may add more.
     """
     lifecycle = entry.meta.lifecycle
     if lifecycle.external or not entry.definition.ensurable:
@@ -302,13 +313,19 @@ def is_triggered(step: Step) -> bool:
 
 
 def has_transient_reason(step: Step) -> bool:
-    """Return whether the next run cannot find the reason of a replacement again, unless it is recorded as tainted."""
+    """Return whether the reason of a replacement exists in this run only, such as the change of another resource.
+
+    If the run is interrupted, the next one replaces the resource only if it is recorded as tainted.
+    """
     replacement = step.decision.replacement
     return replacement is not None and replacement.reason in _TRANSIENT
 
 
 def replacement_dependents(catalog: Catalog, prior: Prior, steps: Iterable[Step]) -> Mapping[int, Sequence[Entry]]:
-    """Return entry's index → the recorded entries that a change of it replaces, to be recorded as tainted with it."""
+    """Return entry's index → the recorded entries that are replaced when it changes.
+
+    They are recorded as tainted with that change: after an interruption, the next run does not see it any more.
+    """
     if not prior.records:
         return {}
     failed = {step.entry.index for step in steps if step.decision.error or step.decision.forbidden}
@@ -325,7 +342,7 @@ def replacement_dependents(catalog: Catalog, prior: Prior, steps: Iterable[Step]
 
 
 def _is_replaceable(entry: Entry) -> bool:
-    """Return whether a change of another resource can replace this one."""
+    """Return whether ``replace_triggered_by`` can replace this resource."""
     lifecycle = entry.meta.lifecycle
     return (
         bool(lifecycle.replace_triggered_by)
@@ -339,8 +356,8 @@ def _is_replaceable(entry: Entry) -> bool:
 def conditional_groups(steps: Iterable[Step]) -> Mapping[int, Mapping[int, Collection[int]]]:
     """Return entry → its group of conditional replacements: if one turns out to be forbidden, none is carried out.
 
-    A group is entry → its sources, which are removed after it: it was created from them, or it is ``deleted_with`` them
-    and must not be deleted.
+    Conditional: its reason is not certain in the plan. A group is entry → the entries that are removed after it,
+    because it was created from their values, or would disappear with them although it must not be deleted.
     """
     conditional = {step.entry.index: step for step in steps if step.decision.conditional}
     by_reference = {str(step.reference): index for index, step in conditional.items()}
@@ -364,8 +381,8 @@ def conditional_groups(steps: Iterable[Step]) -> Mapping[int, Mapping[int, Colle
 def conditional_requirements(members: Iterable[int], after: Mapping[int, Iterable[int]]) -> Mapping[int, Sequence[int]]:
     """Return entry → the conditional replacements, among ``members``, that it requires, directly or not.
 
-    ``after`` is entry → the entries that require it. Where one of them turns out to be forbidden, a resource that
-    requires it could be deleted but not be created again.
+    Where one of them turns out to be forbidden, a resource that requires it could be deleted and not created again: it
+    waits for their decisions. ``after`` is entry → the entries that require it.
     """
     required: dict[int, list[int]] = {}
     for member in members:
@@ -375,10 +392,10 @@ def conditional_requirements(members: Iterable[int], after: Mapping[int, Iterabl
 
 
 def forget_hosted(steps: Mapping[int, Step], *, noop: bool) -> Mapping[int, Step]:
-    """Turn deletions into forgetting where ``deleted_with`` leads, through a chain too, to a resource that is deleted.
+    """Return the steps (entry's index → step) with deletions that another deletion includes turned into forgetting.
 
-    ``steps`` are by the index of their entry. ``noop``: whether the whole run is noop; steps that are noop in a real
-    run are not deleted.
+    Those are of resources that disappear with their host (``deleted_with``), also through a chain of hosts. ``noop``:
+    the whole run is noop; in a real run a noop step deletes nothing.
     """
     deleted = {
         str(step.reference): index
@@ -436,7 +453,7 @@ def replacement_refusal(entry: Entry, record: Record | None, state_options: str)
 
 
 def untaint_hint(entry: Entry, record: Record | None, state_options: str) -> str:
-    """Return how to keep a tainted resource, to be added to a refusal; empty where it is not tainted."""
+    """Return, as the end of an error, the command that keeps a tainted resource; "" where it is not tainted."""
     tainted = record is not None and record.status == "tainted"
     return f"; to keep it as it is: state untaint {shell_word(entry.reference)}{state_options}" if tainted else ""
 
@@ -444,10 +461,11 @@ def untaint_hint(entry: Entry, record: Record | None, state_options: str) -> str
 def fail_with_lost_providers(
     steps: Sequence[Step], catalog: Catalog, prior: Prior, functions: Callable[[str], ProviderFunctions], *, noop: bool
 ) -> list[Step]:
-    """Fail the replacements that would put the resources of a provider out of reach; ``noop``: the run is noop.
+    """Fail the replacements of resources that configure a provider, such as its server, if it has made resources there.
 
-    ``functions`` returns the functions of a provider instance. A resource ``deleted_with`` the source of its provider's
-    configuration is created anew, unless the provider itself compares configurations: then it refuses the new one.
+    Its new configuration would no longer reach those. Resources ``deleted_with`` the replaced one are gone anyhow and
+    created anew, unless the provider compares configurations and so refuses the new one. ``functions`` returns the
+    functions of a provider instance; ``noop``: the whole run is noop.
     """
     replaced = {
         step.entry.index: step
@@ -474,9 +492,9 @@ def fail_with_lost_providers(
 
 
 def _replaced_sources(instance: ProviderInstance, catalog: Catalog, replaced: dict[int, Step]) -> Iterator[Step]:
-    """Yield the replacements, of ``replaced`` by entry's index, after which a value of a configuration is another one.
+    """Yield those of the ``replaced`` steps (by entry's index) that may change the configuration of a provider.
 
-    A value that is known already is compared when the provider is configured with it.
+    A value that is known in spite of the replacement does not count: the configured provider compares it itself.
     """
     for path in catalog.scope.paths(dict(instance.pending)):
         entry = catalog.find(path.root) if isinstance(path.root, Reference) else None
@@ -488,7 +506,10 @@ def _replaced_sources(instance: ProviderInstance, catalog: Catalog, replaced: di
 
 
 def _out_of_reach(instance: ProviderInstance, source: Step, resource: Reference, *, compares: bool) -> str:
-    """Return the error for replacing a source of a provider's configuration, with which ``resource`` was made."""
+    """Return the error for replacing ``source``, which configures a provider that has made ``resource`` with it.
+
+    ``compares``: the provider compares configurations, so that ``deleted_with`` is no way out.
+    """
     name = split_instance(instance.name)[1] or instance.name
     hosted = f"; if it is gone with that, declare 'lifecycle: {{deleted_with: \"{source.reference}\"}}' there"
     return (

@@ -34,7 +34,7 @@ PURGE_STAGE: Final = 2
 
 
 class _Node(NamedTuple):
-    """A step, and whether it is the removal of its resource."""
+    """An operation before it has a place in the order: a step, and whether this is the removal of its old resource."""
 
     step: Step
     removal: bool
@@ -47,12 +47,13 @@ def order_operations(
     late: Mapping[int, int],
     on_failure: Mapping[int, Collection[int]] = MappingProxyType({}),
 ) -> tuple[list[Operation], Mapping[int, Sequence[int]]]:
-    """Return the operations, and for each of them by number the operations that must have succeeded before it.
+    """Return the operations in order, and for each number those that must have succeeded before it.
 
-    ``steps`` are in the order of the catalog, orphans last; ``requires`` and ``orphans`` hold indexes of entries.
-    ``late``: orphan → its stage; they come after everything else, stage by stage, unless that must wait for them.
-    ``on_failure``: index of an entry → the entries that it comes after, whether they succeed or not.
+    ``steps`` are in the order of the catalog, orphans last; all other arguments hold indexes of entries. ``late``:
+    orphan → its stage; these come after everything else, stage by stage, unless that must wait for them.
+    ``on_failure``: entry → the entries that it comes after, whether they succeed or not.
     """
+    # Without a removal the steps are in order already: the catalog has ordered them, also by ``on_failure``.
     if not orphans and not any(step.decision.action is Action.REPLACE for step in steps):
         if not steps or steps[-1].entry.index < len(steps):
             # No entry is left out before the last step: operations have the indexes of their entries.
@@ -72,9 +73,9 @@ def _order_with_removals(
     late: Mapping[int, int],
     on_failure: Mapping[int, Collection[int]],
 ) -> tuple[list[Operation], dict[int, list[int]]]:
-    """Order puts and removals by their edges; a circle is broken by leaving out automatic edges.
+    """Order puts and removals by their edges; the arguments are those of ``order_operations``.
 
-    The arguments are those of ``order_operations``.
+    A declared order of creation can contradict the reverse order of deletion: then automatic edges are left out.
     """
     nodes = list(_nodes(steps, orphans))
     edges = _after_hosts(nodes, list(_Edges(nodes, requires).all()))
@@ -98,7 +99,7 @@ def _order_with_removals(
 
 
 def _after_failures(nodes: Sequence[_Node], on_failure: Mapping[int, Collection[int]]) -> Iterator[Edge]:
-    """Yield the edges that let a resource with ``on_failure`` come after both operations of those it names."""
+    """Yield the edges that put a resource with ``on_failure`` after all operations of the resources that it names."""
     if not on_failure:
         return
     numbers: dict[int, list[int]] = {}
@@ -112,7 +113,10 @@ def _after_failures(nodes: Sequence[_Node], on_failure: Mapping[int, Collection[
 def handled_operations(
     operations: Sequence[Operation], on_failure: Mapping[int, Collection[int]]
 ) -> Mapping[int, Sequence[int]]:
-    """Return, by number, the operations that must have ended before one with ``on_failure``, successfully or not."""
+    """Return operation with ``on_failure`` → the operations (numbers) that must have ended before, in success or not.
+
+    ``on_failure``: index of its entry → indexes of the entries whose failure triggers it.
+    """
     if not on_failure:
         return {}
     numbers = numbers_by_entry(operations)
@@ -124,7 +128,10 @@ def handled_operations(
 
 
 def _nodes(steps: Sequence[Step], orphans: Collection[int]) -> Iterator[_Node]:
-    """Yield the nodes in the order to keep where no edge decides."""
+    """Yield the nodes in the order that counts where no edge does.
+
+    The catalog's; a replacement first removes the old resource, or with create_first after all others; orphans last.
+    """
     last = []
     for step in steps:
         if step.entry.index in orphans:
@@ -144,9 +151,10 @@ def _removed_last(step: Step) -> bool:
 
 
 def _after_hosts(nodes: Sequence[_Node], edges: list[Edge]) -> list[Edge]:
-    """Return the edges, changed so that a removal waits for the removal of its ``deleted_with``.
+    """Return the edges, changed so that a removal comes after that of its host (``deleted_with``).
 
-    Its dependents wait for its predecessors instead, because it disappears with its host.
+    The resource disappears with its host, so that it needs no call of its own. Operations that were to wait for this
+    removal wait for those before it instead: otherwise the host's own removal would wait in a circle.
     """
     removals = _removals_of_hosts(nodes)
     hosts = {}
@@ -180,9 +188,9 @@ def _after_hosts(nodes: Sequence[_Node], edges: list[Edge]) -> list[Edge]:
 
 
 def _removals_of_hosts(nodes: Sequence[_Node]) -> dict[str, set[int]]:
-    """Return reference → the nodes that remove its resource, or one that it may have replaced in an earlier run.
+    """Return reference → the nodes that remove its resource, or an old one that it may have replaced in an earlier run.
 
-    The record of one that was replaced does not name its successor, which is of its type and replaced create_first.
+    A record does not name the successor of such an old resource: it may be any of its type with create_first.
     """
     removals: dict[str, set[int]] = {}
     replaced: dict[str, set[int]] = {}
@@ -200,7 +208,7 @@ def _removals_of_hosts(nodes: Sequence[_Node]) -> dict[str, set[int]]:
 
 
 class _Edges:
-    """The edges among nodes, which are operations."""
+    """The edges among nodes: which operation has to come before which."""
 
     def __init__(self, nodes: Sequence[_Node], requires: Mapping[int, Sequence[int]]) -> None:
         """Index the nodes; ``requires``: index of an entry → indexes of the entries before it."""
@@ -238,7 +246,11 @@ class _Edges:
         return requirements(index, self._requires, self._present)
 
     def _before_removals(self) -> Iterator[Edge]:
-        """Yield the edges that remove an old resource after the requirements of its new one that do not need that."""
+        """Yield the edges that delay the removal of a replaced resource until its new one can be created.
+
+        So it is missing for a short time only, and stays if a requirement of the new one fails. A requirement that
+        itself comes after a removal is left out: that would be a circle.
+        """
         puts, removals = self._puts, self._removals
         replaced = {i for i, number in removals.items() if i in puts and not self._nodes[number].step.create_first}
         after_removal = graph.descendants(replaced, self._after)
@@ -249,6 +261,7 @@ class _Edges:
                 for source in self._groups[index][index]:
                     yield Edge(removals[index], removals[source], automatic=True)
                 continue
+            # If one of these turns out to be forbidden, this resource could not be created again.
             for member in conditional.get(index, ()):
                 yield from self._before_decision(member, index)
             for before in self._requires.get(index, ()):
@@ -256,9 +269,10 @@ class _Edges:
                     yield Edge(puts[before], removals[index], automatic=True)
 
     def _before_decision(self, member: int, index: int) -> Iterator[Edge]:
-        """Yield the edges that remove a resource after all requirements of a conditional group: it is decided then.
+        """Yield the edges that remove resource ``index`` only when the replacements of a group can be decided.
 
-        The resource is of the group, or requires it.
+        The group is that of ``member``, a replacement whose reason is not certain in the plan: all that the group
+        requires has then been applied. ``index`` is of the group, or requires it.
         """
         group = self._groups[member]
         later = graph.descendants(group, self._after)
@@ -267,7 +281,10 @@ class _Edges:
                 yield Edge(self._puts[before], self._removals[index], automatic=True)
 
     def _by_dependents(self) -> Iterator[Edge]:
-        """Yield the edges that remove a resource after its dependents, by record or catalog, are removed or changed."""
+        """Yield the edges that remove a resource after its dependents are removed, or no longer use it.
+
+        Dependents are those in the catalog, and of an orphan those that the records name.
+        """
         puts, removals = self._puts, self._removals
         by_reference: dict[str, int] = {}
         for index, number in removals.items():
@@ -290,9 +307,10 @@ class _Edges:
         yield from self._before_replaced()
 
     def _before_replaced(self) -> Iterator[Edge]:
-        """Yield the edges that remove a resource replaced in an earlier run after the changes of its successor's users.
+        """Yield the edges for old resources that an earlier run replaced, but could not remove any more.
 
-        Its record does not name its successor, which is one of its type that is replaced create_first.
+        Each is removed after the users of its successor have changed, because they may still use the old one. A record
+        does not name the successor: it may be any of its type with create_first.
         """
         replaced: dict[str, list[int]] = {}
         for number in self._removals.values():
@@ -307,7 +325,10 @@ class _Edges:
 
 
 def requirements(index: int, requires: Mapping[int, Sequence[int]], present: Collection[int]) -> list[int]:
-    """Return the ``present`` entries that an entry requires, also by way of entries that are not present."""
+    """Return the ``present`` entries that an entry requires; of one that is not present, its own requirements.
+
+    Entries without a step are not present, as in a partial run: an order through them still holds.
+    """
     required: set[int] = set()
     passed: set[int] = set()
     waiting = [*requires.get(index, ())]
@@ -330,9 +351,9 @@ def numbers_by_entry(operations: Sequence[Operation]) -> dict[int, list[int]]:
 
 
 def stage_begins(operations: Sequence[Operation], late: Mapping[int, int]) -> Sequence[int]:
-    """Return for each stage of ``late`` (orphan → stage) the number from which on all operations are of it or later.
+    """Return for each stage of ``late`` (orphan → stage) the number of its first operation, or of all if it has none.
 
-    A stage begins when all operations before it have ended. The number is the count of operations if it has none.
+    All operations from there on are of that stage or a later one: it begins when all before it have ended.
     """
     begins = []
     for stage in sorted(set(late.values())):
@@ -361,7 +382,7 @@ def blocked(
     after, numbers = reverse(waits), numbers_by_entry(operations)
 
     def spread(waiting: list[int]) -> None:
-        """Add to ``causes`` all operations that one in it prevents, directly or not; ``waiting`` is emptied."""
+        """Add to ``causes`` all operations that those in ``waiting`` prevent, directly or not; empty ``waiting``."""
         while waiting:
             number = waiting.pop()
             for dependent in (*after.get(number, ()), *numbers[operations[number].step.entry.index]):
@@ -371,6 +392,7 @@ def blocked(
 
     spread(list(causes))
     for stage in sorted(set(late.values())):
+        # A failed orphan blocks a purge only: what is pruned does not depend on another orphan without an edge.
         before = [n for n in causes if stage == PURGE_STAGE or operations[n].step.entry.index not in orphans]
         in_stage = [o.number for o in operations if late.get(o.step.entry.index) == stage and o.number not in causes]
         if before and in_stage:
@@ -383,7 +405,7 @@ def blocked(
 def segments(
     operations: Sequence[Operation], waits: Mapping[int, Sequence[int]], begins: Sequence[int]
 ) -> Iterator[list[Operation]]:
-    """Yield the segments of a plan in its order: consecutive operations of one type that can share a call.
+    """Yield the segments of a plan in its order: consecutive operations of one type that can share a ``set``.
 
     ``waits`` and ``begins`` are those of ``SegmentBuilder``.
     """
@@ -407,9 +429,10 @@ class SegmentBuilder:
     def __init__(
         self, operations: Sequence[Operation], waits: Mapping[int, Sequence[int]], begins: Sequence[int]
     ) -> None:
-        """Begin empty. Of a plan's ``operations``, those from numbers in ``begins`` on share no call with earlier.
+        """Begin empty; ``operations`` are all of the plan.
 
-        ``waits``: the number of an operation → the operations that must have succeeded before it.
+        ``waits``: the number of an operation → the operations that must have succeeded before it. ``begins``: the
+        first numbers of late stages, which share no call with earlier operations.
         """
         self.operations: list[Operation] = []
         #: Whether the segment accepts no operation, because its only one has a call of its own.
@@ -422,7 +445,7 @@ class SegmentBuilder:
         self._names: set[object] = set()
 
     def accepts(self, operation: Operation) -> bool:
-        """Return whether an operation can share a call with those of the segment."""
+        """Return whether an operation can share a ``set`` with the segment: it needs no result of that call."""
         if not self.operations:
             return True
         if self.closed or _needs_own_call(operation):
@@ -433,7 +456,7 @@ class SegmentBuilder:
         first, last = self.operations[0].number, operation.number
         if _name(operation) in self._names or any(first < number <= last for number in self._begins):
             return False
-        # A resource that goes with another one is read when that has gone.
+        # A resource that disappears with its host is read again after that is removed, not in the same call.
         forgets = step.decision.action is Action.FORGET or (
             operation.removal and step.entry.meta.lifecycle.deleted_with
         )
@@ -464,7 +487,7 @@ def _name(operation: Operation) -> Any:
 
 
 def _is_plain(operation: Operation) -> bool:
-    """Return whether an operation can share a call with any other plain one of its type; most can."""
+    """Return whether an operation can share a call with any other plain one of its type: most can, without a check."""
     step = operation.step
     special = operation.removal or step.unknown or step.refreshed_by or step.entry.pending or step.decision.conditional
     return not (
@@ -473,6 +496,6 @@ def _is_plain(operation: Operation) -> bool:
 
 
 def _needs_own_call(operation: Operation) -> bool:
-    """Return whether no other operation may share its call: imperative types take one, a time limit is for one."""
+    """Return whether no other operation may share its call: its type is imperative, or a timeout is for it alone."""
     entry = operation.step.entry
     return "imperative" in entry.definition.features or entry.has_timeout

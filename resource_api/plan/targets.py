@@ -52,20 +52,18 @@ def select(
     *,
     leftovers: Mapping[int, Collection[int]] = MappingProxyType({}),
 ) -> set[int]:
-    """Return the indices that the options of a partial run select.
+    """Return the indices of the resources that the options of a partial run select, such as ``--target``.
 
-    Raises ``UsageError`` for a name without a match, and if a requested replacement is not selected.
-    ``recorded_dependents`` returns, by index, the dependents that only earlier runs recorded. ``undeclared`` are the
-    indices of resources that only state has; their tags are not recorded, so any of them may have had a tag to skip. If
-    there are no other resources, as for ``destroy``, tags are types and titles, and any other tag is refused.
-    ``untouched``: records that only state has and that this run leaves alone. ``leftovers``: index → the indices of
-    replaced resources that its name selects too.
+    Raises ``UsageError`` for a name without a match, and if a resource of ``--replace`` is not selected.
+    ``recorded_dependents`` returns index → the dependents that only state knows. ``undeclared``: indices of resources
+    that only state has; ``untouched``: records of which this run deletes nothing. ``leftovers``: index → the old
+    resources of its name that an earlier run has not deleted, and which the name selects too.
     """
     if _are_all(undeclared, catalog):
         for option, _ in _unmatched_tags(catalog, options):
             advice = "nothing recorded has this type or title, and tags are not recorded; use --target or --exclude"
             raise UsageError(f"{option}: {advice}")
-        undeclared = ()
+        undeclared = ()  # as for destroy: here a tag is a type or title, which is recorded
     chosen = set(range(len(catalog.entries)))
     if options.targets:
         indexes = _with_leftovers(matching(options.targets, catalog, "--target", untouched), leftovers)
@@ -73,7 +71,7 @@ def select(
     chosen -= _with_leftovers(excluded(catalog, options, untouched), leftovers)
     if options.tags:
         chosen &= {entry.index for entry in catalog.entries if options.tags & tags(entry)}
-    if options.skip_tags:
+    if options.skip_tags:  # tags are not recorded: any undeclared resource may have had one to skip
         chosen -= {entry.index for entry in catalog.entries if options.skip_tags & tags(entry)}.union(undeclared)
     for pattern in options.replace:
         if chosen.isdisjoint(matching([pattern], catalog, "--replace", untouched)):
@@ -82,7 +80,7 @@ def select(
 
 
 def _with_leftovers(indexes: set[int], leftovers: Mapping[int, Collection[int]]) -> set[int]:
-    """Return indices with their ``leftovers``: index → replaced resources of its name, which are not deleted yet."""
+    """Add to indices the old resources of the same name that an earlier run replaced and has not deleted yet."""
     return indexes.union(*(leftovers[index] for index in indexes & leftovers.keys()))
 
 
@@ -92,7 +90,7 @@ def excluded(catalog: Catalog, options: Options, untouched: Sequence[Record] = (
 
 
 def _are_all(undeclared: Collection[int], catalog: Catalog) -> bool:
-    """Return whether all resources of a catalog are undeclared, as for ``destroy``."""
+    """Return whether all resources of a catalog come from state alone, as for ``destroy``."""
     return 0 < len(undeclared) == len(catalog.entries)
 
 
@@ -143,7 +141,8 @@ def matching_indices(
 ) -> set[int]:
     """Return the indices of the ``resources`` that ``patterns`` match. Raises ``UsageError`` as ``matching``.
 
-    ``aliases``: second name → reference. A name in ``left_out`` matches, and selects nothing.
+    ``aliases``: second name → reference. ``left_out``: the resources whose condition (``when``) is false; their names
+    are no error, and select nothing.
     """
     indices: set[int] = set()
     for pattern in patterns:
@@ -169,13 +168,16 @@ def matching_indices(
 
 
 def _exact_matches(text: str, names: Sequence[Sequence[str]]) -> set[int]:
-    """Return the indices of the resources with exactly this name: as reference, or else as another name."""
+    """Return the indices of the resources with exactly this name; one that has it as its reference goes first.
+
+    ``names``: those of each resource, its reference first.
+    """
     matches = {index for index, candidate in enumerate(names) if text in candidate}
     return {index for index in matches if names[index][0] == text} or matches
 
 
 def aliases(catalog: Catalog) -> dict[str, str]:
-    """Return second name → reference of the resources and components of a catalog."""
+    """Return alias → reference, both complete, for all aliases of the resources and components of a catalog."""
     every: list[Entry | ComponentInstance] = [*catalog.entries, *catalog.components.values()]
     return {
         str(child_reference(declared.parent, declared.type, alias)): str(declared.reference)
@@ -185,7 +187,7 @@ def aliases(catalog: Catalog) -> dict[str, str]:
 
 
 def _undeclared(records: Sequence[Record], option: str) -> str:
-    """Return the records that an option matched instead of declared resources, and how to delete them."""
+    """Return the advice of an error: the option matched only these ``records``, and how a run would delete them."""
     verb, them = ("is", "it") if len(records) == 1 else ("are", "them")
     effect = " or ".join(sorted({record.prune_effect for record in records}))
     advice = f"without --prune nothing is done to {them}" if option == "--exclude" else f"--prune {effect} {them}"
@@ -214,7 +216,10 @@ def check_stacks(options: Options, state: StackState) -> None:
 
 
 def _reference(pattern: str, option: str) -> str:
-    """Return a pattern for references with an upper-case first letter, or a URN's reference. Raise ``UsageError``."""
+    """Return the reference in a URN, or a pattern as written with a capital letter (``file[*]`` is accepted).
+
+    Raise ``UsageError`` for a wrong URN.
+    """
     if not pattern.startswith("urn:"):
         return capitalize_type(pattern)
     with errors_as(UsageError, begin=f"{option}: "):
@@ -252,7 +257,7 @@ def check_prune(catalog: Catalog, state: StackState, *, project_named: bool) -> 
 
 
 def tags(entry: Entry) -> set[str]:
-    """Return a resource's tags, with the types and titles of itself and its enclosing components."""
+    """Return a resource's tags; as in Puppet, its type and title and those of enclosing components are tags too."""
     outer = (word for component in component_chain(entry.parent) for word in (component.type, component.title.lower()))
     return {*entry.meta.tags, entry.type, entry.title.lower(), *outer}
 
@@ -273,7 +278,10 @@ class IncompleteRun(NamedTuple):
 
 
 def needed(catalog: Catalog, excluded: Collection[int], selected: Collection[int]) -> set[int]:
-    """Return the ``excluded`` entries that should exist and that a ``selected`` one needs: they are only read."""
+    """Return the ``excluded`` entries that a ``selected`` one needs and that should exist.
+
+    They are only read: if one is missing, the selected one cannot be applied.
+    """
     # The effect of an imperative resource cannot be read back.
     readable = [index for index in excluded if "imperative" not in catalog.entries[index].definition.features]
     missable = {index for index in readable if exists(catalog.entries[index].should)}
@@ -283,7 +291,10 @@ def needed(catalog: Catalog, excluded: Collection[int], selected: Collection[int
 def leave_out(
     catalog: Catalog, prior: Prior, needed: Collection[int], selected: Collection[int], queries: PlannerQueries
 ) -> IncompleteRun | None:
-    """Return the ``selected`` entries that need a missing one of the ``needed`` entries, with these, or None."""
+    """Return the ``selected`` entries that the run has to leave out, or None.
+
+    Each needs one of the ``needed`` entries, which are excluded from the run, and that does not exist.
+    """
     missing = [index for index in sorted(needed) if not _is_there(catalog, prior, catalog.entries[index], queries)]
     if not missing:
         return None
@@ -305,9 +316,9 @@ def _is_there(catalog: Catalog, prior: Prior, entry: Entry, queries: PlannerQuer
 def check_untargeted_dependents(
     catalog: Catalog, prior: Prior, steps: Mapping[int, Step], selected: Collection[int]
 ) -> None:
-    """Refuse to delete undeclared resources with recorded dependents that are not ``selected``.
+    """Raise ``UsageError`` if an undeclared resource would be deleted that others, not ``selected``, still need.
 
-    ``steps`` are by the index of their entry. Raises ``UsageError``, which names all dependents, direct or not.
+    ``steps`` are by the index of their entry. The error names all dependents, direct or not.
     """
     deleted = [
         index
@@ -327,7 +338,10 @@ def check_untargeted_dependents(
 
 
 def fail_with_untargeted_dependents(steps: Iterable[Step], dependents: Mapping[int, str]) -> list[Step]:
-    """Fail the steps of ``dependents``: entry's index → a resource outside of the targets that cannot stay then."""
+    """Fail the replacements in ``dependents``: entry's index → a resource that would have to be replaced with it.
+
+    That one is not among the targets of this run.
+    """
     errors = {
         index: f"would take {dependent} along, which is not among the targets; --with-dependents adds it"
         for index, dependent in dependents.items()

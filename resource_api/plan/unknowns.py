@@ -31,14 +31,15 @@ _CREATING = frozenset({Action.CREATE, Action.REPLACE, Action.RUN})
 
 
 def predicted_value(path: ExpressionPath, step: Step) -> Any:
-    """Return the value of a path into a planned resource, ``UNKNOWN`` if only carrying out the step yields it.
+    """Return the value that a path, such as ``File[/a].mode``, has after a planned step.
 
-    Raise ``ValueError`` if there is none, or the step deletes the resource.
+    ``UNKNOWN`` if only carrying out the step yields it. Raise ``ValueError`` if there is none, or the step deletes the
+    resource.
     """
     attribute = path.keys[0]
     if attribute in step.should and step.should[attribute] is not UNKNOWN:
         if step.acts and is_completed(path, step.definition, step.should):
-            return UNKNOWN
+            return UNKNOWN  # the system adds parts to the declared value
         return _declared_value(path, step.definition, step.should)
     if step.decision.predicted.get(attribute) is UNKNOWN:
         return UNKNOWN
@@ -55,13 +56,16 @@ def predicted_value(path: ExpressionPath, step: Step) -> Any:
 
 
 def _declared_value(path: ExpressionPath, definition: TypeDefinition, should: Resource) -> Any:
-    """Return the declared value that a path leads to, secret where the type says so."""
+    """Return the declared value that a path leads to; secret where the type has the attribute as a secret."""
     attribute = path.keys[0]
     return referred_value(definition, attribute, expression.follow_keys(should[attribute], path, path.keys[1:]))
 
 
 def value_of(path: ExpressionPath, definition: TypeDefinition, should: Resource, is_: Resource | None) -> Any:
-    """Return the value of a path into a resource that is as it should be. Raises ``ValueError`` if there is none."""
+    """Return the value of a path into a resource in sync: the declared value, or else the one that was read.
+
+    Raises ``ValueError`` if there is none.
+    """
     attribute = path.keys[0]
     is_concrete = attribute in should and should[attribute] is not UNKNOWN
     if is_concrete and not is_completed(path, definition, should):
@@ -72,9 +76,10 @@ def value_of(path: ExpressionPath, definition: TypeDefinition, should: Resource,
 
 
 def pending_value(catalog: Catalog, entry: Entry, name: str, resolve: Callable[[ExpressionPath], Any]) -> Any:
-    """Return the value of a pending attribute, ``UNKNOWN`` if there is none yet. Raise ``ValueError`` if there is none.
+    """Return the value of an attribute with references, ``UNKNOWN`` while one is not known yet.
 
-    None where the resource is declared absent: its deletion needs no values but those of parameters.
+    Raise ``ValueError`` if one leads nowhere; of a resource that is declared absent the value is None then, because its
+    deletion needs only its parameters.
     """
     try:
         return catalog.scope.attribute_value(entry, name, entry.pending[name], resolve)
@@ -85,9 +90,9 @@ def pending_value(catalog: Catalog, entry: Entry, name: str, resolve: Callable[[
 
 
 def outputs(catalog: Catalog, resolve: Callable[[ExpressionPath], Any]) -> tuple[dict[str, Any], list[Problem]]:
-    """Return the manifest's outputs by name, and the problems of those that have no value and get none in this run.
+    """Return the manifest's outputs by name, ``UNKNOWN`` where there is no value yet, and the problems of the others.
 
-    An output is ``UNKNOWN`` if there is no value yet. One named like an input with secrets has them too.
+    An output that is named like an input has the same parts secret.
     """
     values, problems = {}, []
     for name, value in catalog.manifest.outputs.items():
@@ -103,9 +108,9 @@ def outputs(catalog: Catalog, resolve: Callable[[ExpressionPath], Any]) -> tuple
 
 
 def complete_should(entry: Entry, values: Resource, functions: ProviderFunctions) -> tuple[Resource, str]:
-    """Return ``should`` with ``values`` of its pending attributes, checked and canonical, and an error or "".
+    """Return ``should`` completed by ``values`` of attributes with references, checked and canonical; and an error.
 
-    A value is ``UNKNOWN`` until it is known, and accepted then. Problems are located in the attributes as written.
+    The error is "" if all is accepted, as an ``UNKNOWN`` value is.
     """
     should = {name: value for name, value in {**entry.should, **values}.items() if value is not None}
     filled = canonicalize.fill_defaults(entry.definition, should)
@@ -121,9 +126,9 @@ _NONE = object()
 
 
 def output_changes(recorded: Resource, outputs: Resource, salt: bytes) -> Sequence[Difference]:
-    """Return each output that will be recorded or forgotten, with both values, or None for a missing one.
+    """Return the differences between the ``recorded`` outputs and those that a run would record; None: no value.
 
-    In the order of the manifest, forgotten outputs last. A value that is not known yet counts as another one.
+    In the order of the manifest, removed outputs last. A value that is not known yet counts as a change.
     """
     changes = []
     for name, value in outputs.items():
