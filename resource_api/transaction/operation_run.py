@@ -120,7 +120,7 @@ class OperationRun:
 
     @property
     def action(self) -> Action:
-        """The action as it is reported."""
+        """The action to report: the decided one, or a refresh if that is all."""
         if self.decision.action is Action.SAME and self.step.refreshed_by:
             return Action.REFRESH
         return self.decision.action
@@ -193,19 +193,20 @@ class OperationRun:
 
     @property
     def has_no_effect(self) -> bool:
-        """Whether its failed call, as reading shows, changed nothing of a resource to be updated: no repair is due."""
+        """Whether reading shows that a failed update changed nothing, so that no repair of the resource is due."""
         if not self.result.unaltered or self.action is not Action.UPDATE or self.sets_write_only:
             return False
         return not any(difference.only_explained for difference in self.decision.differences)
 
     def requested(self) -> Mapping[str, Any]:
-        """Return the values that ``set`` gets: the declared ones, without the ignored ones of a resource that stays.
+        """Return the values that ``set`` gets as ``should``, and that are verified afterwards.
 
-        A provider that plans gets those too, with their present values, as in its plan.
+        Those in ``ignore_changes`` are left out for a resource that exists; a provider that plans gets them too, with
+        their present values, as in its plan.
         """
         if self.removal:
             definition = self.step.definition
-            # The deletion may need the parameters.
+            # The deletion may need the parameters, such as a force option.
             parameters = {key: self.should[key] for key in definition.parameters if key in self.should}
             return {**parameters, **definition.named_row(self.name), "ensure": "absent"}
         ignored = self.step.entry.meta.lifecycle.ignore_changes

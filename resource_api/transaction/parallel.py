@@ -53,8 +53,8 @@ class ParallelRun:
     def run(self) -> None:
         """Carry out up to ``--parallel`` calls at once, until every operation has ended.
 
-        The calls of a re-evaluated segment are made before the next segment is re-evaluated, so that its reads are
-        fresh.
+        The calls of a segment go before the re-evaluation of the next one: the rows that were just read for them would
+        grow old.
         """
         schedule, context = Schedule(self._plan), self._transaction.run
         calls: deque[list[OperationRun]] = deque()
@@ -78,7 +78,7 @@ class ParallelRun:
             context.threads = None
 
     def _begin_calls(self, operations: Sequence[Operation]) -> ThreadResult:
-        """Begin a segment; return the operations that ended, and the calls that are due."""
+        """Re-evaluate a segment; return its operations that ended with that, and the calls to make for the others."""
         runs = self._begin(operations)
         due = {run.number for run in runs}
         ended = [operation for operation in operations if operation.number not in due]
@@ -86,7 +86,7 @@ class ParallelRun:
         return ended, split_calls(runs, self._plan.waits, self._plan.options.parallel if is_parallel else 1)
 
     def _make_call(self, runs: Sequence[OperationRun]) -> ThreadResult:
-        """Make one call, unless the run was interrupted or halted; return the operations, which have ended."""
+        """Carry out the operations of one call, or skip them after an interrupt; return them, which have all ended."""
         if halted := self._transaction.halted(runs):
             for run in runs:
                 self._results.skip(run, halted)
@@ -95,7 +95,10 @@ class ParallelRun:
         return [run.operation for run in runs], []
 
     def _abandon(self, schedule: Schedule) -> None:
-        """End the operations of calls that did not return after an interrupt: their outcome is in doubt."""
+        """End all operations that have not ended when calls do not return after an interrupt.
+
+        The outcome of those calls is in doubt; the other operations are skipped.
+        """
         for operation in self._plan.operations:
             if operation.number in schedule.running:
                 self._results.fail(OperationRun(operation), f"its call did not end after the interrupt; {IN_DOUBT}")
@@ -148,8 +151,12 @@ class Schedule:
         return len(self.ended) < len(self._plan.operations)
 
     def take(self) -> list[Operation]:
-        """Return the first segment of the plan that may begin now, which counts as running, or an empty list."""
+        """Return the first segment of the plan that may begin now, or an empty list; it counts as running from now on.
+
+        It is the one with the lowest number, so that the order of the plan decides where relationships do not.
+        """
         operations = self._plan.operations
+        # Per provider instance; of one without ``parallel`` only if none of its operations is running.
         free = [
             (ready[0], instance)
             for instance, ready in self._ready.items()
@@ -182,7 +189,7 @@ class Schedule:
                 self._release(number)
 
     def _release(self, number: int) -> None:
-        """If an operation waits for no relationship, make it ready, or let it wait for its stage or its turn."""
+        """Make an operation ready if all that it waits for has ended, and its late stage or its turn has come."""
         if self._waits_for[number] or number in self.running or number in self.ended:
             return
         step = self._plan.operations[number].step
@@ -194,7 +201,7 @@ class Schedule:
             self._make_ready(number)
 
     def _may_follow(self, number: int) -> bool:
-        """Return whether all operations before the stage of an operation have ended."""
+        """Return whether the late stage of an operation, if any, may begin: all operations before it have ended."""
         return not any(pending for begin, pending in zip(self._begins, self._not_ended, strict=True) if number >= begin)
 
     def _make_ready(self, number: int) -> None:
@@ -202,7 +209,7 @@ class Schedule:
         heappush(self._ready.setdefault(self._plan.operations[number].definition.instance, []), number)
 
     def _all_before_ended(self, number: int) -> bool:
-        """Return whether every earlier operation that acts and was not deferred itself has ended."""
+        """Return whether a deferred operation may begin: all earlier ones that act, not deferred, have ended."""
         operations = self._plan.operations
         while self._ended_below < number:
             step = operations[self._ended_below].step
@@ -212,7 +219,10 @@ class Schedule:
         return True
 
     def _segment(self, instance: str) -> list[Operation]:
-        """Take from ``_ready`` the operations of an instance that share a call, and those that wait only for them."""
+        """Take from ``_ready`` the first operations of a provider instance that can share a call.
+
+        Operations that wait only for these are taken too: a call keeps the order of its resources.
+        """
         segment = SegmentBuilder(self._plan.operations, self._plan.waits, self._begins)
         waiting, later = self._ready.pop(instance), []
         waits_inside: dict[int, int] = {}  # by number, the count of operations in this segment that it waits for
@@ -240,9 +250,9 @@ class Schedule:
 def split_calls(
     runs: Sequence[OperationRun], waits: Mapping[int, Sequence[int]], count: int
 ) -> list[list[OperationRun]]:
-    """Split operations into up to ``count`` calls of about equal size, which may run side by side.
+    """Split the operations of a segment into up to ``count`` calls of about equal size, which may run side by side.
 
-    Those that wait for each other stay in one, in order; ``waits``: number → the numbers that it waits for.
+    Those that wait for each other stay in one call, in order; ``waits``: number → the numbers that it waits for.
     """
     # Each set of them, the largest first, goes to the call that is the smallest so far.
     chains = _chains(runs, waits)

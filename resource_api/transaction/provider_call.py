@@ -55,7 +55,8 @@ class ProviderCaller:
     ) -> None:
         """Prepare to call; the provider is created at the first call.
 
-        ``prerequisites`` says of each name that the provider reaches whether it must be left out.
+        ``prerequisites`` decides for each name that a call reaches whether it is left out, because an earlier one
+        failed.
         """
         self._check = SideEffectCheck(transaction).allowed if "side_effects" in definition.features else None
         self._definition = definition
@@ -71,7 +72,7 @@ class ProviderCaller:
         self.held: list[Callable[[Collection[Name]], None]] = []
 
     def log_held(self, confirmed: Collection[Name]) -> None:
-        """Show the lines that waited, once: successes as far as they are about ``confirmed`` names, and failures."""
+        """Log the provider's reports that were held back until verification: a success only if ``confirmed``."""
         for show_line in self.held:
             show_line(confirmed)
         self.held.clear()
@@ -81,7 +82,7 @@ class ProviderCaller:
     ) -> Exception | None:
         """Call ``set`` with ``changes`` and return the exception that it raised, or None. Raises ``CallStopped``.
 
-        Operations whose side effects are forbidden have failed then, and were not called.
+        Operations with forbidden side effects end as failed before the call, which does not contain them.
         """
         if self._check is not None and not noop:
             try:
@@ -111,7 +112,10 @@ class ProviderCaller:
                 _count_tries(retried, offered.begun | context.outcomes.keys())
 
     def refresh(self, runs: Sequence[OperationRun]) -> Exception | None:
-        """Call ``refresh``, without earlier reports, and return its exception, or None. Raises ``CallStopped``."""
+        """Call ``refresh`` and return the exception that it raised, or None. Raises ``CallStopped``.
+
+        Reports of an earlier call, such as ``set``, are cleared: those of the refresh take their place.
+        """
         for run in runs:
             run.result = NO_RESULT
         context = self._context(runs, noop=False, action=Action.REFRESH)
@@ -124,7 +128,7 @@ class ProviderCaller:
             _count_tries(runs, names)
 
     def interrupted(self, run: OperationRun) -> bool:
-        """Return whether the run was interrupted before anything began with an operation."""
+        """Return whether the run was interrupted before a ``set`` reached this operation: it counts as skipped."""
         return self._providers.run.cancelled and run.name not in self.begun
 
     def _context(self, runs: Sequence[OperationRun], *, noop: bool, action: Action | None = None) -> Context:
@@ -180,7 +184,10 @@ class ProviderCaller:
 
 
 def _count_tries(runs: Sequence[OperationRun], reached: Collection[Name]) -> None:
-    """Add one to ``tries`` of the names that a call reached; of all names if it reached none (contract §10.8)."""
+    """Count a call as a try, for ``retry``, of the operations that it reached.
+
+    A call that reached none has failed for all of them (contract §10.8).
+    """
     for run in runs:
         if run.step.entry.meta.retry is not None and (run.name in reached or not reached):
             run.tries += 1
@@ -246,7 +253,10 @@ class RunningCall:
 
     @property
     def _names(self) -> Sequence[Name]:
-        """The names that the call has reached: those of the open logging context, or of the iteration, or all."""
+        """The names that the call works on, as far as it is known.
+
+        Those of the logging context that the provider has opened; else the one that its iteration has reached; or all.
+        """
         # The call may close the context at any time, in another thread: a slice cannot fail.
         for innermost in self._context.open_contexts[-1:]:
             return innermost.names
@@ -255,7 +265,7 @@ class RunningCall:
 
     @property
     def place(self) -> str:
-        """The positions of its resources among all that the plan changes."""
+        """The positions of its resources among all that the plan changes, such as ``3/14``."""
         names = set(self._names)
         return self._positions.describe({run.step.entry.index for run in self.runs if run.name in names})
 
@@ -299,9 +309,10 @@ class Prerequisites:
         *,
         fail_fast: bool,
     ) -> None:
-        """Take the operations in their order; the growing ``failures`` are the run's numbers of failed operations.
+        """Take the operations of a segment in their order.
 
-        ``waits``: number of an operation → numbers of those that must have succeeded before it.
+        ``waits``: number of an operation → numbers of those that must have succeeded before it. ``failures``: numbers
+        of all failed operations of the run; it grows meanwhile.
         """
         self._runs = runs
         self._fail_fast = fail_fast
@@ -321,9 +332,10 @@ class Prerequisites:
         return {run.number: run for run in self._runs}
 
     def blocked(self, name: Name, context: Context | None = None) -> bool:
-        """Return whether a prerequisite of ``name`` has failed; ``context`` is that of the running call, or None.
+        """Return whether a prerequisite of ``name`` has failed, before the call or, by the reports so far, within it.
 
-        Ask for the names of a call in dependency order: a name found blocked is noted and blocks those after it.
+        ``context`` is that of the running call, or None after it. Names have to be asked in dependency order: one that
+        is blocked is noted, and blocks those after it.
         """
         if context is not None and not (self._failures or context.outcomes.any_failed):
             return False
@@ -331,7 +343,7 @@ class Prerequisites:
         return run is not None and self._is_blocked(run, context)
 
     def left_out(self, name: Name, context: Context) -> bool:
-        """Return whether a call omits a name: it is blocked, or any resource failed with ``--fail-fast``."""
+        """Return whether a running call omits a name: it is blocked, or any resource failed with ``--fail-fast``."""
         return self.blocked(name, context) or (self._fail_fast and context.outcomes.any_failed_finally)
 
     def halted(self) -> bool:
@@ -339,13 +351,16 @@ class Prerequisites:
         return self._fail_fast and any(run.failing and not run.is_to_repeat for run in self._runs)
 
     def take_freed(self) -> list[OperationRun]:
-        """Return the operations that calls have left out and whose prerequisites have succeeded since, each once."""
+        """Return operations that calls have left out and that may begin now, because a repeated call succeeded.
+
+        Each is returned once.
+        """
         omitted = [run for run in self._runs if run.number in self._blocked]
         self._blocked.clear()
         return [run for run in omitted if run.started and not (run.finished or self.blocked(run.name))]
 
     def _is_blocked(self, run: OperationRun, context: Context | None) -> bool:
-        """Return whether a failure before an operation blocks it, also one within the same call; note it if so."""
+        """Return whether a failed or blocked prerequisite blocks an operation; note it if so, for those after it."""
         for number in self._waits.get(run.number, ()):
             failed = number in self._failures or number in self._blocked
             prerequisite = self._by_number.get(number)
@@ -361,9 +376,10 @@ class Prerequisites:
         return False
 
     def _through_unchanged(self, waits: Mapping[int, Sequence[int]]) -> dict[int, Sequence[int]]:
-        """Return the waits of the segment, where an operation that has nothing to do passes its own on.
+        """Return the waits of the segment's operations, past those that have nothing to do.
 
-        The call does not contain it, and so does not show that it is blocked.
+        The call does not contain such an operation, so that nothing would show that it is blocked: an operation that
+        waits for it waits for its prerequisites too.
         """
         closed: dict[int, Sequence[int]] = {}
         inherited: dict[int, list[int]] = {}

@@ -62,10 +62,7 @@ class Recorder:
         run_id: str,
         records: Records | None = None,
     ) -> None:
-        """Write for the run ``run_id`` of ``plan`` into the stack ``name``; without a ``store`` nothing is written.
-
-        ``records`` makes the records of the plan.
-        """
+        """Write for the run ``run_id`` of ``plan`` into the stack ``name``; without a ``store`` nothing is written."""
         self._store = store
         self._name = name
         self._plan = plan
@@ -89,9 +86,9 @@ class Recorder:
         return list(self._records.adopted.values()) if self._store is not None else ()
 
     def begin(self) -> None:
-        """Write, before anything else, the recovery from an interrupted run, and resources that have no record yet.
+        """Write, before anything else, the recovery from an interrupted run, and resources of ours without a record.
 
-        One of ours that is deleted or replaced is recorded now: however the run ends, it is not lost.
+        Those are about to be deleted or replaced: if the run ends before that, they must not be forgotten.
         """
         self._commit(self._plan.prior.instances.commit)
         self._commit(self._plan.prior.recovery)
@@ -99,9 +96,9 @@ class Recorder:
 
     @cached_property
     def _unrecorded(self) -> Mapping[RecordKey, Record]:
-        """By key, the records of resources as they are before this run, which first records and then removes them.
+        """By key, the records of resources of ours that have none yet and that this run removes.
 
-        They are imported and replaced, or an interrupted run has made them.
+        They are imported and then replaced, or an interrupted run has created them.
         """
         plan = self._plan
         if len(plan.operations) == len(plan.steps) and not self._intents:
@@ -129,7 +126,10 @@ class Recorder:
             self._store.record_intents(self._name, [self._intent(run) for run in runs])
 
     def _intent(self, run: OperationRun) -> Intent:
-        """Return the intent of an operation; the action by which an interrupted run made the resource ours is kept."""
+        """Return the intent of an operation: the record that a change is about to begin.
+
+        If an interrupted run may have created the resource, its intent goes on as a creation: the resource is ours.
+        """
         entry, action = run.step.entry, str(Action.DELETE if run.removal else run.action)
         cut = self._intents.get(run.key) if self._intents else None
         if cut is not None and cut.makes and action != Action.DELETE:
@@ -148,19 +148,18 @@ class Recorder:
         )
 
     def write_refreshes(self, runs: Sequence[OperationRun]) -> None:
-        """Write that the refreshes owed to resources succeeded: no later run owes them."""
+        """Write that these operations were refreshed, so that no later run owes it to them."""
         if runs:
             self._commit(Commit(paid=[run.step.entry.key for run in runs]))
 
     def commit_results(
         self, runs: Sequence[OperationRun], results: Results, owed: Mapping[RecordKey, Sequence[str]]
     ) -> None:
-        """Write the outcome of a segment, the refreshes ``owed`` because of it, and the unchanged resources before it.
+        """Write the outcome of a segment in one commit, with the unchanged resources before it.
 
-        ``owed``: key of a resource to refresh → references of the changed ones.
-
-        Records thus stand in the order of execution, which a deletion without known dependencies reverses. A resource
-        that could not be read after its call stays in doubt: its intent and its record are not touched.
+        So records are in the order of execution, which a later deletion reverses. ``owed``: key of a resource to
+        refresh → references of the changed ones. A resource that could not be read after its call stays in doubt: its
+        intent and its record are not touched.
         """
         ended = [run for run in runs if run.status is Status.SUCCEEDED or (run.finished and run.started)]
         if self._store is None or not ended:
@@ -179,6 +178,7 @@ class Recorder:
             elif (record := self._records.record(run, plain=plain)) is not None:
                 put.append(record)
                 if old := self._plan.prior.predecessors.get(run.step.entry.index):
+                    # Replaced under another name: the old record is dropped only when its resource is gone.
                     index, first = run.step.entry.index, run.step.create_first
                     made = run.status is not Status.FAILED if first else run.action is Action.REPLACE
                     if made and (first or (exists(record.is_) and results.failed_to_remove(index))):
@@ -197,9 +197,9 @@ class Recorder:
         return results.unchanged_runs[start:]
 
     def _tainted_dependents(self, ended: Iterable[OperationRun], results: Results) -> list[Record]:
-        """Return tainted records of resources that the changes replace, and that are not replaced yet.
+        """Return the records, now tainted, of resources that are still to be replaced because of these changes.
 
-        If this run ends before it reaches them, a later one replaces them.
+        If this run ends before it replaces them, the next one does so because they are tainted.
         """
         if not (dependents := self._replacement_dependents):
             return []
@@ -211,7 +211,10 @@ class Recorder:
         return [records[index]._replace(status="tainted") for index in remaining]
 
     def _pending_creation(self, run: OperationRun) -> Record | None:
-        """Return the record of a resource that was removed for its replacement, which a run then creates, or None."""
+        """Return the record of a resource that was deleted for its replacement and is still to be created, or None.
+
+        If this run ends before that, the next one creates it.
+        """
         if run.action is not Action.REPLACE or run.step.create_first or run.retained or exists(run.is_):
             return None
         prior, index = self._plan.prior, run.step.entry.index
@@ -219,7 +222,10 @@ class Recorder:
         return None if old is None else old._replace(is_=None, status="pending")
 
     def _predecessor_to_delete(self, run: OperationRun, old: Record) -> Record:
-        """Return the record of a replaced resource, to be deleted, under a title that its successor does not have."""
+        """Return the record of an old resource that is still to be deleted, under a title that is free.
+
+        Its own title belongs to its successor now, and state has each title once.
+        """
         lifecycle = old.lifecycle._replace(retain=run.step.entry.meta.lifecycle.retain)
         (renamed,) = former_names.with_unique_titles([old], self._used_references)
         self._used_references.add(renamed.reference)
@@ -228,7 +234,7 @@ class Recorder:
 
     @cached_property
     def _used_references(self) -> set[Reference]:
-        """The references of declared and recorded resources, and of those renamed so far."""
+        """The references that no old resource may get: those of declared and recorded ones, and of others renamed."""
         recorded = {record.reference for record in self._plan.prior.state.records.values()}
         return recorded.union(entry.reference for entry in self._plan.catalog.entries)
 
@@ -273,7 +279,7 @@ class Recorder:
         return len(changes)
 
     def _moved(self, commit: Commit, results: Results) -> Iterator[RecordKey]:
-        """Yield the former keys of resources whose records are written under another key by now, or are not needed.
+        """Yield the keys of records to drop, because their renamed resources are recorded under new keys, or are gone.
 
         One whose step is noop, or did not succeed, keeps its record: a later run finds it by its former name again.
         """
@@ -285,7 +291,10 @@ class Recorder:
                 yield former
 
     def _renamed(self, commit: Commit, state: StackState) -> list[Record]:
-        """Return the records of undeclared resources whose title is taken, or that use a resource's former name."""
+        """Return new records for undeclared resources that a rename in the manifest concerns.
+
+        Their title is taken by a declared one now, or they name a resource by its former name.
+        """
         plan = self._plan
         declared = (step for step in plan.steps if step.entry.index not in plan.prior.orphans)
         observed = {step.entry.index: step.entry.key for step in declared if not step.noop}
@@ -309,7 +318,7 @@ class Recorder:
             self._state = self._store.commit(self._name, commit)
 
     def _vanished(self, runs: Iterable[OperationRun]) -> list[RecordKey]:
-        """Return the keys of recorded resources that are declared absent, and are: their records are dropped."""
+        """Return the keys of recorded resources that were found absent, as declared: their records are dropped."""
         return [
             run.step.entry.key
             for run in runs
@@ -318,7 +327,7 @@ class Recorder:
         ]
 
     def _resolved_intents(self, runs: Iterable[OperationRun]) -> list[RecordKey]:
-        """Return the keys of resources that were in doubt and proved to be in sync: their intents are over.
+        """Return the keys of unchanged resources with an intent of an interrupted run, which is over with that.
 
         Those of noop resources stay, because nothing is recorded of these.
         """
@@ -332,9 +341,9 @@ class Records:
     def __init__(
         self, plan: ExecutionPlan, several: Mapping[str, Implementations] = EMPTY, private: PrivateData | None = None
     ) -> None:
-        """Make records for ``plan``; ``private`` is the data that providers stored in this run.
+        """Make records for ``plan``; ``private`` is the data that providers stored in this run for their resources.
 
-        ``several``: provider instance of a type with several providers → these.
+        ``several``: provider instance → its implementations, for types with several, such as a package's ``apt``.
         """
         self._private = private or PrivateData()
         self._plan = plan
@@ -345,10 +354,10 @@ class Records:
         self.adopted: dict[RecordKey, OperationRun] = {}
 
     def record(self, run: OperationRun, *, plain: bool = False) -> Record | None:
-        """Return the record of an operation's resource, or None if it has none and needs none.
+        """Return the record of an operation's resource as it ended, or None if there is nothing to record.
 
         ``plain``: none of its values is secret, unknown or nested (``_are_plain``). An operation whose resource existed
-        before us and is recorded for the first time is added to ``adopted``.
+        before this stack recorded it is added to ``adopted``.
         """
         entry, plan = run.step.entry, self._plan
         definition = entry.definition
@@ -357,7 +366,7 @@ class Records:
         unconfirmed = run.result.unconfirmed
         was_run = run.status is Status.FAILED and _was_run(run)
         if failed and before is None and not (exists(run.is_) or unconfirmed or was_run):
-            return None
+            return None  # it was not created
         if run.status is Status.SKIPPED and run.is_ == run.step.is_:
             # Nothing was done: the record stays, but a replacement whose reason passes with this run must not be lost.
             return before._replace(status="tainted") if before and has_transient_reason(run.step) else before
@@ -367,7 +376,7 @@ class Records:
         owned = self._is_owned(run, before)
         private = self._private_data(entry, before) if self._private.stored or before is not None else None
         if failed and before is None and not (owned or private) and run.has_no_effect:
-            return None
+            return None  # it is there without us, and as it was
         if before is None and not owned and entry.can_be_adopted and exists(run.is_) and exists(run.should):
             self.adopted[entry.key] = run
         return Record(
@@ -394,13 +403,13 @@ class Records:
         )
 
     def _private_data(self, entry: Entry, before: Record | None) -> Any:
-        """Return the private data of a resource, sealed: as stored in this run, or as recorded."""
+        """Return the data that a provider keeps about a resource, secrets sealed: as of this run, or as recorded."""
         if entry.key in self._private.stored:
             return seal_secrets(self._private.get(entry.key), self._plan.prior.state.salt)
         return None if before is None else before.private
 
     def _implementation(self, entry: Entry, before: Record | None) -> str | None:
-        """Return the provider that manages a resource of a type with several: the recorded one if none is chosen."""
+        """Return the implementation that manages a resource of a type with several: the chosen or recorded one."""
         implementations = self._several.get(entry.instance)
         if implementations is None:
             return None
@@ -426,14 +435,14 @@ class Records:
         return (interrupted is not None and interrupted.makes) or (before is None and self._was_brought_by_ours(run))
 
     def _was_brought_by_ours(self, run: OperationRun) -> bool:
-        """Return whether a declared resource that is recorded as ours has brought this one, as its type tells."""
+        """Return whether a resource came with one of ours, by its type's ``brought_by``: a service with its package."""
         origins = ((name, (run.is_ or {}).get(key)) for name, key in run.step.definition.brought_by.items())
         entries = (self._plan.catalog.find(Reference(name, title)) for name, title in origins if title)
         records = (self._plan.prior.records.get(entry.index) for entry in entries if entry is not None)
         return any(record is not None and record.owned and exists(record.is_) for record in records)
 
     def differing(self, runs: Iterable[OperationRun]) -> list[Record]:
-        """Return the records of unchanged resources that differ from state."""
+        """Return the new records of unchanged resources, as far as they differ from those in state."""
         return [record for run in runs if (record := self._record_if_different(run)) is not None]
 
     def _record_if_different(self, run: OperationRun) -> Record | None:
@@ -471,7 +480,7 @@ class Records:
 
 
 def _failed_status(run: OperationRun, before: Record | None) -> str:
-    """Return the status of a resource whose operation failed: still to be created, replaced, or updated."""
+    """Return the status to record after a failure, by which the next run creates, replaces or updates the resource."""
     if run.result.unconfirmed:
         return "unconfirmed"
     if run.result.tainted and exists(run.is_):
@@ -511,7 +520,7 @@ def _values_of(attributes: Sequence[str], resource: Mapping[str, object] | None)
 
 
 def _are_plain(runs: Sequence[OperationRun]) -> bool:
-    """Return whether no value of any operation is secret, unknown or nested, as in nearly every run: none is sealed."""
+    """Return whether no value of any operation is secret, unknown or nested: then, as in most runs, none is sealed."""
     if any(definition.secret for definition in {run.step.definition for run in runs}):
         return False
     states: list[Mapping[str, object]] = []
@@ -527,7 +536,7 @@ def _are_plain(runs: Sequence[OperationRun]) -> bool:
 
 
 def _plain_values(run: OperationRun) -> Values:
-    """Return the values to record of an operation whose values are plain (``_are_plain``)."""
+    """Return the values to record of an operation whose values are plain (``_are_plain``): none has to be sealed."""
     should, row = run.should, run.is_
     if row is not None and row is not should:
         recorded = run.step.definition.recorded_attributes
@@ -536,7 +545,7 @@ def _plain_values(run: OperationRun) -> Values:
 
 
 def _sealed_values(run: OperationRun, salt: bytes, *, failed: bool) -> Values:
-    """Return the values to record of an operation, secrets sealed.
+    """Return the values to record of an operation, with its secrets as digests, also encrypted if state has a key.
 
     A write-only value is left out where the operation ``failed``: whether it was set is unknown, the next run sets it.
     """
@@ -551,9 +560,9 @@ def _sealed_values(run: OperationRun, salt: bytes, *, failed: bool) -> Values:
 
 
 def recorded_inputs(entry: Entry, should: Mapping[str, object], salt: bytes) -> Mapping[str, Any]:
-    """Return the values of a resource as written, sealed; ``should``, the canonical ones, shows which are secret.
+    """Return the values of a resource as the manifest has them, with secrets sealed.
 
-    A value that is secret by its type was written in clear.
+    ``should``, the canonical values, shows which are secret: a value that is secret by its type was written in clear.
     """
     hidden = entry.definition.secret
     if not is_flat(should):
@@ -565,9 +574,10 @@ def recorded_inputs(entry: Entry, should: Mapping[str, object], salt: bytes) -> 
 
 
 def _digested(entry: Entry, name: str, should: Mapping[str, object], salt: bytes) -> Any:
-    """Return the value of attribute ``name`` as written, with its secrets as digests, of which no source is recorded.
+    """Return the value of attribute ``name`` as the manifest has it, with its secrets as digests only, not encrypted.
 
-    ``should`` has its canonical value, which may hold further secrets.
+    It is only compared, while exports and providers use the canonical value. That, in ``should``, may hold further
+    secrets.
     """
     attribute = entry.definition.attributes[name]
     if attribute.write_only:
@@ -585,7 +595,7 @@ def _without_ephemeral(entry: Entry, values: Mapping[str, object]) -> Mapping[st
 def recorded_state(
     definition: TypeDefinition, should: Mapping[str, object], row: Mapping[str, object]
 ) -> dict[str, Any]:
-    """Return the recorded part of a row: declared attributes and those that only the resource can tell.
+    """Return the part of a row to record: declared attributes, and those that only the system knows, such as an id.
 
     ``should``, as declared or as recorded, shows which values are secret: ``get`` may return them in clear.
     """
@@ -594,7 +604,7 @@ def recorded_state(
 
 
 def _sealed(values: Mapping[str, object], salt: bytes) -> Mapping[str, Any]:
-    """Return the known values, secrets sealed; flat values are returned as they are."""
+    """Return the values that are known, with secrets sealed; a flat resource has neither, and is returned as it is."""
     if is_flat(values):
         return values
     return {name: seal_secrets(value, salt) for name, value in values.items() if not is_unknown(value)}

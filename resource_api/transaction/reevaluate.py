@@ -79,7 +79,7 @@ class Reevaluation:
     def decide(self, runs: Sequence[OperationRun], ahead: Sequence[Name] = ()) -> None:
         """Decide operations of one type again, with the present values and rows; those that cannot be decided fail.
 
-        The names ``ahead``, of later operations, are read in the same ``get``.
+        ``ahead``: names of later operations of the type, read in the same ``get`` to save one.
         """
         definition = runs[0].definition
         if runs[0].step.entry.index in self._plan.prior.purges:
@@ -105,7 +105,10 @@ class Reevaluation:
                 self._decide_as_read(run, indexes)
 
     def _list_again(self, runs: Sequence[OperationRun]) -> None:
-        """List a type that is purged again: only resources that are still to be deleted go (contract §10.7)."""
+        """Decide deletions by ``purge`` again from a new list of the type: a resource may be gone or excepted by now.
+
+        Contract §10.7.
+        """
         definition = runs[0].definition
         try:
             with self._providers.run.log.bind(phase="observe"):
@@ -121,9 +124,9 @@ class Reevaluation:
                 self._results.not_needed(run)
 
     def _is_still_purged(self, run: OperationRun) -> bool:
-        """Return whether a listed resource is still to be deleted, or the record of one that is gone already.
+        """Return whether the purge still includes a resource, or has to drop the record of one that is gone already.
 
-        One whose value does not fit a test of ``where`` is spared.
+        A resource whose value does not fit the condition ``where`` of the purge is not deleted.
         """
         if not exists(run.is_):
             return run.step.record is not None
@@ -133,7 +136,10 @@ class Reevaluation:
             return False
 
     def _decide_as_read(self, run: OperationRun, indexes: Collection[int]) -> None:
-        """Decide an operation by its row; values from the entries ``indexes``, read with it, are computed again."""
+        """Decide an operation by its new row.
+
+        ``indexes``: the entries that were read with it; values that refer to them are computed again.
+        """
         row, failure = self._snapshot.observation(run.definition.instance, run.name)
         if failure and run.decision.action is not Action.FORGET:
             self._unreadable(run, with_path(failure, run.step.entry.title, run.name))
@@ -151,9 +157,9 @@ class Reevaluation:
                 self._decide_one(run)
 
     def _still_in_sync(self, runs: Sequence[OperationRun]) -> Collection[int]:
-        """Return the numbers of operations of one type that were and certainly are in sync, compared all at once.
+        """Return the numbers of operations of one type that still are in sync: compared all at once, most of them are.
 
-        They take the new row if it differs in values that are not declared.
+        They take the new row if it differs in values that are not declared. All others are decided one by one.
         """
         instance = runs[0].definition.instance if runs else ""
         if not runs or self._snapshot.failure(instance):
@@ -173,7 +179,7 @@ class Reevaluation:
         return {run.number for run, _ in equal}
 
     def _holds_if_same(self, run: OperationRun) -> bool:
-        """Return whether the planned decision holds as long as the row stays the same: all inputs were known then.
+        """Return whether the planned decision holds while the row stays the same: all inputs were known in the plan.
 
         A provider with ``plan`` is asked again: its prediction must be the one that other steps were planned with.
         """
@@ -181,7 +187,10 @@ class Reevaluation:
         return not (run.removal or step.deferred or step.entry.pending or "plan" in step.definition.features)
 
     def _configure(self, runs: Sequence[OperationRun]) -> bool:
-        """Configure and record a provider instance that waits for values; return False if it and ``runs`` failed."""
+        """Configure the provider instance of ``runs`` if it still waits for values of this run, and record that.
+
+        Return False if that failed: the operations have failed with it.
+        """
         configured = self._deferred.configure(runs[0].definition.instance, self.resolve)
         if configured.record is not None:
             self._transaction.recorder.write_instance(configured.record)
@@ -192,9 +201,10 @@ class Reevaluation:
         return not configured.failure
 
     def _fill_in_unknowns(self, runs: Sequence[OperationRun]) -> list[OperationRun]:
-        """Give operations the values that are known now, and return those that have neither failed nor stay unknown.
+        """Give operations the values that are known now; return those that can be decided with them.
 
-        The values of a type that could not be used in the plan (``missing``) are checked here for the first time.
+        The others have failed, or stay unknown in a noop run. The values of a type whose provider could not be created
+        in the plan (``missing``) are checked here for the first time.
         """
         known_runs = []
         for run in runs:
@@ -203,7 +213,7 @@ class Reevaluation:
             if run.removal:
                 pass
             elif run.step.entry.instance in self._plan.catalog.missing:
-                run.should, problem = self._values_of_unmade(run)
+                run.should, problem = self._values_without_plan(run)
                 if problem:
                     self._unreadable(run, problem)
                     continue
@@ -213,16 +223,16 @@ class Reevaluation:
         return known_runs
 
     def _take_known_values(self, run: OperationRun) -> bool:
-        """Give an operation the values that are known now; return False if that failed, and with it the operation."""
+        """Give an operation the values that are known now; return False if one is wrong: the operation has failed."""
         run.should, problem = self._known_values(run.step, run.should)
         if problem:
             self._results.fail(run, problem)
         return not problem
 
-    def _values_of_unmade(self, run: OperationRun) -> tuple[Mapping[str, Any], str]:
-        """Return the declared values of a resource whose provider could not be made in the plan, and a problem or "".
+    def _values_without_plan(self, run: OperationRun) -> tuple[Mapping[str, Any], str]:
+        """Return the declared values of a resource whose provider could not be created in the plan, and a problem.
 
-        Only its provider can tell its canonical name: the operation is renamed where that differs.
+        Only its provider knows its canonical name: the operation is renamed where that differs from the declared one.
         """
         try:
             functions = self._providers.declared(run.step.entry.instance)
@@ -251,9 +261,10 @@ class Reevaluation:
     def _known_values(
         self, step: Step, should: Mapping[str, object], lost: Collection[str] = ()
     ) -> tuple[Mapping[str, Any], str]:
-        """Return the values ``should`` with those that became known, and the problem with them, or an empty text.
+        """Return ``should`` with the values that became known, and a problem with them or "".
 
-        The attributes ``lost``, whose source is deleted before it is created again, stay unknown.
+        ``lost``: attributes whose value comes from a resource that is deleted and not created again yet; they stay
+        unknown.
         """
         entry, catalog = step.entry, self._plan.catalog
         values: dict[str, object] = {}
@@ -298,9 +309,10 @@ class Reevaluation:
             self._results.fail(run, failure)
 
     def _decide_one(self, run: OperationRun) -> None:
-        """Decide about an operation again, from the values that the resource and its sources have now.
+        """Decide about an operation again, from the values that the resource and those it refers to have now.
 
-        It fails where the provider plans otherwise than before, and where a saved plan does not show the new action.
+        It fails where its provider predicts other values than those that other steps were planned with, and where the
+        new action does more than the plan has shown.
         """
         step = run.step
         functions = self._providers.functions(step.entry.instance)
@@ -338,10 +350,10 @@ class Reevaluation:
         return step._replace(corrective=corrective)
 
     def _decide_removal(self, removal: OperationRun) -> None:
-        """End the removal of a resource whose replacement is not needed, is forbidden, or could not be completed.
+        """End the removal of a resource whose replacement turns out needless, forbidden, or impossible to complete.
 
-        It could not be where the replacement of another resource in its group, or of a requirement, is forbidden. Any
-        other removal goes on.
+        That is so where another replacement, in its group or among its requirements, is forbidden: the resource would
+        be deleted and not created again. Any other removal goes on.
         """
         step, index = removal.step, removal.step.entry.index
         if step.decision.conditional or self._trigger_unchanged(step):
@@ -359,7 +371,7 @@ class Reevaluation:
             self._results.skip(removal, f"skipped because {cause} failed", cause)
 
     def _forbidden_in_group(self, index: int) -> str:
-        """Return the reference of a resource of the same group whose replacement is forbidden, or an empty text."""
+        """Return the reference of a resource whose forbidden replacement forbids all of its group, or an empty text."""
         for member in self._groups.get(index, ()):
             step = self._step(member)
             if self._results.has_changed(member):
@@ -386,14 +398,17 @@ class Reevaluation:
         return self._plan.operations[self._results.operations_of[index][0]].step
 
     def _present_decision(self, step: Step) -> Decision:
-        """Return the decision about a conditional replacement, made once for the operations decided together."""
+        """Return the decision about a conditional replacement, made once although each of its group depends on it."""
         index = step.entry.index
         if index not in self._present_decisions:
             self._present_decisions[index] = self._decide_by_present_values(step)
         return self._present_decisions[index]
 
     def _decide_by_present_values(self, step: Step) -> Decision:
-        """Return a step's decision by the present values of its sources; those of a resource that is gone are lost."""
+        """Return a step's decision by the present values of the resources that it refers to.
+
+        Values of a resource that is deleted for its own replacement are lost: this one may have to go too.
+        """
         entry = step.entry
         sources = [(name, source) for name, entries in entry.sources.items() for source in entries]
         lost = {name: str(source.reference) for name, source in sources if self._is_lost(source.index)}
@@ -410,14 +425,14 @@ class Reevaluation:
         return decide(entry, row, should, functions, inputs)
 
     def _is_lost(self, index: int) -> bool:
-        """Return whether a resource is or will be deleted for its replacement, not created yet: without values."""
+        """Return whether a resource is or will be deleted and is not created again yet, so that it has no values."""
         return not (index in self._runs and self._runs[index].finished) and self._is_removed(index)
 
     def _is_removed(self, index: int) -> bool:
-        """Return whether a resource is or will be deleted for its replacement: triggers and residents then follow it.
+        """Return whether a resource is or will be deleted for its replacement.
 
-        Residents are ``deleted_with`` it. A conditional replacement, whose reason was not certain in the plan, is
-        decided by the present values.
+        Then resources that it triggers, and those ``deleted_with`` it, are replaced too. A conditional replacement,
+        whose reason was not certain in the plan, is decided by the present values.
         """
         step = self._step(index) if index in self._results.operations_of else None
         if step is None or step.action is not Action.REPLACE or step.create_first or step.decision.error:
@@ -429,10 +444,10 @@ class Reevaluation:
         return not step.decision.conditional or self._present_decision(step).action is Action.REPLACE
 
     def late_removal(self, run: OperationRun) -> Operation | None:
-        """Return the removal of a resource whose replacement became certain only at its turn, or None.
+        """Return the removal that has to precede an operation whose replacement became certain only now, or None.
 
-        A source of its value was kept when its removal was decided, and yields another value now. If further resources
-        were created from it, the operation fails, and the next run replaces them all.
+        Its removal was ended as needless before a value that it refers to turned out to differ. If other resources were
+        created from this one, the operation fails, and the next run replaces them all.
         """
         step, index = run.step, run.step.entry.index
         replaces = step.decision.conditional and run.decision.action is Action.REPLACE and exists(run.is_)
@@ -449,12 +464,12 @@ class Reevaluation:
         return None
 
     def _inputs(self, step: Step) -> DecisionInputs:
-        """Return the present inputs of a step's decision: an unchanged trigger or a kept host replaces nothing."""
+        """Return the inputs of a step's decision; a planned replacement is dropped where its cause did not change."""
         inputs = self._plan.decision_inputs(step)
         return inputs._replace(replacement=None) if self._trigger_unchanged(step) or self._host_kept(step) else inputs
 
     def _host_kept(self, step: Step) -> bool:
-        """Return whether a step replaces only because its ``deleted_with`` might be replaced, and that one is kept."""
+        """Return whether a step replaces only because its host might be replaced, and that one is kept after all."""
         replacement = step.decision.replacement
         if replacement is None or replacement.reason is not ReplacementReason.HOST_REPLACED:
             return False
@@ -475,9 +490,10 @@ class Reevaluation:
         return True
 
     def _refusal(self, run: OperationRun, decision: Decision) -> str:
-        """Return the reason for which a decision that the plan did not show is not carried out, or an empty text.
+        """Return the reason to refuse a new decision that would do more than the user saw in the plan, or "".
 
-        A saved plan does only the actions that it shows, and those that it announced as possible.
+        Nothing is removed that the plan did not show. A saved plan does only the actions that it shows, and those that
+        it announced as possible.
         """
         step, action = run.step, decision.action
         if action in (step.action, Action.SAME) or run.step.noop:
@@ -500,7 +516,7 @@ class Reevaluation:
         return self._plan.may_change()
 
     def _ask_due(self, run: OperationRun) -> None:
-        """Ask whether an imperative resource is due, and decide its operation: run, refreshed only, or unchanged."""
+        """Ask the provider whether an imperative resource is due, and decide: run, only refresh, or nothing to do."""
         entry = run.step.entry
         if entry.meta.lifecycle.external:
             self._results.unchanged(run)
@@ -528,7 +544,10 @@ class Reevaluation:
 
 
 def _changed_predictions(step: Step, decision: Decision) -> str:
-    """Return the attributes whose predicted value, which other steps may rely on, differs from the plan's; or ""."""
+    """Return, for a message, the attributes that a provider predicts otherwise than in the plan; "" if there is none.
+
+    Other steps may have been planned with the former prediction.
+    """
     # A stable value was read, not predicted: if it differs now, other steps are decided with the new one.
     stable, predicted = step.definition.stable, decision.predicted
     return ", ".join(

@@ -32,7 +32,7 @@ class Refreshes:
         #: Entry's index → the operation that creates or changes it.
         self._operation = {o.step.entry.index: o.number for o in plan.operations if not o.removal} if subscribes else {}
         handlers = plan.catalog.on_failure
-        #: Indices of the entries whose resource will exist and can be refreshed; no later run owes a refresh to others.
+        #: Indices of the entries whose resource will exist and can be refreshed: only to them a refresh can be owed.
         self._refreshable = {
             index
             for index, number in self._operation.items()
@@ -44,7 +44,10 @@ class Refreshes:
             self._refreshable |= {entry.index for entry in listeners if exists(entry.should)}
 
     def sources(self, run: OperationRun) -> list[str]:
-        """Return the references of the resources whose changes refresh this one, in this run or owed by an earlier."""
+        """Return the references of the resources whose change refreshes this one; empty if none does, or it is absent.
+
+        They changed in this run, or in an earlier one that did not get to the refresh.
+        """
         step, catalog = run.step, self._plan.catalog
         features = step.definition.features
         if "refreshable" not in features or step.entry.meta.lifecycle.external:
@@ -60,9 +63,10 @@ class Refreshes:
         return list(dict.fromkeys((*names, *owed)))
 
     def owed(self, runs: Iterable[OperationRun]) -> dict[RecordKey, list[str]]:
-        """Return the refreshes that the changes of ``runs`` cause: listener's key → references of the sources.
+        """Return the refreshes that the changes of ``runs`` cause: listener's key → references of changed resources.
 
-        They are committed with the changes and owed until they have been carried out, also by a later run.
+        They are committed with the changes and stay owed until they are carried out: after an interruption, the next
+        run does it.
         """
         owed: dict[RecordKey, list[str]] = {}
         for run in runs if self._listeners else ():

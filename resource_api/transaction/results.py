@@ -93,7 +93,11 @@ class Results:
         return numbers_by_entry(self._plan.operations)
 
     def affected(self, number: int) -> bool:
-        """Return whether an operation, or one that it waits for at any distance, had a call: its row may be old."""
+        """Return whether a provider was called for an operation or for one before it, directly or not.
+
+        Then the row that was read for the plan may be out of date.
+        """
+        # Only calls since the last question are followed to their dependents: each relationship is visited once.
         waiting, self._called_unseen = self._called_unseen, []
         while waiting:
             changed = waiting.pop()
@@ -112,7 +116,7 @@ class Results:
         return any(operation.removal and operation.number in self.failures for operation in operations)
 
     def succeeded(self, index: int) -> bool:
-        """Return whether the step of an entry was reported as a success."""
+        """Return whether the step of an entry ended in success, with its refresh if it had one."""
         return self._reported.get(index) == "success"
 
     def _end(self, run: OperationRun, status: Status) -> None:
@@ -127,16 +131,19 @@ class Results:
         self.unchanged_runs.append(run)
 
     def not_needed(self, run: OperationRun) -> None:
-        """End an operation that is not needed, as for a failure that has not come: it counts as nothing."""
+        """End an operation that does not count at all, such as a handler (``on_failure``) when nothing failed."""
         self._end(run, Status.UNCHANGED)
 
     def complete(self, run: OperationRun) -> None:
-        """Log and report that the decided action was done, or under noop would be."""
+        """End an operation: log and report that the decided action was done, or under noop would be."""
         self._events.log_change(run)
         self.succeed(run, run.decision.action)
 
     def succeed(self, run: OperationRun, action: Action) -> None:
-        """End an operation and report that ``action`` was done, or would be; of a replacement only its second half."""
+        """End an operation and report that ``action`` was done, or under noop would be.
+
+        A replacement, which has two operations, is reported with the second one only.
+        """
         noop = run.step.noop
         self._end(run, Status.SUCCEEDED)
         if action is Action.FORGET:
@@ -162,7 +169,7 @@ class Results:
         self._report(run, action or run.action, "failed", changes, error)
 
     def skip(self, run: OperationRun, reason: str, cause: str = "") -> None:
-        """End an operation that is not carried out; ``cause`` is the reference of the failure, or an empty text."""
+        """End an operation that is not carried out; ``cause``: the reference of the failed resource, "" if none is."""
         self._end(run, Status.SKIPPED)
         if reason == HALTED:  # the failed operation itself may end only after this one
             cause = cause or next(iter(self.failures.values()), str(run.step.reference))
@@ -181,13 +188,16 @@ class Results:
         return blocking is not None
 
     def _add_failure(self, run: OperationRun, cause: str) -> None:
-        """Add a failed or skipped operation; ``cause`` is the reference of the first failure."""
+        """Note a failed or skipped operation, which blocks others; ``cause``: the reference of the first failure."""
         self.failures[run.number] = cause
         if run.step.entry.index not in self._plan.prior.orphans:
             self._declared_failures[cause] = None
 
     def _reason_to_skip(self, run: OperationRun) -> tuple[str, str] | None:
-        """Return the reason for which an operation is blocked and the reference of its cause, or None."""
+        """Return the reason to skip an operation and the reference of the failure that causes it; None: it may begin.
+
+        Late deletions (``--prune``, ``purge``) are blocked by any failure before them, not only by those they wait for.
+        """
         index = run.step.entry.index
         waits = self._plan.waits.get(run.number, ())
         cause = next((self.failures[n] for n in waits if n in self.failures), self.blocked.get(index))
@@ -206,7 +216,10 @@ class Results:
         return (f"skipped because {cause} failed{hint}" if cause else INTERRUPTED), cause
 
     def _failure_before_replacement(self, removal: OperationRun) -> str | None:
-        """Return the failure, at any distance, that blocks the creation of a replacement, or None: it may begin."""
+        """Return the failure that already blocks the creation of a replacement, directly or not, or None.
+
+        With one, the old resource is not removed: nothing would take its place.
+        """
         waiting, visited = list(self.operations_of[removal.step.entry.index]), {removal.number}
         while waiting:
             number = waiting.pop()
@@ -227,10 +240,10 @@ class Results:
         *,
         cause: str = "",
     ) -> None:
-        """Add the only report of a step; a refresh and its failure are reported beside the change.
+        """Report a step: once, although a replacement has two operations; its refresh is reported too.
 
-        A step may have two operations, as a replacement does: where the first one failed, the second is skipped without
-        a report. ``half_done`` marks a step that failed after one of them had changed the resource.
+        Where the first operation of a replacement failed, the second is skipped without a report. ``half_done`` marks a
+        step that failed after one of them had changed the resource.
         """
         index = run.step.entry.index
         if index in self._reported and (status == "skipped" or action is not Action.REFRESH):
@@ -250,7 +263,7 @@ class Results:
             self._events.log_end(run, status)
 
     def summary(self) -> Summary:
-        """Count the steps by how they ended."""
+        """Return the number of steps by how they ended; each step counts once, its refresh besides."""
         totals, noop = dict.fromkeys(Summary._fields[:-1], 0), self._plan.options.noop
         # One whose other operation is reported does not count as unchanged.
         unreported = {run.step.entry.index for run in self.unchanged_runs} - self._reported.keys()
@@ -291,13 +304,13 @@ class Events:
             self._listener(event)
 
     def step_started(self, step: Step) -> None:
-        """Send the start of a step before its provider is called; of a replacement only before the first call."""
+        """Send the start of a step, once, before its provider is called: a replacement has two calls."""
         if self._listener is not None and step.entry.index not in self._started:
             self._started.add(step.entry.index)
             self._listener(StepStart(step))
 
     def log_start(self, runs: Sequence[OperationRun], action: Action | None = None) -> None:
-        """Log with ``-v`` that operations begin; ``action`` defaults to the decided one of each."""
+        """Log, if steps are shown (``-v``), that operations begin; ``action`` defaults to the decided one of each."""
         for run in runs if self.shows_steps else ():
             self.log("info", run, f"{run.definition.verb([action or run.decision.action])}{run.number_of_try}")
 
@@ -308,7 +321,7 @@ class Events:
             self.log("info", run, f"{word} {run.seconds:.1f} s", **end_fields(run, status))
 
     def log(self, level: str, run: OperationRun, text: str, change: Difference | None = None, **fields: object) -> None:
-        """Log a line about the resource of an operation; ``change`` as in ``LogEvent``."""
+        """Log a line about the resource of an operation; ``change``: a large difference, see ``LogEvent``."""
         if self._is_shown and fields.get("status") in _SHOWN:
             return
         entry = run.step.entry
@@ -319,14 +332,14 @@ class Events:
         )
 
     def log_reason(self, level: str, run: OperationRun, reason: str, **fields: Any) -> None:
-        """Log the reason for which an operation was not done; a brief log has at most 20 lines of one."""
+        """Log why an operation failed or was skipped; a log for people has at most 20 lines of the same reason."""
         self._reasons[level, reason] += 1
         if self._reasons[level, reason] <= _NAMED or not self._log.is_brief:
             text = run.step.entry.declaration.located(reason) if level == "err" else reason
             self.log(level, run, text, **fields)
 
     def log_more(self) -> None:
-        """Log the count of operations beyond those that are named for a reason."""
+        """Log, for each reason with more than 20 operations, the count of those that ``log_reason`` left out."""
         for (level, reason), count in self._reasons.items():
             if count > _NAMED and self._log.is_brief:
                 self._log.write(level, f"{count - _NAMED} more", reason)
@@ -379,7 +392,7 @@ class Events:
 
 
 def end_fields(run: OperationRun, status: str) -> Mapping[str, Any]:
-    """Return the fields of a log event about the end of an operation."""
+    """Return the fields of a log event about the end of an operation: its status, and its duration if it had a call."""
     return {"status": status, "seconds": round(run.seconds, 6)} if run.started else {"status": status}
 
 
@@ -389,9 +402,10 @@ def _first_half(run: OperationRun) -> bool:
 
 
 def _replaced_differences(run: OperationRun) -> Sequence[Difference]:
-    """Return the differences between the two resources of a replacement, whichever half ends it.
+    """Return, for the report, the differences between the old and the new resource of a replacement.
 
-    Its halves are decided as a deletion and a creation. Values that were unknown in the plan are those that were set.
+    Its two operations were decided as a deletion and a creation, which do not have them: they are those of the plan,
+    with the values that were unknown then.
     """
     differences = []
     for difference in run.step.decision.differences:
@@ -405,7 +419,7 @@ def _replaced_differences(run: OperationRun) -> Sequence[Difference]:
 
 
 def _with_reported(run: OperationRun, changes: Sequence[Difference]) -> Sequence[Difference]:
-    """Return changes with the messages that the provider reported for them, and the changes that only it reported."""
+    """Return the changes for a report, with the messages that the provider gave, and changes that only it reported."""
     if not run.result.attributes:
         return tuple(changes)
     reported = {}

@@ -47,11 +47,11 @@ class Retry:
         self._due: dict[OperationRun, float] = {}
 
     def one_by_one(self, runs: Sequence[OperationRun], error: Exception) -> None:
-        """Repeat ``set``, which raised ``error``, for each operation that has no status and is not as declared.
+        """After a ``set`` of several resources that raised ``error``, call it for each alone that is not as declared.
 
-        It is not repeated for an imperative resource, for the only resource of a call, or after an interrupt; for one
-        with ``retry`` only where the call has not reached it. The error or the report of each call is in the
-        operation's ``result``.
+        So one bad resource fails alone. It is not repeated for an imperative resource, for the only resource of a call,
+        or after an interrupt; for one with ``retry`` only where the call has not reached it. The error or report of
+        each call is in the operation's ``result``.
         """
         definition = runs[0].definition
         undecided = [run for run in runs if run.result.reported is None and not run.finished]
@@ -69,7 +69,7 @@ class Retry:
             self._transaction.run.log.write("warning", definition.name, f"set raised: {reason(error)}", definition.name)
 
     def _try_again(self, run: OperationRun, error: Exception, *, alone: bool) -> None:
-        """Call ``set`` for one operation of a call that raised ``error``; if it was ``alone``, only keep the error."""
+        """Call ``set`` for one operation of a call that raised ``error``, unless it was ``alone`` in that call."""
         if self._caller.interrupted(run):
             self._results.skip(run, INTERRUPTED)
             return
@@ -86,13 +86,13 @@ class Retry:
         self._set(run)
 
     def _set(self, run: OperationRun) -> None:
-        """Call ``set`` for one operation; its error is in ``result`` unless the provider reported a status."""
+        """Call ``set`` for one operation; what it raises goes into ``result`` unless the provider reported a status."""
         error = self._caller.set([run], {run.name: self._change_from_now(run)})
         self._transaction.snapshot.changed()
         set_error(run, error)
 
     def _change_from_now(self, run: OperationRun) -> Change:
-        """Return the change of an operation from the last row read, or from the planned one if reading failed."""
+        """Return the change for a repeated call: from the last row, as the failed call may have done part of it."""
         change = run.change()
         if "imperative" in run.definition.features:
             return change
@@ -118,7 +118,7 @@ class Retry:
                 self._schedule(run, problem)
 
     def _problem(self, run: OperationRun) -> str:
-        """Return the reason to repeat a change, or an empty text.
+        """Return the reason to repeat a change: its error, or how the resource differs from the request; "" if none.
 
         A failed read is none, nor is a creation that cannot be seen: a second one could create it twice (contract
         §10.2).
@@ -146,7 +146,10 @@ class Retry:
         self._events.log("warning", run, f"try {run.tries} of {policy.tries}: {problem}{pause}")
 
     def _call_due(self, call: Callable[[OperationRun], None]) -> None:
-        """Make the scheduled calls when they are due, until none is left or the run is halted."""
+        """Make the scheduled calls, each when its time has come, until none is left or the run is halted.
+
+        A call may schedule its next try.
+        """
         while self._due and not self._is_halted([*self._due]):
             run = min(self._due, key=self._due.__getitem__)
             if self._wait(run, self._due.pop(run)) and not self._prerequisites.blocked(run.name):
@@ -159,7 +162,7 @@ class Retry:
         return bool(context.halted(runs) or context.run.stopping or self._prerequisites.halted())
 
     def _wait(self, run: OperationRun, until: float) -> bool:
-        """Wait for the next call of an operation; return False after an interrupt."""
+        """Wait until the time of an operation's next call (``time.monotonic``); return False after an interrupt."""
         context, seconds = self._transaction.run, until - time.monotonic()
         if seconds <= 0:
             return True
@@ -181,7 +184,7 @@ class Retry:
             self._call_freed(freed)
 
     def _call_freed(self, runs: Sequence[OperationRun]) -> None:
-        """Make the first call for operations whose prerequisite has succeeded at last."""
+        """Call ``set`` for operations that were left out, because their prerequisite succeeded in a repeated call."""
         error = self._caller.set(runs, {run.name: self._change_from_now(run) for run in runs})
         self._transaction.snapshot.changed()
         if error is not None:
@@ -209,9 +212,9 @@ class Retry:
 
 
 def set_error(run: OperationRun, error: Exception | None) -> None:
-    """Set the exception of its call, if any, as the error of an operation without a reported status.
+    """Set the exception that a call raised, if any, as the error of an operation that the provider did not report.
 
-    Verification may still refute it.
+    It is no failure yet: verification may find the resource as requested.
     """
     if error is not None and run.result.reported is None:
         run.result = run.result._replace(error=reason(error))

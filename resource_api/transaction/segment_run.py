@@ -86,20 +86,20 @@ class Execution:
         return self._end_unchanged([run for run in runs if not (run.finished or self._results.skip_if_blocked(run))])
 
     def _is_read_again(self, run: OperationRun) -> bool:
-        """Return whether a resource that was in sync is read again, or an imperative one checked again.
+        """Return whether a resource that was in sync in the plan is read again before it counts as unchanged.
 
         In order, it is if anything changed since it was read, as Puppet and Ansible do; in parallel, if one of its
-        prerequisites did. An imperative resource cannot be read back: any change may concern it.
+        prerequisites did. For an imperative resource, which is asked whether it is due, any change may matter.
         """
         if self._in_order or "imperative" in run.definition.features:
             return self._snapshot.epoch > 0
         return self._results.affected(run.number)
 
     def _names_ahead(self, segment: Sequence[OperationRun]) -> list[Name]:
-        """Return the names of later resources that one ``get`` reads together with those of a segment, to save calls.
+        """Return the names of later resources to read together with those of a segment, to save calls of ``get``.
 
-        They were in sync, are of the same type, and no change is planned before them. For a segment that has been read
-        ahead itself there are none.
+        They were in sync, are of the same type, and no change is planned before them, so that their rows stay true.
+        For a segment that has been read ahead itself there are none.
         """
         definition, names = segment[0].definition, [run.name for run in segment]
         planned = any(run.step.acts for run in segment)
@@ -121,7 +121,10 @@ class Execution:
         return ahead
 
     def _remove_late(self, runs: Sequence[OperationRun]) -> None:
-        """Remove the resources whose replacement became certain only now; their own operations then create them."""
+        """Remove the resources whose replacement became certain only now; their own operations then create them.
+
+        Their removals, which come earlier in the plan, were ended as needless.
+        """
         for run in runs:
             operation = self.reevaluation.late_removal(run)
             if operation is not None and not self._transaction.halted([run]):
@@ -147,9 +150,9 @@ class Execution:
         return None
 
     def _is_needed(self, run: OperationRun) -> bool:
-        """Return whether a resource has failed whose failure an operation handles; none is handled after an interrupt.
+        """Return whether a handler (``on_failure``) is carried out: one of its resources failed in this run.
 
-        A failed plan is no such failure: nothing was done (contract §10.8).
+        Not after an interrupt, and not if only the plan of that resource failed: nothing was done (contract §10.8).
         """
         failed = self._results.failed_entries & set(self._plan.catalog.on_failure[run.step.entry.index])
         if not failed or self._transaction.run.cancelled:
@@ -176,14 +179,17 @@ class Execution:
         return list(remaining.values())
 
     def _carry_out(self, runs: Sequence[OperationRun]) -> None:
-        """Carry out operations that share a call."""
+        """Carry out the operations of one segment; do nothing if none is left."""
         if runs:
             with self._cancel_when_stopped(runs):
                 SegmentRun(self._transaction, runs).carry_out()
 
     @contextmanager
     def _cancel_when_stopped(self, runs: Sequence[OperationRun]) -> Iterator[None]:
-        """Turn an interrupt or ``CallStopped`` into ``stopped``; cancel the run and end the interrupted operations."""
+        """Contain an interrupt or ``CallStopped``: store it in ``stopped``, cancel the run, and end these operations.
+
+        The run goes on to its regular end, where the results are written.
+        """
         try:
             yield
         except (CallStopped, KeyboardInterrupt) as error:
@@ -232,11 +238,11 @@ class SegmentRun:
         self._refresh([run for run in remaining if not run.step.noop])
 
     def _skip_if_blocked(self, run: OperationRun) -> bool:
-        """Skip an operation that waits for a failed one; return whether it failed or was skipped, now or before."""
+        """Skip an operation if one that it waits for has failed; return whether it is failed or skipped by now."""
         return run.number in self._results.failures or (not run.finished and self._results.skip_if_blocked(run))
 
     def _act(self, runs: Sequence[OperationRun]) -> None:
-        """Carry out operations and write their outcome, in one commit."""
+        """Carry out operations: write their intents, call ``set``, verify, and write their outcome in one commit."""
         called, started, changed_at = [], time.monotonic(), self._verification.time_of_change()
         for run in runs:
             # A creation always needs a call; asking first costs much with ten thousand of them.
@@ -283,7 +289,10 @@ class SegmentRun:
         self._transaction.recorder.commit_results(ended, self._results, self._transaction.refreshes.owed(ended))
 
     def _end_without_call(self, run: OperationRun) -> bool:
-        """End an operation that needs no call and return True: read, import, forget, or of a resource that is gone."""
+        """End an operation that needs no call of its provider; return whether it does not.
+
+        That is reading, importing or forgetting a resource, or removing one that is gone already.
+        """
         action = run.decision.action
         if run.step.entry.index in self._transaction.plan.prior.orphans and not exists(run.is_):
             self._results.succeed(run, Action.FORGET)
@@ -314,7 +323,7 @@ class SegmentRun:
         self._fail_noop(called, error)
 
     def _fail_noop(self, called: Sequence[OperationRun], error: BaseException | None) -> None:
-        """End the operations whose call under noop failed as a whole, or for them."""
+        """End as failed the operations for which a call of ``set`` under noop failed; ``error``: what it raised."""
         for run in called:
             logged = run.result.reported == "failed"
             if logged or (error is not None and run.result.reported is None):
@@ -322,7 +331,7 @@ class SegmentRun:
                 self._results.fail(run, run.result.error or text, logged=logged)
 
     def _report_noop(self, runs: Sequence[OperationRun]) -> None:
-        """End each operation that has not failed, and report its planned action."""
+        """End each noop operation that has not failed, and report its planned action and refresh."""
         with self._transaction.run.log.buffered():
             for run in runs:
                 if run.finished:
@@ -338,7 +347,7 @@ class SegmentRun:
                     self._results.unchanged(run)
 
     def _end_stopped(self, runs: Sequence[OperationRun], stopped: CallStopped) -> None:
-        """End the operations of an interrupted call by the present state of their resources."""
+        """End the operations of an interrupted call by reading their resources: some may have been changed already."""
         self._transaction.snapshot.changed()
         self._verification.read(runs)
         self._verification.compare(runs)
@@ -360,7 +369,7 @@ class SegmentRun:
                 self._results.complete(run)
 
     def _end_all(self) -> None:
-        """End each operation: succeeded, failed, or skipped because a prerequisite failed."""
+        """End each operation of the segment after its call: succeeded, failed, or skipped as a prerequisite failed."""
         # Lines that are held are shown in the order in which they were reported, whichever batch they belong to.
         for runs in [self._runs] if self._caller.held else batches(self._runs):
             # Outside of the buffered log: a provider that compares may wait for another thread that logs.
@@ -375,7 +384,7 @@ class SegmentRun:
                         self._end_called(run)
 
     def _end_called(self, run: OperationRun) -> None:
-        """End one operation after its call."""
+        """End one operation after its call, by its report and by what was read."""
         prerequisites, verification = self._prerequisites, self._verification
         row = verification.rows.get(run.number)
         unreported = run.result.reported is None and not run.result.error
@@ -401,9 +410,10 @@ class SegmentRun:
             self._results.complete(run)
 
     def _mark_unconfirmed(self, run: OperationRun, *, possible: bool) -> bool:
-        """Mark a creation that cannot be seen as unconfirmed, for the next run to read again; return whether it is one.
+        """Return whether an operation may have created a resource that reading does not show; record it so if it may.
 
-        ``possible``: it may have succeeded although the provider reported nothing.
+        The next run reads it again instead of creating it twice. ``possible``: the creation may have succeeded although
+        the provider did not report it.
         """
         success = run.result.reported not in (None, "failed")
         if unconfirmed := (success or possible) and self._verification.is_unseen_creation(run):
@@ -411,17 +421,19 @@ class SegmentRun:
         return unconfirmed
 
     def _is_confirmed(self, run: OperationRun) -> bool:
-        """Return whether reading confirms a reported success, as far as ``--strict`` requires it: it is logged then."""
+        """Return whether a success that the provider reported may be logged: reading shows no failure.
+
+        Other values than requested are one only with ``--strict error``.
+        """
         failing = self._transaction.plan.options.strict == "error" or self._verification.observed(run).failure
         return not (failing and self._verification.missing(run))
 
     def _failure(self, run: OperationRun) -> str:
-        """Return the error of an operation, or an empty text.
+        """Return the error of an operation after its call, or an empty text.
 
-        Reading after the call decides: the requested state makes an error of the call void, and another state is an
-        error although the provider reported none. The call alone decides where reading proves nothing: for an
-        imperative type, a reported failure, and an error while write-only attributes were set. Another state is an
-        error only as far as ``--strict`` requires it.
+        Reading decides: where the requested state is there, an error of the call is void; another state is an error, as
+        far as ``--strict`` requires it, although the provider reported none. The call alone decides where reading
+        proves nothing: for an imperative type, a reported failure, and an error while write-only attributes were set.
         """
         error = run.result.error
         if "imperative" in self._definition.features or run.result.reported == "failed":
@@ -437,7 +449,7 @@ class SegmentRun:
         return text if strict == "error" else ""
 
     def _refresh(self, runs: Sequence[OperationRun]) -> None:
-        """Call ``refresh`` once for the resources that a change notified, and end the other operations as unchanged."""
+        """Call ``refresh`` once for all resources that a change notified; end the other operations as unchanged."""
         notified = []
         for run in runs:
             if not run.removal and self._transaction.refreshes.sources(run):

@@ -51,7 +51,7 @@ def ask(
 ) -> dict[Name, list[SideEffect]]:
     """Return the side effects of one ``set`` of these operations of a type, by the name that causes them.
 
-    Pass on exceptions of the provider, and raise ``ProviderError`` for a malformed answer.
+    The provider is asked; its exceptions are passed on. Raise ``ProviderError`` for a malformed answer.
     """
     definition = runs[0].definition
     subjects = {run.name: Subject(run.step.entry.title, parent=run.step.entry.parent) for run in runs}
@@ -62,7 +62,7 @@ def ask(
 
 
 def _by_cause(answers: Any, changes: Mapping[Name, Change]) -> dict[Name, list[SideEffect]]:
-    """Return the answers by name, each once, without the effects on the changed resources themselves.
+    """Return a provider's answers by name, each once, without effects on resources that the same call changes.
 
     Raise ``ProviderError`` for an answer that is malformed or about no change.
     """
@@ -90,7 +90,7 @@ class SideEffectCheck:
         self._rule = SideEffectRule(transaction.plan, self._providers.functions)
 
     def allowed(self, runs: Sequence[OperationRun], changes: Mapping[Name, Change]) -> Mapping[Name, Change]:
-        """Return the changes that may be made, after the operations of the rest have failed.
+        """Return the changes whose side effects are allowed; the operations of all others have failed.
 
         Raise as ``ask`` does.
         """
@@ -99,9 +99,10 @@ class SideEffectCheck:
         return {name: change for name, change in changes.items() if name not in refused} if refused else changes
 
     def _judge(self, runs: Sequence[OperationRun], changes: Mapping[Name, Change]) -> Collection[Name]:
-        """Ask about changes until none is refused, as fewer may have other effects; return the names that remain.
+        """Return the names of the changes that are allowed.
 
-        The effects are kept in the operations and logged; the operations of refused changes have failed.
+        After a refusal the provider is asked again about the rest, as fewer changes may have other effects. The effects
+        are stored in the operations and logged; the operations of refused changes have failed.
         """
         while changes:
             judged = [run for run in runs if run.name in changes]
@@ -120,7 +121,11 @@ class SideEffectCheck:
         return changes.keys()
 
     def _refusal(self, run: OperationRun, effects: Sequence[SideEffect]) -> str:
-        """Return why a side effect is refused, by a rule or because the saved plan lacks it; else an empty text."""
+        """Return why an operation with these side effects is refused, or an empty text.
+
+        One may break a rule, or do more than the user has approved: it is not in the saved plan, nor a deletion that
+        the plan contains as a step.
+        """
         planned = run.step.side_effects if run.step.asks_side_effects else None
         keys = {(effect.name, effect.action, effect.type) for effect in planned or ()}
         for effect in effects:
@@ -143,9 +148,10 @@ class Refusal(NamedTuple):
 
 
 def with_side_effects(plan: ExecutionPlan, providers: ProviderPool) -> tuple[ExecutionPlan, Sequence[Refusal]]:
-    """Return a plan whose steps have their side effects, and refusals; steps with forbidden effects have failed.
+    """Return the plan with the side effects of its steps, and the refusals; steps with forbidden effects have failed.
 
-    The provider is asked about each call of the run as a whole. Effects that only the turn of a step shows are None.
+    The provider is asked about each ``set`` of the run as a whole. Effects are None where a step's values are known
+    only in the run.
     """
     rule, blocked = SideEffectRule(plan, providers.functions), plan.blocked
     steps: dict[int, Step] = {}
@@ -173,7 +179,7 @@ def _unasked(effects: Sequence[SideEffect]) -> list[SideEffect]:
 
 
 def _acts(plan: ExecutionPlan, operation: Operation) -> bool:
-    """Return whether ``set`` would be called for an operation."""
+    """Return whether the run would call ``set`` for an operation: only then it has side effects."""
     step = operation.step
     forgets = operation.removal and step.action is Action.REPLACE and step.entry.meta.lifecycle.retain
     return (
@@ -186,16 +192,17 @@ def _acts(plan: ExecutionPlan, operation: Operation) -> bool:
 
 
 def _has_late_values(step: Step) -> bool:
-    """Return whether the values that a step sets are known only at its turn."""
+    """Return whether the values that a step sets are known only in the run."""
     return bool(step.deferred or step.decision.conditional) or any(map(is_unknown, step.should.values()))
 
 
 def _effects(
     runs: Sequence[OperationRun], providers: ProviderPool
 ) -> tuple[Mapping[Name, Sequence[SideEffect]], Sequence[Refusal]]:
-    """Return the side effects of one call by name, without names for which its provider cannot tell them yet, and why.
+    """Return the side effects of one ``set`` by name, and refusals where the provider cannot tell them yet.
 
-    After a failed question its halves are asked about, as the run would try its resources one by one.
+    After a failed question its halves are asked about separately, as one bad resource must not hide the effects of all
+    others.
     """
     effects: dict[Name, Sequence[SideEffect]] = {}
     refusals: list[Refusal] = []
@@ -219,7 +226,7 @@ def _effects(
 
 
 def _smallest(refusals: Sequence[Refusal]) -> Sequence[Refusal]:
-    """Return the refusals without those of calls of which a part is refused too, which names the resources better."""
+    """Return the refusals without those that include a smaller one: that names the resources more precisely."""
     indices = [{step.entry.index for step in refusal.steps} for refusal in refusals]
     return [
         refusal for refusal, whole in zip(refusals, indices, strict=True) if not any(part < whole for part in indices)
@@ -227,7 +234,10 @@ def _smallest(refusals: Sequence[Refusal]) -> Sequence[Refusal]:
 
 
 def _with_effects(step: Step, effects: Sequence[SideEffect] | None, rule: SideEffectRule) -> Step:
-    """Return a step with side effects (None: unknown) beside those of its other operation; a forbidden one fails it."""
+    """Return a step with the side effects of one of its operations added; a forbidden one makes it an error.
+
+    ``effects`` is None if they are unknown; then those of the whole step are.
+    """
     if effects is None or step.side_effects is None:
         return step._replace(side_effects=None)
     step = step._replace(side_effects=(*step.side_effects, *_unasked(effects)))
@@ -254,10 +264,10 @@ class SideEffectRule:
         return {step.entry.index: step for step in self._plan.steps}
 
     def refusal(self, step: Step, effect: SideEffect) -> str:
-        """Return the reason to refuse a step with this side effect, or "".
+        """Return the reason to refuse a step because of a side effect, or "".
 
-        No step may contradict a declaration. A deletion that nobody declared (``destroy``, ``--prune``) removes only
-        resources that the same run deletes too.
+        No side effect may contradict a declaration. A deletion that no declaration demands (``destroy``, ``--prune``)
+        may take along only resources that the same run deletes too.
         """
         entries = list(self._concerned(step, effect))
         orphans = self._plan.prior.orphans
@@ -277,9 +287,9 @@ class SideEffectRule:
         return f"would also {effect.action} {effect}, {reason}; {advice}"
 
     def keys(self, step: Step, effect: SideEffect) -> set[RecordKey]:
-        """Return the keys that the resource of a side effect may be declared or recorded by.
+        """Return the keys (provider instance, name) under which a side effect's resource may be declared or recorded.
 
-        It belongs to each provider of its type that leads to the same place as the step's provider.
+        Several instances may manage the same place, such as one server under two configurations.
         """
         instances = self._instances.get(effect.type or step.definition.name, ())
         reached = [instance for instance in instances if self._same_place(step.definition.instance, instance)]
@@ -287,14 +297,14 @@ class SideEffectRule:
 
     @cached_property
     def _instances(self) -> Mapping[str, Collection[str]]:
-        """The providers of resources that are declared or recorded, by type."""
+        """Type → the provider instances of its declared and recorded resources."""
         instances: dict[str, set[str]] = {}
         for instance, _ in (*self._entries, *self._plan.prior.state.records):
             instances.setdefault(split_instance(instance)[0], set()).add(instance)
         return instances
 
     def _same_place(self, instance: str, candidate: str) -> bool:
-        """Return whether two providers may lead to the same place, as the second one compares configurations."""
+        """Return whether two provider instances may manage the same place, by the ``diff_config`` of the second."""
         if instance == candidate:
             return True
         config, candidate_config = self._config(instance), self._config(candidate)
@@ -309,21 +319,22 @@ class SideEffectRule:
         return None if recorded is None else recorded.should
 
     def goes_anyway(self, step: Step, effect: SideEffect) -> bool:
-        """Return whether the run itself deletes the resource that a side effect removes: its plan shows that."""
+        """Return whether a side effect removes a resource that the run deletes by a step of its own, which is shown."""
         entries = (self._entries.get(key) for key in self.keys(step, effect) if effect.removes)
         return any(entry is not None and self._is_deleted(entry) for entry in entries)
 
     def _concerned(self, step: Step, effect: SideEffect) -> Iterator[Entry]:
-        """Yield the resources that a side effect happens to."""
+        """Yield the declared resources and orphans that a side effect changes or removes, also those below a tree."""
         yield from (self._entries[key] for key in self.keys(step, effect) if key in self._entries)
         if effect.tree:
             types = self._instances.get(effect.type or step.definition.name, ())
             yield from (entry for entry in self._entries.values() if _is_below(entry, str(effect.name), types))
 
     def _came_with(self, effect: SideEffect, entries: Sequence[Entry]) -> bool:
-        """Return whether a resource may be deleted together with one that is no longer declared.
+        """Return whether a resource may be removed as a side effect of deleting one that is no longer declared.
 
-        Resources created with it are recorded as existing before; so is a directory, with its content.
+        So it may if it depends on that one, as the content of a directory does, unless it is an orphan that this run
+        leaves alone. ``entries``: the catalog's entries of the removed resource.
         """
         if effect.dependent and effect.tree:
             return True
@@ -337,7 +348,10 @@ class SideEffectRule:
         return step is not None and step.action is Action.DELETE and not step.error
 
     def _contradicts(self, step: Step, entry: Entry, effect: SideEffect) -> bool:
-        """Return whether a resource would not be as it is declared after a side effect, and stay so."""
+        """Return whether a side effect of ``step`` would leave a resource (``entry``) otherwise than declared.
+
+        It does not if a later step of the run sets the resource again.
+        """
         planned = self._steps.get(entry.index)
         should = {name: value for name, value in (planned or entry).should.items() if not is_unknown(value)}
         if entry.index == step.entry.index:
@@ -359,15 +373,15 @@ class SideEffectRule:
 
 
 def _would_restore(step: Step, state: Values) -> bool:
-    """Return whether a later step sets an attribute that a side effect leaves in this ``state``."""
+    """Return whether a later step sets one of the attributes that a side effect changes to ``state``."""
     changed = {difference.attribute for difference in step.decision.differences} or {"ensure"}
     return would_change(step) and ("ensure" in changed or not changed.isdisjoint(state))
 
 
 def _with_same_change(declared: object, before: object, after: object) -> object:
-    """Return the value of a declared attribute after a side effect that turned ``before`` into ``after``.
+    """Return the value that a declared attribute has after a side effect that turns ``before`` into ``after``.
 
-    A list loses and gains the same members: it may be set as declared before the side effect happens. Otherwise the
+    A list may be set as declared before the side effect happens: then it loses and gains the same members. Any other
     value is ``after``.
     """
     if not isinstance(declared, list) or not isinstance(after, list):
@@ -387,9 +401,10 @@ def _members(values: list[object]) -> Collection[object]:
 
 
 def _is_below(entry: Entry, top: str, instances: Collection[str]) -> bool:
-    """Return whether a resource is in a tree: where its names are paths, of any type; ``a/`` is all in ``a``.
+    """Return whether a resource is in the tree below the path ``top``, such as a removed directory.
 
-    ``instances``: the provider instances of the type that has the tree.
+    It is by its name, of one of the provider ``instances`` of the tree's type, or of any type of this machine whose
+    names are paths. ``a/`` means all in ``a``.
     """
     parts = entry.name if isinstance(entry.name, tuple) else (entry.name,)
     definition, slash = entry.definition, "" if top.endswith("/") else "/"

@@ -74,7 +74,10 @@ class Transaction:
         return self._finish(started)
 
     def _finish(self, started: float) -> RunReport:
-        """Write the unchanged resources and the outputs; a partial or failed run keeps the recorded outputs."""
+        """Write the unchanged resources and the outputs, and return the report.
+
+        A partial or failed run does not know all outputs: the recorded ones stay.
+        """
         self._events.log_more()
         summary = self._results.summary()
         failed = bool(summary.failed or summary.skipped or self.stopped)
@@ -97,8 +100,8 @@ class Transaction:
     def _outputs(self, *, failed: bool) -> tuple[Mapping[str, Any], Sequence[Problem]]:
         """Return the outputs that have a value, and the problems of those that have none.
 
-        Under noop the problems are the plan's; after a failure there are none, because a function may need a resource
-        that failed.
+        Under noop nothing was applied: the problems are the plan's. After a ``failed`` run there are none, because a
+        missing value may be a consequence.
         """
         if not self._plan.catalog.manifest.outputs:
             return {}, ()

@@ -65,9 +65,9 @@ class TransactionContext(NamedTuple):
         return self.snapshot.providers.run
 
     def halted(self, runs: Sequence[OperationRun] = ()) -> str:
-        """Return the reason for which no further operation begins, or an empty text.
+        """Return the reason why ``runs`` may not begin any more, an interrupt or ``--fail-fast``; or an empty text.
 
-        ``--fail-fast`` does not halt ``runs`` that are carried out for a failure.
+        ``--fail-fast`` does not halt handlers of failures (``on_failure``).
         """
         if self.run.cancelled:
             return INTERRUPTED

@@ -65,7 +65,7 @@ class Verification:
                 self._snapshot.read_again(self._definition, [run.name])
 
     def compare(self, runs: Iterable[OperationRun]) -> None:
-        """Replace ``rows`` by those of the operations whose requested state is there; imperative ones have none."""
+        """Set ``rows`` to those of operations whose requested state is certainly there; imperative ones have none."""
         instance, self.rows = self._definition.instance, {}
         if not (self._imperative or self._snapshot.failure(instance)):
             # All at once: any other is compared by ``_missing``, which also names the differences.
@@ -79,7 +79,10 @@ class Verification:
         return self._snapshot.observation(self._definition.instance, run.name)
 
     def take_observation(self, run: OperationRun) -> None:
-        """Set ``is_`` and ``result`` of an operation by the last observation, of an imperative one by its run."""
+        """Set ``is_`` and ``result`` of an operation by what was read after its call.
+
+        An imperative resource cannot be read: it gets the values that its run reported.
+        """
         if self._imperative:
             if self._definition.read_only and run.result.reported not in {None, "failed"}:
                 run.is_ = self._snapshot.values_of_run(self._definition, run.name).row
@@ -90,9 +93,9 @@ class Verification:
             run.result = run.result._replace(read_error=error, unaltered=not error and run.is_ == before)
 
     def missing(self, run: OperationRun) -> list[Difference]:
-        """Return the differences that remain between the last observation and the request.
+        """Return the differences that remain between what was read last and what was requested.
 
-        Where the plan of the provider is tolerant, only those in existence.
+        Where the plan of the provider is tolerant, as of a legacy Terraform provider, only existence counts.
         """
         remaining = [] if run.number in self.rows else _missing(run, self.observed(run), self._functions)
         return [] if self._tolerates(run) else remaining
@@ -102,14 +105,15 @@ class Verification:
         return _missing(run, self.observed(run), self._functions) if self._tolerates(run) else []
 
     def _tolerates(self, run: OperationRun) -> bool:
-        """Return whether the plan was tolerant, and the resource is read and exists, as requested."""
+        """Return whether other differences than in existence are no failure: the provider's plan was tolerant."""
         row, failure = self.observed(run) if run.decision.tolerated is not None else (None, "")
         return not failure and exists(row) and exists(run.requested())
 
     def settle(self, runs: Sequence[OperationRun], begun: Collection[Name]) -> None:
         """Read again until the changes of operations are visible, at most for the type's ``settle`` seconds.
 
-        Changes of names outside ``begun``, failed ones, and ones that cannot be read back are not waited for.
+        A service may show a change late. Failed changes are not waited for, nor those that no ``set`` has reached:
+        ``begun`` has the names of all others.
         """
         seconds = 0.0 if self._imperative else self._snapshot.providers.settle(self._definition)
         if seconds:
@@ -124,7 +128,10 @@ class Verification:
         return [run.name for run in runs if self._is_unsettled(run)]
 
     def _is_unsettled(self, run: OperationRun) -> bool:
-        """Return whether a resource is still as before its change, and not as requested, or cannot be read."""
+        """Return whether the change of a resource may still become visible: it is as before, or cannot be read.
+
+        A resource in a third state has settled, though not as requested.
+        """
         row, failure = self.observed(run)
         if failure:
             return True
@@ -136,7 +143,7 @@ class Verification:
         return all(self._is_equal(name, row, former, run.should.get(name)) for name in self._definition.managed)
 
     def _is_equal(self, name: str, row: Mapping[str, object], former: Mapping[str, object], should: object) -> bool:
-        """Return whether two rows have the same value of an attribute, of a merged one in the members of ``should``."""
+        """Return whether two rows have the same value of an attribute; of a merged one only declared members count."""
         definition = self._definition
         value = compared_value(definition, name, row.get(name), should)
         return same_value(value, compared_value(definition, name, former.get(name), should))
@@ -160,7 +167,7 @@ class Verification:
 
 
 def _shared(row: Resource, should: Mapping[str, object]) -> Mapping[str, Any]:
-    """Return ``should`` if a row equals it, else the row with the long texts that both have: they are held once."""
+    """Return a row that shares its values with ``should`` where they are equal: memory holds long texts once."""
     if row == should and _DISTINCT.issuperset(map(type, should.values())):
         return should
     for name, text in should.items():
@@ -172,7 +179,10 @@ def _shared(row: Resource, should: Mapping[str, object]) -> Mapping[str, Any]:
 def _comparable(
     runs: Iterable[OperationRun], rows: Mapping[Name, CheckedRow]
 ) -> Iterator[tuple[OperationRun, Resource]]:
-    """Yield the operations that a comparison with the declared values verifies, with the row that was read."""
+    """Yield the operations that equality with the declared values verifies, each with its row.
+
+    Not those that are requested otherwise: removals, ones with ignored attributes, and ones with predicted values.
+    """
     for run in runs:
         should, row = run.step.entry.should, rows.get(run.name)
         if row is None or isinstance(row, str) or not exists(row):  # a text: the reason why it was not read
@@ -182,7 +192,10 @@ def _comparable(
 
 
 def _missing(run: OperationRun, observation: Observation, functions: ProviderFunctions) -> list[Difference]:
-    """Return the differences between an observation after the call and the request."""
+    """Return the differences between a resource as read after its call and the requested state; empty if it is there.
+
+    A failed read is one, too.
+    """
     row, failure = observation
     requested = run.requested()
     if failure:
@@ -202,7 +215,7 @@ def _missing(run: OperationRun, observation: Observation, functions: ProviderFun
 
 
 def _unpredicted(run: OperationRun, row: Mapping[str, object]) -> Iterator[Difference]:
-    """Yield the values that differ from their prediction; secrets in them are wrapped."""
+    """Yield the differences from the values that the provider predicted, on which other steps may rely."""
     definition, predicted = run.step.definition, run.decision.predicted
     marked = mark_secrets(definition, predicted, run.should) if predicted else {}
     for name, value in predicted.items():
