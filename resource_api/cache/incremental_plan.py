@@ -81,7 +81,7 @@ class Fingerprints(NamedTuple):
     def are_valid(self, registry: Registry) -> bool:
         """Return whether environment, files of code, directories, types and manifest are as in the saved run.
 
-        No provider is called. Raises ``DefinitionError``.
+        It is asked before any provider is called. Raises ``DefinitionError`` for a type that cannot be loaded.
         """
         return (
             self.environment == _environment()
@@ -94,27 +94,27 @@ class Fingerprints(NamedTuple):
         )
 
     def cover_loaded_code(self) -> bool:
-        """Return whether this process has loaded no file that ``code`` lacks: a new one may shadow another."""
+        """Return whether all code that this process has loaded is in ``code``: a new file may shadow another module."""
         covered = {"", *(path for path, *_ in self.code)}
         return all(path in covered or _file_of(path) in covered for path in _module_paths())
 
     def are_chosen(self, chosen: Mapping[str, str]) -> bool:
-        """Return whether ``chosen``, by instance in use by now, are the providers that the saved run has chosen."""
+        """Return whether ``chosen`` (instance → provider), the choice of the machine now, is that of the saved run."""
         return all(self.chosen.get(instance) == name for instance, name in chosen.items())
 
     def match(self, documents: Iterable[Document]) -> bool:
-        """Return whether these are the files of the manifest, unchanged."""
+        """Return whether these documents are the manifest's files as in the saved run."""
         return [_digest(document.raw) for document in documents] == [digest for *_, digest in self.files]
 
 
 def take_fingerprints(
     catalog: Catalog, providers: ProviderPool, began: int, derived: DerivedValues | None
 ) -> Fingerprints | None:
-    """Return the fingerprints of a run, or None if later runs must not rely on them; ``began``: nanoseconds.
+    """Return the fingerprints of a run that began at ``began`` (nanoseconds), or None if later runs must not use them.
 
     They must not where a provider ran in a worker, whose code this process does not know, or where a file was replaced
-    after the run began. ``derived`` values also depend on the code of earlier runs, and on the directories in which
-    later ones would look for it.
+    after the run began. ``derived``: values that providers have saved; they also depend on the code of earlier runs,
+    and on the directories in which later ones would look for it.
     """
     code, files = _code_stamps(began, derived.code if derived else ()), _manifest_files(catalog.manifest)
     directories = _directory_stamps(began, code) if code and derived and derived.used else []
@@ -140,12 +140,15 @@ def _environment() -> list[object]:
 
 
 def _code_stamps(began: int, more: Iterable[str]) -> list[list[object]] | None:
-    """Return a stamp of every file of loaded code, and of ``more``, or None if one was replaced since."""
+    """Return a stamp of every file of loaded code, and of ``more``, or None if one changed after the run ``began``."""
     return _stamps({*map(_file_of, _module_paths()), *more} - {""}, began)
 
 
 def _directory_stamps(began: int, code: Iterable[Sequence[Any]]) -> list[list[object]] | None:
-    """Return a stamp of every directory with ``code`` or on the search path, or None if one changed during the run."""
+    """Return a stamp of every directory with ``code`` or on the search path, or None if one changed in the run.
+
+    A directory changes when a file that later code would load instead is added.
+    """
     names = {os.path.dirname(path) for path, *_ in code} | {os.path.abspath(path) for path in sys.path}
     return _stamps(filter(os.path.isdir, names), began)
 
@@ -189,10 +192,10 @@ def _file_of(path: str) -> str:
 
 
 def _manifest_files(manifest: Manifest) -> list[list[str]] | None:
-    """Return the path, real path and digest of every file of a manifest.
+    """Return the path, real path and digest of every file of a manifest, or None if its files may vary.
 
-    None for a program, for a file that is included under a condition, and for one included under two names, which
-    may become two files.
+    That is a manifest made by a program, one that includes a file under a condition, and one that includes a file under
+    two names, which may become two files.
     """
     # The first file and all that are included: there are fewer documents where one is included twice.
     files, expected = [], 1
@@ -221,7 +224,10 @@ def _digest(raw: bytes) -> str:
 
 
 def _type_declaration(registry: Registry, name: str) -> list[object] | None:
-    """Return a type's files, and its declaration, which they may derive from the environment; None without a file."""
+    """Return a type's files and its declaration, for comparison with a later run; None if it comes from no file.
+
+    The declaration too, because the code in the files may compute it from the environment.
+    """
     files = registry.files_of(name)
     if files is None:
         return None
@@ -278,7 +284,10 @@ class Conclusion(NamedTuple):
         return cls(**{**values, "rows": rows, **graph})
 
     def affected(self, rows: Mapping[str, Mapping[Name, Resource]]) -> set[int]:
-        """Return the resources whose row, by instance and name, changed since the saved run, and all after them."""
+        """Return the indexes of resources whose row changed since the saved run, and of all that depend on them.
+
+        ``rows``: instance → name → row.
+        """
         changed: set[int] = set()
         for group in self.rows:
             if any(group.digests):
@@ -289,19 +298,19 @@ class Conclusion(NamedTuple):
         return descendants(changed, self.dependents)
 
     def rest(self, affected: Collection[int] = ()) -> set[int]:
-        """Return the resources to plan: the affected, those planned in every run, and all that these name.
+        """Return the indexes of the resources to plan: the affected ones and those planned in every run.
 
-        A declaration could not be compiled without the resources that it names.
+        Also all that these name, as a declaration could not be compiled without them.
         """
         always = (index for index, key in enumerate(self.keys) if not key)
         return descendants({*affected, *always}, self.references)
 
     def left_out(self, rest: Collection[int]) -> set[str]:
-        """Return the keys in the manifest of all resources but the ``rest``."""
+        """Return the keys in the manifest of the resources that need no plan: all but the ``rest`` (indexes)."""
         return {key for index, key in enumerate(self.keys) if index not in rest}
 
     def positions(self, rest: Collection[int]) -> list[int]:
-        """Return the positions of the ``rest``, and of all providers, among the saved records, to load only these."""
+        """Return the positions of the ``rest``, and of all providers, among the saved records: only these are loaded."""
         positions = [position for position, index in enumerate(self.recorded) if index in rest]
         return [*positions, *range(len(self.recorded), len(self.recorded) + self.providers)]
 
@@ -314,10 +323,10 @@ class Conclusion(NamedTuple):
         }
 
     def names_to_read(self, declared: Collection[RecordKey]) -> Iterator[tuple[str, list[Name]]]:
-        """Yield each instance with resources that may be left out, and the names of its resources to read.
+        """Yield each instance with resources that may need no plan, and the names of its resources to read.
 
-        The rows of these resources are compared by digest. The resources of the instance that are planned in every run
-        are read with them, in one call, under the names that are ``declared`` now: an expression may have renamed them.
+        Their rows are compared by digest. The resources of the instance that are planned in every run are read in the
+        same call, if their names are still ``declared``: an expression may have renamed them.
         """
         for group in self.rows:
             if any(group.digests):
@@ -360,11 +369,11 @@ def conclude(plan: ExecutionPlan) -> Conclusion | None:
 
 
 def _keys_to_leave_out(plan: ExecutionPlan, digests: Mapping[int, str]) -> list[str]:
-    """Return, by index, the key of each resource that a later run need not plan; "" for every other one.
+    """Return, by index, the key in the manifest of each resource that a later run need not plan; "" for all others.
 
-    Such a resource was in sync. Its type has no default with an expression, it is in no component, and its row is plain
-    data: ``digests``, of the rows by index, has one of it. Its declaration, row and record alone decide about it, its
-    key stands literally in the manifest, and no output uses its values.
+    Such a resource was in sync, and nothing but its declaration, row and record decides about it: no default of its
+    type with an expression, no component, no expression in its key. No output uses its values, and its row is plain
+    data: it has a digest in ``digests`` (index → digest).
     """
     catalog, in_sync = plan.catalog, plan.in_sync
     keys = [""] * len(catalog.entries)
@@ -380,7 +389,7 @@ def _keys_to_leave_out(plan: ExecutionPlan, digests: Mapping[int, str]) -> list[
 
 
 def row_digests(rows: Iterable[Mapping[str, object]]) -> list[str]:
-    """Return a digest of each row; empty for a row that holds more than plain data."""
+    """Return a digest of each row, by which a later run finds it unchanged; "" for one with more than plain data."""
     digests = []
     for row in rows:
         try:
@@ -407,8 +416,8 @@ def _types_with_variable_defaults(manifest: Manifest) -> set[str]:
 def _stands_alone(step: Step) -> bool:
     """Return whether declaration, row and record alone decide about the resource of a step that is in sync.
 
-    It exists, and its type has no secret and no configuration. Its declaration states no implementation and holds no
-    expression. The declared values are plain data, and those that are compared equal the row's.
+    Then it can be left out of a later plan while all three are unchanged. Its type has no secret and no configuration,
+    its declaration no implementation and no expression; its values are plain data and equal the row's.
     """
     entry, row, definition = step.entry, step.is_, step.entry.definition
     if row is None or definition.secret or definition.config.attributes:
@@ -428,7 +437,7 @@ def _stands_alone(step: Step) -> bool:
 
 
 def _has_expression(values: Values) -> bool:
-    """Return whether declared values hold an expression."""
+    """Return whether declared values hold an expression (``${...}``); in doubt, as of nested ones, by their text."""
     try:
         text = "\n".join(values.values())
     except TypeError:
@@ -437,7 +446,10 @@ def _has_expression(values: Values) -> bool:
 
 
 def _manifest_key(entry: Entry) -> str:
-    """Return the key of a resource in its file, or "" for a derived declaration, one without file, or an expression."""
+    """Return the key of a resource in its manifest file, by which it can be left out when that is read again.
+
+    "" if it does not stand there as such: a declaration that was derived, has no file, or has an expression as its key.
+    """
     declaration = entry.declaration
     if declaration.derivation is not None or declaration.document is None or _EXPRESSION in declaration.key:
         return ""
@@ -445,7 +457,7 @@ def _manifest_key(entry: Entry) -> str:
 
 
 def _named_entries(catalog: Catalog) -> Iterator[tuple[int, list[int]]]:
-    """Yield, by index, the entries that a declaration names: without them it could not be compiled."""
+    """Yield the index of each entry that names others, with their indexes: it could not be compiled without them."""
     for entry in catalog.entries:
         if entry.declaration.meta or entry.sources:
             indexes = {source.index for sources in entry.sources.values() for source in sources}
@@ -486,10 +498,10 @@ class Planner(NamedTuple):
 
 
 def save(request: CacheRequest, plan: ExecutionPlan, providers: ProviderPool, store: StateStore) -> None:
-    """Save the conclusion of a run that had nothing to do, if it has written nothing either.
+    """Save, for later runs, the conclusion of a run that had nothing to do and has written nothing.
 
-    Nothing is saved of a run that printed warnings or other output while compiling: later runs would not print it; and
-    nothing of a manifest with ephemeral inputs, or with ``on_failure`` or ``purge``, which whole plans decide about.
+    Not of a run that printed warnings or other output while compiling: later runs would not print it. Not of a manifest
+    with ephemeral inputs, ``on_failure`` or ``purge``, about which only whole plans decide.
     """
     catalog, prior = plan.catalog, plan.prior
     name = StackName.of(prior.state)
@@ -535,7 +547,7 @@ def plan(request: CacheRequest, cached: CachedConclusion, snapshot: Snapshot, pl
 def _plan_rest(request: CacheRequest, cached: CachedConclusion, snapshot: Snapshot, planner: Planner) -> ExecutionPlan:
     """Return the plan of the rest, the resources that cannot be left out; rows are read into ``snapshot``.
 
-    Raises any error.
+    Raises an error of any kind where a whole plan is needed: whatever is unexpected leads to that.
     """
     providers, content = snapshot.providers, cached.content
     fingerprints, conclusion = Fingerprints(*content["fingerprints"]), Conclusion.from_json(content["conclusion"])
@@ -577,10 +589,10 @@ def _compile_rest(
     *,
     documents: Sequence[Document] | None = None,
 ) -> Catalog:
-    """Compile the ``rest`` of a manifest from ``documents``, or else from its files without the other resources.
+    """Compile the ``rest`` of a manifest from the saved ``documents``, or else from its files without all others.
 
-    Raise ``_WholePlanNeededError`` for more than half of it, which takes as long as the whole, for other files, and
-    where compiling warns or finds other resources.
+    Raise ``_WholePlanNeededError`` for more than half of the resources, which would take as long as a whole plan, for
+    other files than in the saved run, and where compiling warns or finds other resources.
     """
     _require(2 * len(rest) <= len(conclusion.keys))
     if documents is None:
@@ -594,9 +606,9 @@ def _compile_rest(
 
 
 def _read_rows(catalog: Catalog, conclusion: Conclusion, snapshot: Snapshot) -> Mapping[str, Mapping[Name, Resource]]:
-    """Return, by instance and name, the rows that must be compared, and those of ``catalog`` of the same instances.
+    """Read the rows to compare with the saved run, and those of ``catalog`` of the same instances.
 
-    Lets the providers be chosen as ``catalog`` states, before the first one is made.
+    Return instance → name → row. Before the first provider is created, its choice is set to what ``catalog`` states.
     """
     snapshot.providers.assigned = partial(stated_implementations, catalog, None)
     return {
@@ -606,9 +618,9 @@ def _read_rows(catalog: Catalog, conclusion: Conclusion, snapshot: Snapshot) -> 
 
 
 def _is_usable(plan: ExecutionPlan, conclusion: Conclusion, rest: Collection[int], affected: Collection[int]) -> bool:
-    """Return whether a plan has only resources of the ``rest``, of which only the ``affected`` ones act.
+    """Return whether a plan of the ``rest`` is what a whole plan would show: only ``affected`` resources act.
 
-    Side effects and orphans, moves and undeclared records could concern a resource that is left out.
+    Side effects, orphans, moves and undeclared records could concern a resource that is left out: then it is not.
     """
     indexes, prior = conclusion.indexes(), plan.prior
     for step in plan.steps:
@@ -621,7 +633,10 @@ def _is_usable(plan: ExecutionPlan, conclusion: Conclusion, rest: Collection[int
 
 
 def _without_left_out(state: StackState, catalog: Catalog) -> StackState:
-    """Return the state with records that require only entries of ``catalog``: others would be written again."""
+    """Return the state with records that require only entries of ``catalog``.
+
+    With the resources that are left out too they would differ from the catalog, and be written again.
+    """
     required = {entry.key: required_references(catalog, entry) for entry in catalog.entries}
     records = {
         key: record._replace(requires=required[key]) if key in required else record
@@ -643,9 +658,9 @@ def _would_record(plan: ExecutionPlan, several: Mapping[str, Implementations]) -
 
 
 def _rest_of_files(plan: ExecutionPlan, conclusion: Conclusion, mask: Mask) -> list[Any] | None:
-    """Return a manifest's files without the resources that are left out, as plain data, or None to parse them again.
+    """Return a manifest's files without the resources that are left out, as plain data to save.
 
-    They are parsed again where a secret may be among them, or a value that is not plain data.
+    None where a secret may be among it, or more than plain data: then later runs parse the files again.
     """
     catalog, rest = plan.catalog, conclusion.rest()
     shoulds = (entry.should for entry in catalog.entries if entry.index in rest)
@@ -666,7 +681,10 @@ def saved_documents(files: Sequence[Any]) -> list[Document]:
 
 
 def _saved_document(file: str, data: object, heads: Mapping[str, Mapping[str, object]]) -> Document:
-    """Return a saved file with its positions in ``heads``: section → key → position; for others its text is parsed."""
+    """Return a saved file as a document; ``heads``: section → key → its position in the text.
+
+    For any other position, as of an error, the text is parsed.
+    """
     raw, _ = reading.read_file(file)
     index = lambda: reading.parse(raw, file).root or Node((1, 1), {})  # noqa: E731 - of this file
     return Document(data, file, raw, index, _positions_as(heads, tuple))
@@ -678,7 +696,7 @@ def _positions_as(heads: Mapping[str, Mapping[str, object]], kind: Callable[[Any
 
 
 def _may_hold_secret(manifest: Manifest) -> bool:
-    """Return whether anything but a resource is declared as a secret, or is for a provider, which may need one."""
+    """Return whether a manifest may hold a secret outside of resources: in inputs, outputs, or for providers."""
     inputs = any(value.sensitive or "Sensitive" in value.type for value in manifest.inputs.values())
     outputs = any(type(value) in {dict, Sensitive} for value in manifest.outputs.values())
     return inputs or outputs or bool(manifest.providers)

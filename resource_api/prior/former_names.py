@@ -41,18 +41,18 @@ class FormerNames:
         self._any = bool(self._moved) or any(group.meta.lifecycle.aliases for group in catalog.components.values())
 
     def of_entry(self, entry: Entry) -> Sequence[Reference]:
-        """Return the former names of a resource, its own before those by its components; usually none."""
+        """Return the former names of a resource: its own, then those that it had in components of another name."""
         return list(self._all(entry)) if self._any or entry.meta.lifecycle.aliases else ()
 
     def of_components(self) -> dict[str, str]:
-        """Return former → present name of components, without former names that another component has now."""
+        """Return former → present name of renamed components; a former name that another one has now is left out."""
         if not self._any:
             return {}
         pairs = ((former, group) for group in self._components.values() for former in self._of_group(group))
         return {str(former): str(group.reference) for former, group in pairs if former not in self._components}
 
     def by_moves(self, name: Reference) -> Iterator[Reference]:
-        """Yield the former names of a name by ``moved``, the latest first: a chain is followed back."""
+        """Yield the names that a resource had before ``name`` by the manifest's ``moved:``, the latest one first."""
         passed = {name}
         while (source := self._moved.get(name)) is not None and source not in passed:
             passed.add(source)
@@ -66,7 +66,10 @@ class FormerNames:
         return self._of_groups[group]
 
     def _all(self, subject: Entry | ComponentInstance) -> Iterator[Reference]:
-        """Yield the former names of a resource or component: by ``moved``, its aliases, and those of its component."""
+        """Yield the former names of a resource or component, by ``moved:`` and its aliases.
+
+        Then those that it had when its component had another name.
+        """
         yield from self.by_moves(subject.reference)
         aliases = subject.meta.lifecycle.aliases
         for text in aliases:
@@ -86,9 +89,10 @@ class FormerNames:
 
 
 def carry_out_moves(catalog: Catalog, state: StackState) -> tuple[StackState, Commit]:
-    """Return the state after the moves to omitted declarations, and the commit of these moves (contract §10.6).
+    """Return the state with records renamed that are ``moved:`` to declarations left out of this run; and its commit.
 
-    Such a record is undeclared under its new name.
+    No entry of the catalog would claim them, as left out means a false condition (``when``): they are recorded as
+    undeclared under the new name, so that a later run finds them (contract §10.6).
     """
     former, whole = FormerNames(catalog), dict[str, str]()
     for move in catalog.manifest.moved:
@@ -109,10 +113,10 @@ def carry_out_moves(catalog: Catalog, state: StackState) -> tuple[StackState, Co
 def claim_renamed(
     catalog: Catalog, free: Iterable[Record], renamed: Iterable[tuple[Entry, Sequence[Reference]]]
 ) -> dict[int, Record]:
-    """Return entry's index → the record that it has by a former name; ``renamed``: entries and their former names.
+    """Return entry's index → the record that it takes over by a former name; ``renamed``: entries with these names.
 
-    Only records that are ``free`` are found. Raise ``ManifestError`` for a former name that is ambiguous: it belongs to
-    one record and one entry.
+    ``free``: the records that no entry has by its present name. Raise ``ManifestError`` for an ambiguous former name:
+    it belongs to one record and one entry.
     """
     by_reference = {record.reference: record for record in free}
     claims: dict[int, Record] = {}
@@ -156,7 +160,10 @@ class Renames(NamedTuple):
         return text if outer is None else self.components[outer] + text[len(outer) :]
 
     def restricted(self, names: Collection[str], *, complete: bool) -> Renames:
-        """Return the renames that a run makes: to one of ``names``, and those of components if it is ``complete``."""
+        """Return the renames that a run has carried out, for references in records that it does not touch.
+
+        Those of resources to one of ``names``, and those of components if it is ``complete``, not partial.
+        """
         whole = {former: present for former, present in self.whole.items() if present in names}
         return Renames(whole, self.components if complete else {})
 
@@ -169,7 +176,7 @@ class Renames(NamedTuple):
         return self.components.get(record.parent, self(record.parent)) if record.parent else ""
 
     def dependencies(self, record: Record) -> Record:
-        """Return a record with the present names of its dependencies; its own name and its component stay."""
+        """Return a record with the present names in its references to other resources; its own name stays."""
         lifecycle = record.lifecycle
         if lifecycle.deleted_with:
             lifecycle = lifecycle._replace(deleted_with=self(lifecycle.deleted_with))
@@ -209,11 +216,11 @@ def find_renames(catalog: Catalog, records: Mapping[int, Record]) -> Renames:
 def with_unique_titles(
     records: Iterable[Record], reserved: Collection[Reference], renames: Renames = NO_RENAMES
 ) -> list[Record]:
-    """Return records with references that are unique and not ``reserved``; a title in conflict becomes the name.
+    """Return records with references that are unique and not ``reserved``: a title in conflict becomes the name.
 
-    So each name leads to one resource after a title was given to another one, or while a replaced one exists.
-    References among the records follow, but never to a record that has been replaced. ``renames`` are made at once with
-    that: the present name of one resource may be the former one of another.
+    So each reference in state leads to one resource, after its title was given to another one or while a replaced one
+    still exists. References among the records follow, but never to a replaced one. ``renames`` are made in the same
+    step: the present name of one resource may be the former one of another.
     """
     references = set(reserved)
     renamed: dict[str, str] = {}
@@ -224,6 +231,7 @@ def with_unique_titles(
         unique = present = record._replace(parent=renames.parent(record))
         while unique.reference in references:
             name = show_name(record.name)
+            # If the name is taken too: name', name'' and so on.
             use_name = unique is present and name != record.title
             unique = unique._replace(title=name if use_name else f"{unique.title}'")
         if unique is not present and not record.is_replaced:

@@ -63,9 +63,9 @@ class Prior(NamedTuple):
 
 
 def recorded_dependents(catalog: Catalog, prior: Prior) -> dict[int, list[int]]:
-    """Return undeclared orphan → the entries that are recorded as existing and as needing it, all by their indexes.
+    """Return undeclared orphan → the entries that, by their records, exist and need it; all are indexes.
 
-    A resource also needs the one with which it is deleted.
+    A resource needs what it requires, and its host (``deleted_with``): a deletion must not leave it behind.
     """
     orphans = {index: prior.state.records[catalog.entries[index].key] for index in prior.orphans}
     undeclared = (index for index, kind in prior.orphans.items() if kind is OrphanKind.UNDECLARED)
@@ -81,9 +81,9 @@ def recorded_dependents(catalog: Catalog, prior: Prior) -> dict[int, list[int]]:
 
 
 def leftovers(catalog: Catalog, prior: Prior) -> dict[int, list[int]]:
-    """Return entry → the resources that it has replaced and that are not deleted yet, all by their indexes.
+    """Return entry → the old resources that it has replaced and that are still to be deleted, all by their indexes.
 
-    Its name selects them too in a run with targets.
+    In a run with targets the name of the entry selects them too.
     """
     replaced = [index for index, kind in prior.orphans.items() if kind is OrphanKind.SUPERSEDED]
     if not replaced:
@@ -153,7 +153,7 @@ def match(
 def _unclaimed(
     state: StackState, records: Mapping[int, Record], moved_keys: Collection[RecordKey]
 ) -> dict[RecordKey, Record]:
-    """Return, by key, the records that no entry claims; there are none if each is claimed under its own key."""
+    """Return, by key, the records that no entry claims as its own; usually there are none."""
     if not moved_keys and len(records) == len(state.records):
         return {}
     claimed = {record.key for record in records.values()}
@@ -161,9 +161,10 @@ def _unclaimed(
 
 
 def _with_recorded_names(catalog: Catalog, state: StackState) -> Catalog:
-    """Return the catalog with the recorded names of resources whose providers cannot tell their canonical names yet.
+    """Return the catalog with recorded names for resources whose provider cannot be created yet.
 
-    A resource has the name of the record that was declared with the same namevars.
+    Only their provider could make the declared name canonical: they get the name of the record that was declared with
+    the same namevars.
     """
     without_provider = [entry for entry in catalog.entries if entry.instance in catalog.missing]
     namevars = {entry.instance: entry.definition.namevars for entry in without_provider}
@@ -180,7 +181,10 @@ def _with_recorded_names(catalog: Catalog, state: StackState) -> Catalog:
 def rematch(
     catalog: Catalog, prior: Prior, selected: set[int] | None, queries: PlannerQueries, *, prune: bool
 ) -> tuple[Catalog, Prior, set[int] | None]:
-    """Correct a match by the rows that were read; return catalog, prior state and selection (indexes; None: all)."""
+    """Correct a match, which used names only, by the rows read since; return catalog, prior state and selection.
+
+    ``selected``: indexes of entries; None: all.
+    """
     prior, orphans = _reject_former_names(catalog, prior, selected, queries, prune=prune)
     predecessors = dict(prior.predecessors)
     for index, record in prior.predecessors.items():
@@ -200,9 +204,10 @@ def rematch(
 def _reject_former_names(
     catalog: Catalog, prior: Prior, selected: set[int] | None, queries: PlannerQueries, *, prune: bool
 ) -> tuple[Prior, list[tuple[Record, OrphanKind]]]:
-    """Undo matches by a former name where its resource still exists, another one; return the match and new orphans.
+    """Undo matches by a former name where that resource still exists beside the new one; return match and new orphans.
 
-    An entry whose former resource may exist, because it alone cannot be read, gets an error.
+    It was not renamed in the system: to manage the new one would lose the old one. An entry whose former resource alone
+    cannot be read gets an error, as it may exist.
     """
     moved_keys, errors = dict(prior.moved_keys), dict(prior.errors)
     records, predecessors, undeclared = dict(prior.records), dict(prior.predecessors), list(prior.undeclared)
@@ -236,7 +241,7 @@ def _reject_former_names(
 
 
 def _with_moved_refreshes(prior: Prior, catalog: Catalog) -> Prior:
-    """Return the match with the refreshes owed to resources under former names owed under their present ones."""
+    """Return the match with owed refreshes moved to the present names of resources: an earlier run owed them."""
     keys = {former: catalog.entries[index].key for former, index in prior.moved_keys.items()}
     owed = prior.state.owed
     moved = {keys[former]: sources for former, sources in owed.items() if former in keys}
@@ -257,7 +262,7 @@ def _may_replace(entry: Entry) -> bool:
 def _upgrade_records(
     catalog: Catalog, records: dict[int, Record], functions: Callable[[str], ProviderFunctions]
 ) -> dict[int, str]:
-    """Upgrade in ``records`` those of other versions of their types; return, by index, the errors where that fails."""
+    """Upgrade, in ``records``, values of other versions of their types; return entry's index → error of a failure."""
     entries = catalog.entries
     errors = {}
     for index, record in list(records.items()):
@@ -270,7 +275,10 @@ def _upgrade_records(
 
 
 def _claimed_records(catalog: Catalog, state: StackState) -> tuple[dict[int, Record], dict[RecordKey, int]]:
-    """Return records by the index of their entry, and those found by a former name: recorded key → entry's index."""
+    """Return entry's index → its record, by present or else by former name.
+
+    Then, for those found by a former name, the key in state → entry's index.
+    """
     former = former_names.FormerNames(catalog)
     claims: dict[int, Record] = {}
     renamed: list[tuple[Entry, Sequence[Reference]]] = []
@@ -293,7 +301,10 @@ def _claimed_records(catalog: Catalog, state: StackState) -> tuple[dict[int, Rec
 
 
 def _as_type(record: Record, entry: Entry) -> Record:
-    """Return the record of a resource as one of the type that it has moved to, with nothing but its private data."""
+    """Return a record as one of the entry's type, to which the resource has moved; its private data stays.
+
+    Values of another type mean nothing here: it counts as existing without any.
+    """
     if record.type == entry.type:
         return record
     row = {**entry.definition.absent_row(entry.name), "ensure": "present"}
@@ -312,9 +323,10 @@ def _as_type(record: Record, entry: Entry) -> Record:
 def _predecessors(
     catalog: Catalog, records: Mapping[int, Record], unclaimed: Mapping[RecordKey, Record], replaced: Collection[str]
 ) -> dict[int, Record]:
-    """Return by entry the unclaimed record that it replaces: of its title, or of a ``replaced`` provider instance.
+    """Return entry's index → the unclaimed record of the resource that it replaces.
 
-    An entry in ``records`` (by index) has a record of its own, and replaces none.
+    That is one of the same title with other namevars, or the same one of a ``replaced`` provider instance. An entry in
+    ``records`` (by index) has a record of its own, and replaces none.
     """
     by_reference = {record.reference: record for record in unclaimed.values() if not record.is_replaced}
     of_older = {
@@ -335,11 +347,10 @@ def _predecessors(
 
 
 def stated_implementations(catalog: Catalog, prior: Prior | None, instance: str) -> dict[Name, str]:
-    """Return, by name, the implementation of each resource of an instance that states or has recorded one.
+    """Return name → the implementation that a resource of a provider instance states, or else is recorded with.
 
-    The providers of a type with several are assigned to its resources by it.
-
-    Without ``prior`` records are not considered.
+    A type such as ``package`` has several (``apt``, ``pip``): its resources are assigned to providers by this. Records
+    count only with ``prior``: for resources to be replaced or declared absent.
     """
     implementations: dict[Name, str] = {}
     for record in prior.predecessors.values() if prior else ():
@@ -359,7 +370,10 @@ def stated_implementations(catalog: Catalog, prior: Prior | None, instance: str)
 def _sort_unclaimed(
     catalog: Catalog, renames: Renames, unclaimed: Mapping[RecordKey, Record], *, prune: bool
 ) -> tuple[list[tuple[Record, OrphanKind]], list[Record]]:
-    """Return the records that become orphans, and those left alone, with the present names of ``renames``."""
+    """Return the unclaimed records that this run deletes or forgets, with the kind of orphan; and those left alone.
+
+    These get the present names of ``renames``.
+    """
     if not unclaimed:
         return [], []
     removed = removed_names(catalog)
@@ -391,16 +405,19 @@ def removed_names(catalog: Catalog) -> set[str]:
 
 
 def is_removed(record: Record, removed: set[str]) -> bool:
-    """Return whether a resource, its successor, or a component around it is listed under ``removed``.
+    """Return whether a record is listed under ``removed``: by itself, its successor, or an enclosing component.
 
-    It becomes no other resource then.
+    No declared resource takes it over then by a former name.
     """
     names = (str(record.reference), record.successor, *enclosing_components(record.parent))
     return bool(removed) and not removed.isdisjoint(names)
 
 
 def _check_removed_titles(catalog: Catalog, records: Mapping[int, Record]) -> None:
-    """Raise ``ManifestError`` for a removed name in ``records`` (by entry) of a resource with another title now."""
+    """Raise ``ManifestError`` for a name under ``removed`` whose resource is still declared, under another title.
+
+    ``records``: entry's index → record.
+    """
     removed = {str(declaration.reference): declaration for declaration in catalog.manifest.removed}
     problems = []
     for index, record in records.items() if removed else ():
@@ -418,10 +435,10 @@ def add_orphans(
     functions: Callable[[str], ProviderFunctions],
     renames: Renames | None = None,
 ) -> tuple[Catalog, dict[int, OrphanKind]]:
-    """Return the catalog with an entry for each record, and the kinds by the index of these entries.
+    """Return the catalog with an entry for each record of an orphan, and the kinds by the index of these entries.
 
-    The resource that was created last comes first; each keeps its recorded dependencies, under the present names of
-    ``renames``.
+    The planner then treats them like declared resources. The one that was created last comes first, to be deleted
+    first; each keeps its recorded dependencies, under the present names of ``renames``.
     """
     if not records:
         return catalog, {}
@@ -471,7 +488,7 @@ def _orphan_entry(record: Record, functions: Callable[[str], ProviderFunctions])
 
 
 def _recorded_definition(record: Record, functions: Callable[[str], ProviderFunctions]) -> TypeDefinition:
-    """Return the type of a record; if it cannot be loaded, a type that can hold the names of the record."""
+    """Return the type of a record; if that cannot be loaded any more, a substitute with as many namevars."""
     try:
         return functions(record.instance).definition
     except DefinitionError:

@@ -53,7 +53,7 @@ class ConfigurationError(Exception):
     """A configuration cannot be used; ``later``: that may change in this run, because a value is not yet known."""
 
     def __init__(self, message: str, *, later: bool = False) -> None:
-        """Make the error."""
+        """Take the text; ``later``: a later step of this run may make the missing value known."""
         super().__init__(message)
         self.later = later
 
@@ -71,7 +71,7 @@ def unused_instances(records: Iterable[Record]) -> list[RecordKey]:
 
 
 def provider_record(instance: ProviderInstance, config: Mapping[str, object], salt: bytes) -> Record:
-    """Return the record of an instance with the configuration ``config``; of ephemeral values only the names."""
+    """Return the record of a provider instance with its configuration; of ephemeral values it has only the names."""
     inputs: dict[str, object] = {"version": instance.version}
     if instance.implementation:
         inputs["implementation"] = instance.implementation
@@ -97,7 +97,7 @@ def match_instances(
         if name in in_use and not instance.pending:
             matcher.match_declared(instance)
         elif name in called and not instance.pending:
-            matcher.configs[name] = instance.config
+            matcher.configs[name] = instance.config  # only its functions are used: it has no resources to match
     deferred = {name for name, instance in catalog.instances.items() if instance.pending}
     for name, record in list(matcher.recorded.items()):
         if name not in matcher.configs and name not in matcher.refused and name not in deferred:
@@ -126,7 +126,11 @@ class _Matcher:
         self._drop: dict[RecordKey, None] = {}  # as an ordered set
 
     def match_declared(self, instance: ProviderInstance) -> None:
-        """Use the declared configuration; if it cannot reach the resources of the recorded one, keep that one too."""
+        """Use the declared configuration of an instance.
+
+        If the provider cannot reach the resources of the recorded configuration with it, the recorded one is kept as an
+        older instance, so that they can be deleted.
+        """
         name, before = instance.name, self.recorded.get(instance.name)
         after = provider_record(instance, instance.config, self._state.salt)
         if before is not None and before.should != after.should:
@@ -150,9 +154,9 @@ class _Matcher:
         self._write(after)
 
     def _check_change(self, instance: ProviderInstance, before: Record) -> ProviderInstance:
-        """Return an instance with the configuration that its provider makes of it, given the recorded one.
+        """Return an instance with its configuration as completed by the provider's ``check_config``.
 
-        Raises ``ManifestError`` if the provider refuses the change.
+        That gets the recorded one too, as it may keep values of it. Raises ``ManifestError`` if it refuses the change.
         """
         former = recorded_config(before, instance.config, self._state.salt)[0]
         config, problems = provider_config.validate_config(self._functions(instance.name), instance.config, former)
@@ -164,9 +168,10 @@ class _Matcher:
         return instance._replace(config=config)
 
     def match_undeclared(self, record: Record) -> None:
-        """Use the recorded configuration, unless its secrets are unknown; resources of an older one are replaced.
+        """Use the recorded configuration of an instance that is not declared, so that its resources can be deleted.
 
-        Secrets recorded by digest are taken from the declared configuration, or from ``check_config``.
+        Secrets recorded as digests are taken from the declared configuration or ``check_config``; without them it
+        cannot be used. The resources of an older instance are replaced.
         """
         name = current_name(record.name)
         if name != record.name and name in self.configs:
@@ -181,9 +186,10 @@ class _Matcher:
             )
 
     def _with_secrets(self, record: Record, config: Mapping[str, object], hidden: Sequence[str]) -> dict[str, Any]:
-        """Return a recorded configuration with the ``hidden`` values that the provider's ``check_config`` adds to it.
+        """Return a recorded configuration completed by the provider's ``check_config``, as from the environment.
 
-        Raises ``ConfigurationError`` if it does not add all of them, or if resources are out of reach with them.
+        ``hidden``: the secrets that are missing, because only digests are recorded. Raises ``ConfigurationError`` if
+        they are not all added, or if the recorded resources cannot be reached with them.
         """
         with errors_as(ConfigurationError, DefinitionError):
             functions = self._functions(record.name)
@@ -205,7 +211,7 @@ class _Matcher:
         )
 
     def _keep_older(self, before: Record, cause: str) -> None:
-        """Keep a recorded instance and its resources as an older one; ``cause``: why the resources are replaced."""
+        """Keep a recorded instance as an older one, ``NAME~1``, with its resources; ``cause``: why they are replaced."""
         numbers = {name.partition(_OLDER)[2] for name in self.recorded}  # in use
         number = next(number for number in range(1, len(numbers) + 2) if str(number) not in numbers)
         type_name, provider = split_instance(before.name)
@@ -215,9 +221,10 @@ class _Matcher:
         self._replaced[older] = cause
 
     def _restore_older(self, after: Record) -> None:
-        """Reassign the resources of an older instance if its configuration is declared again.
+        """Give the resources of an older instance back to the present one if its configuration is declared again.
 
-        Not if a resource of the same name exists under the present configuration: both would have one key.
+        They need no replacement then. Not if a resource of the same name exists under the present configuration: both
+        would have one key.
         """
         names = {record.name for record in self._resources.values() if record.instance == after.name}
         for name, record in list(self.recorded.items()):
@@ -253,9 +260,10 @@ def current_name(name: str) -> str:
 
 
 def recorded_config(record: Record, current: Mapping[str, object], salt: bytes) -> tuple[dict[str, Any], list[str]]:
-    """Return the recorded configuration, and the names of secrets of which only a digest is recorded, or nothing.
+    """Return the recorded configuration, and the names of values that it lacks: secrets recorded as digests only.
 
-    A secret whose digest equals that of the same value in ``current`` is taken from there, as are ephemeral ones.
+    One whose digest is that of the value in the ``current`` configuration is taken from there, and so are ephemeral
+    values, of which nothing is recorded.
     """
     ephemeral = record.inputs.get("ephemeral", ())
     config = {name: current[name] for name in ephemeral if name in current}
@@ -274,9 +282,9 @@ def recorded_config(record: Record, current: Mapping[str, object], salt: bytes) 
 def breaking_changes(
     before: Record, config: Mapping[str, object], functions: ProviderFunctions, salt: bytes
 ) -> list[str]:
-    """Return the changed values with which a provider cannot reach the resources of the configuration ``before``.
+    """Return the changed values of a configuration that put the resources made with ``before`` out of reach.
 
-    Raises ``ConfigurationError`` if ``diff_config`` of the provider fails.
+    The provider's ``diff_config`` decides. Raises ``ConfigurationError`` if that fails.
     """
     if functions.diff_config is None:
         return []
@@ -300,9 +308,10 @@ def deferred_configuration(
     functions: ProviderFunctions,
     prior: ProviderInstances,
 ) -> Values:
-    """Return a configuration that refers to resources, evaluated and checked; ``resolve`` returns the value of a path.
+    """Return a configuration that refers to resources, evaluated and checked by the provider.
 
-    Raises ``ConfigurationError``.
+    ``resolve`` returns the value of a reference. Raises ``ConfigurationError`` if one is not known yet, and if the
+    provider refuses the values or could no longer reach its resources with them.
     """
     prefix = f"the configuration of its provider '{instance.name}'"
     values: dict[str, object] = {}

@@ -40,10 +40,11 @@ def upgrade(record: Record, functions: ProviderFunctions) -> Record:
 def rename(
     state: StackState, unclaimed: Mapping[RecordKey, Record], functions: Callable[[str], ProviderFunctions]
 ) -> tuple[StackState, Commit]:
-    """Return the state with present names for records whose type has other namevars now, and the commit of them.
+    """Return the state with records renamed whose type has other namevars now, and the commit of them.
 
-    Only ``unclaimed`` records are renamed. The values of the namevars are the recorded ones and the defaults; a
-    record without one of them, or without its type, keeps its name, and so does one whose present name is taken.
+    Only ``unclaimed`` records are: no resource of the catalog has their name. The values of the namevars are the
+    recorded ones and the defaults; a record without one of them, or without its type, keeps its name, and so does one
+    whose present name is taken.
     """
     present: dict[RecordKey, Record] = {}
     taken = set(state.records)
@@ -64,10 +65,11 @@ def rename(
 def rename_intents(
     state: StackState, declared: Mapping[tuple[str, Reference], Name], functions: Callable[[str], ProviderFunctions]
 ) -> tuple[StackState, Mapping[RecordKey, RecordKey]]:
-    """Return the state with present names for the intents whose type has other namevars now, and present → former key.
+    """Return the state with intents renamed whose type has other namevars now, and their present → former keys.
 
-    An intent has no values: it gets the name of the record or of the ``declared`` resource with its reference (provider
-    instance and reference → name), or else the one that its title contains, with defaults.
+    An intent, which an interrupted run has left, has no values to make a name of: it gets that of the record or the
+    ``declared`` resource with its reference, or else the one in its title. ``declared``: (provider instance,
+    reference) → name.
     """
     recorded = {
         (record.instance, record.reference): record for record in state.records.values() if not record.is_replaced
@@ -78,7 +80,7 @@ def rename_intents(
         definition, identity = _definition(key[0], functions), (key[0], intent.reference)
         name = intent.name
         if definition is None or _has_namevars(name, definition):
-            pass
+            pass  # it keeps its name
         elif identity in recorded:
             name = _renamed(recorded[identity], functions).name
         elif identity in declared:
@@ -96,9 +98,10 @@ def rename_intents(
 
 
 def _renamed(record: Record, functions: Callable[[str], ProviderFunctions]) -> Record:
-    """Return a record under the name that the present namevars of its type give it: recorded values, or defaults.
+    """Return a record under the name that it has by the present namevars of its type.
 
-    The name stays if it has a part for each of them, and where a value or the type is missing.
+    Their values are the recorded ones, or defaults. The name stays if it has a part for each of them already, and where
+    a value or the type is missing.
     """
     definition = _definition(record.instance, functions)
     if definition is None or _has_namevars(record.name, definition):
@@ -117,7 +120,7 @@ def _definition(instance: str, functions: Callable[[str], ProviderFunctions]) ->
 
 
 def _has_namevars(name: Name, definition: TypeDefinition) -> bool:
-    """Return whether a name has as many parts as its type has namevars."""
+    """Return whether a name has as many parts as its type has namevars: otherwise another version has recorded it."""
     return (len(name) if isinstance(name, tuple) else 1) == len(definition.namevars)
 
 
@@ -139,7 +142,10 @@ def _upgraded_values(values: Mapping[str, object], version: int, functions: Prov
 
 
 def _is_wrong(definition: TypeDefinition, name: str, value: object) -> bool:
-    """Return whether a recorded value cannot be one of an attribute; of secrets and contents only digests are known."""
+    """Return whether an upgraded value is not of the data type of attribute ``name``.
+
+    Secrets and contents are recorded as digests, which cannot be checked.
+    """
     if name not in definition.attributes or value is None or has_sealed(value):
         return False
     by_digest = definition.secret | definition.content_attributes
@@ -149,7 +155,7 @@ def _is_wrong(definition: TypeDefinition, name: str, value: object) -> bool:
 def recover(
     catalog: Catalog, state: StackState, functions: Callable[[str], ProviderFunctions]
 ) -> tuple[StackState, Commit]:
-    """Return the state with the recovery of an interrupted run, and the recovery, to be written before anything else.
+    """Return the state as an interrupted run may have left it, and the commit of that, which is written first of all.
 
     The intents of that run stay in the state, with present names, because the user is informed about them.
     """
@@ -172,16 +178,16 @@ def join(renaming: Commit, recovery: Commit) -> Commit:
 def _joined(
     owed: Mapping[RecordKey, Sequence[str]], more: Mapping[RecordKey, Sequence[str]]
 ) -> dict[RecordKey, Sequence[str]]:
-    """Return the due refreshes of two mappings, target → references of the sources, each source once."""
+    """Return the owed refreshes of two mappings (key of a resource → references of its sources), each source once."""
     return {**owed, **{key: list(dict.fromkeys((*owed.get(key, ()), *names))) for key, names in more.items()}}
 
 
 def _recovery(catalog: Catalog, state: StackState, former: Mapping[RecordKey, RecordKey]) -> Commit:
-    """Return the possible effects of an interrupted run that reading the resources cannot show.
+    """Return the commit of possible effects of an interrupted run that reading the resources cannot show.
 
-    A resource that it was creating, and that this run does not read, is ours, with its intended protection; so is
-    one under a ``former`` key (present → former), which this commit resolves. A resource that it was changing may be
-    changed, so it notifies, unless it is noop.
+    A resource that it was creating, and that this run does not read, is recorded as ours and unconfirmed, with its
+    intended protection; so is one under a ``former`` key (present → former). A resource that it was changing may be
+    changed, so refreshes are owed to its subscribers, unless it is noop.
     """
     begun = [entry for entry in catalog.entries if entry.key in state.intents and not entry.meta.noop]
     interrupted = {entry.index: str(entry.reference) for entry in begun}

@@ -84,7 +84,7 @@ class _Rows:
         self.whole_at: int | None = None
 
     def newer_than(self, epoch: int) -> dict[Name, CheckedRow]:
-        """Return the rows that were read by name after ``epoch``."""
+        """Return the checked rows that were read by name after ``epoch``, so after a later change of this run."""
         return {name: self.checked[name] for name, at in self.read_at.items() if at > epoch and name in self.checked}
 
     def put_checked(self, results: Mapping[Name, CheckedRow]) -> None:
@@ -141,7 +141,7 @@ class Snapshot:
         return rows is not None and not self._missing(rows, names, fresh=True)
 
     def failure(self, instance: str) -> str:
-        """Return the reason why an instance could not be read, or ""."""
+        """Return the reason why a whole provider instance could not be read, or ""."""
         return self._instances[instance].failure if instance in self._instances else ""
 
     def observation(self, instance: str, name: Name) -> Observation:
@@ -162,7 +162,7 @@ class Snapshot:
         return Observation(None, row) if isinstance(row, str) else Observation(row)
 
     def rows(self, instance: str) -> Mapping[Name, CheckedRow]:
-        """Return every checked row of an instance, None for a missing resource, a text for a failure."""
+        """Return the checked rows of an instance by name; None: a missing resource; a text: why it was not read."""
         return self._instances[instance].checked
 
     def read_all(self, requests: Iterable[tuple[TypeDefinition, Collection[Name]]]) -> None:
@@ -198,7 +198,8 @@ class Snapshot:
     def read_again(self, definition: TypeDefinition, names: Collection[Name]) -> None:
         """Read ``names`` once more, although nothing was changed since they were read: a change may be seen late.
 
-        All others stay as they were seen: another path of the same service may show them as they were before.
+        The rows of all others stay, also if ``get`` returns them again: a service with several servers may show an
+        older state of them now.
         """
         rows, repeated = self._instances[definition.instance], set(names)
         others_seen = {name: row for name, row in rows.checked.items() if name not in repeated}
@@ -209,9 +210,10 @@ class Snapshot:
         rows.put_checked(others_seen)
 
     def list_whole(self, definition: TypeDefinition) -> tuple[Mapping[Name, CheckedRow], str]:
-        """Read everything of a type once more; return its rows by name, and the reason that this failed, or "".
+        """Read all resources of a type once more; return their rows by name, and the reason if this failed, or "".
 
-        A failure does not fail the resources of the type, which may be read by name. Raise ``CannotList``.
+        A failure is not noted for the type, whose resources may still be read by name. Raise ``CannotList`` for a type
+        that cannot be listed.
         """
         rows = self._instances.setdefault(definition.instance, _Rows())
         rows.whole_at, rows.failure = None, ""
@@ -220,9 +222,10 @@ class Snapshot:
         return ({} if failure else rows.checked), failure
 
     def read_unchecked(self, definition: TypeDefinition, names: list[Name]) -> Mapping[Name, Resource]:
-        """Read ``names`` and return the rows as ``get`` returned them; each is checked when it is used.
+        """Read ``names`` and return the rows as ``get`` returned them, for the cache, which compares digests only.
 
-        A row without ``ensure`` gets the one that means existence. Raises ``ReadError``; a failed read is not repeated.
+        A row is checked when it is used otherwise. One without ``ensure`` gets the value that means existence. Raises
+        ``ReadError``; a failed read is not repeated.
         """
         rows = self._instances.setdefault(definition.instance, _Rows())
         request = self._request(definition, names)
@@ -239,7 +242,10 @@ class Snapshot:
         return rows.unchecked
 
     def _missing(self, rows: _Rows, names: Collection[Name] | None, *, fresh: bool) -> list[Name] | None:
-        """Return those of ``names`` (None: all) that must be read, None for all; ``fresh``: in the present epoch."""
+        """Return those of ``names`` that still have to be read; None, as for ``names``, means all resources.
+
+        ``fresh``: rows from before the last change of this run do not count as read.
+        """
         if rows.whole_at is not None and (not fresh or rows.whole_at == self.epoch):
             return []
         if names is None:
@@ -248,7 +254,7 @@ class Snapshot:
         return [name for name in names if name not in read_at or (fresh and read_at[name] != epoch)]
 
     def _check(self, instance: str, rows: _Rows, names: Collection[Name] | None) -> None:
-        """Move the rows of ``names`` (None: all) that are used now for the first time to the checked ones."""
+        """Check those rows of ``names`` (None: all) that were put off until they are used, which is now."""
         unchecked = list(rows.unchecked) if names is None else [name for name in names if name in rows.unchecked]
         if unchecked:
             functions = self.providers.functions(instance)
@@ -260,7 +266,10 @@ class Snapshot:
         return _Request(names, names is None or "simple_get_filter" not in definition.features, self.epoch)
 
     def _get(self, definition: TypeDefinition, names: list[Name] | None) -> tuple[list[Resource], dict[Name, str]]:
-        """Call ``get``, and ``import_`` for names in ``imports``; return the rows, and reasons by name that failed."""
+        """Call ``get``, and ``import_`` for names with an id in ``imports``; return the rows.
+
+        Then name → reason, where the provider has reported that a single resource cannot be read.
+        """
         filtered = "simple_get_filter" in definition.features
         imported, names = self._take_imports(definition, names)
         arguments = [None if names is None else list(names)] if filtered else []
@@ -276,7 +285,10 @@ class Snapshot:
     def _take_imports(
         self, definition: TypeDefinition, names: list[Name] | None
     ) -> tuple[dict[Name, str], list[Name] | None]:
-        """Take the ids of these names from ``imports``, where each is used once; return them, and the other names."""
+        """Take the ids of these names from ``imports``; return them (name → id), and the names to read as usual.
+
+        Each id is used once: from then on the provider finds the resource by its name.
+        """
         if not self.imports or names is None:
             return {}, names
         ids = {name: self.imports.pop(key) for name in names if (key := (definition.instance, name)) in self.imports}
@@ -325,10 +337,10 @@ class Snapshot:
     def existing(
         self, definition: TypeDefinition, names: Sequence[Name] | None
     ) -> tuple[list[Resource], dict[Name, str]]:
-        """Read a type to show it; return its existing resources (``names``: None), or one row for each of ``names``.
+        """Read a type to show it: its existing resources (``names``: None), or one row for each of ``names``.
 
-        A missing resource has a row with ``ensure: absent``. Also return the failures of single resources by name.
-        Raise ``ProviderError`` if the type could not be read.
+        A missing one then has ``ensure: absent``. Return the rows, and name → failure of single resources. Raise
+        ``ProviderError`` if the type could not be read.
         """
         self.read(definition, names)
         if error := self.failure(definition.instance):
@@ -345,7 +357,10 @@ class Snapshot:
         return resources, failures
 
     def due(self, entry: Entry, should: Mapping[str, object]) -> Due:
-        """Ask whether an imperative resource is due; its failure or its ``read_only`` values are in the answer."""
+        """Ask the provider whether an imperative resource is due to run; a failure of it is in the answer.
+
+        So are, for one that is not due, its ``read_only`` values.
+        """
         answer = self._ask_due(entry, should)
         if answer.run or answer.failure or not entry.definition.read_only:
             return answer
@@ -353,9 +368,9 @@ class Snapshot:
         return answer._replace(row=row, failure=failure)
 
     def values_of_run(self, definition: TypeDefinition, name: Name) -> Observation:
-        """Read the ``read_only`` attributes of an imperative resource after ``due`` or ``set``.
+        """Return the ``read_only`` attributes of an imperative resource after ``due`` or ``set``.
 
-        Its provider has them from this call; nothing else of it can be read.
+        Its provider knows them from that call; nothing else of it can be read.
         """
         self._instances.setdefault(definition.instance, _Rows())
         self.read_again(definition, [name])
@@ -425,10 +440,11 @@ class RowChecker:
     def index_by_name(
         self, functions: ProviderFunctions, names: Collection[Name] | None, rows: Sequence[Resource]
     ) -> tuple[dict[Name, Resource], dict[Name, str]]:
-        """Return rows by name, and problems by name; ``names`` were requested (None: all).
+        """Return rows by name, and name → problem; ``names`` were requested (None: all).
 
-        A row with a name that is not canonical must not make an existing resource look absent: it is the problem of the
-        requested name, or is renamed where ``strict`` allows it. Raises ``ProviderError`` for a row without a name.
+        A row under a name that is not canonical would make the requested resource look absent: that is the problem of
+        the requested name, or the row is renamed where ``strict`` allows it. Raises ``ProviderError`` for a row without
+        a name.
         """
         definition = functions.definition
         if names is not None and _in_order(definition, names, rows):  # nearly always
@@ -505,7 +521,11 @@ class RowChecker:
         return clean
 
     def _canonical_row(self, definition: TypeDefinition, row: Resource | str, canonical: object) -> CheckedRow:
-        """Return the row to use, or a text: an earlier problem in place of either, or a value that is not canonical."""
+        """Return the row to use, completed, or a text: its problem.
+
+        ``row`` and ``canonical``, its canonical form, are texts if an earlier check has failed. A ``get`` must return
+        canonical values: whether others are corrected, with a warning, or refused, is up to ``strict``.
+        """
         if type(row) is not dict or type(canonical) is not dict:
             return str(row if type(row) is not dict else canonical)
         if canonical is not row and canonical != row:
@@ -528,12 +548,15 @@ class RowChecker:
 
 
 def _wrong_values(problems: Sequence[Problem]) -> str:
-    """Return the problems of the values of a row, without advice for authors of manifests."""
+    """Return the problems of a row's values as one text, without the advice that is for authors of manifests."""
     return "get returned " + "; ".join(problem.message.removesuffix(QUOTES) for problem in problems)
 
 
 def _canonicalize(canonicalize: Callable[[list[Resource]], list[Resource]], rows: list[Resource]) -> list[Any]:
-    """Return the canonical form of each row, or the reason of its failure; if all fail, each is tried alone."""
+    """Return the canonical form of each row, or the reason of its failure.
+
+    A call that raises is repeated for each row alone: one bad row must not fail the others.
+    """
     try:
         return list(canonicalize(rows))
     except WrongAnswer as error:  # the method itself is wrong, for any row
@@ -573,9 +596,10 @@ def _in_order(definition: TypeDefinition, names: Collection[Name], rows: Sequenc
 def _intended_name(
     functions: ProviderFunctions, name: Name, row: Resource, by_text: Mapping[str, Name]
 ) -> tuple[Name | None, str]:
-    """Return the name that a row should have, by its canonical form or its data type, and the problem of its own.
+    """Return the name that the row of an unexpected ``name`` should have, and the problem of ``name``; or None.
 
-    ``by_text`` has names by their text. Returns None without a known problem.
+    It is the requested name that reads the same and is of another data type (``"80"`` for 80), or the canonical form.
+    ``by_text``: text → requested name without a row.
     """
     definition = functions.definition
     if show_name(name) in by_text:

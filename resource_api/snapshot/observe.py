@@ -68,7 +68,7 @@ class _SnapshotQueries:
         self.functions: Callable[[str], ProviderFunctions] = snapshot.providers.functions
 
     def read(self, names: Mapping[TypeDefinition, Collection[Name]]) -> None:
-        """Read the resources, ``names`` by type, of every configured instance; keep the others for ``readiness``."""
+        """Read the resources (type → names) of every configured instance; ``readiness`` reads the others later."""
         for definition, of_type in names.items():
             if self._deferred.contains(definition.instance):
                 self._unread[definition.instance] = definition, of_type
@@ -77,9 +77,9 @@ class _SnapshotQueries:
 
     @cached_property
     def _late(self) -> Mapping[RecordKey, _LateChange]:
-        """By key, the last changes by earlier runs of resources seen late: only types that settle need them.
+        """Key → the last change by an earlier run, which may not be visible yet: only types that settle need it.
 
-        The last change of a pending resource was its deletion, and that was seen.
+        Not of a resource that was deleted for its replacement: its deletion was seen.
         """
         records, intents = self._state.records.items(), self._state.intents.items()
         recorded = {
@@ -91,7 +91,10 @@ class _SnapshotQueries:
         return recorded | begun
 
     def _read(self, definition: TypeDefinition, names: Collection[Name]) -> None:
-        """Read names of a type; those that an earlier run changed until that is visible, at most ``settle`` seconds."""
+        """Read names of a type; those that an earlier run has just changed again, until the change is visible.
+
+        That takes at most the ``settle`` seconds of the type after the change.
+        """
         self._snapshot.read_all([(definition, names)])
         if not (settle := self._snapshot.providers.settle(definition)):
             return
@@ -101,13 +104,13 @@ class _SnapshotQueries:
             read_until_settled(self._snapshot, definition, unsettled, remaining_seconds(changed_at, settle))
 
     def _unsettled(self, definition: TypeDefinition, names: Collection[Name]) -> list[Name]:
-        """Return the names that are absent, or not as they were seen after their last change."""
+        """Return the names whose last change is not visible yet: absent, or not as they were seen after it."""
         rows = {name: self._snapshot.observation(definition.instance, name).row for name in names}
         changes = ((name, row, self._late[definition.instance, name].row) for name, row in rows.items())
         return [name for name, row, recorded in changes if not _is_as_recorded(definition, row, recorded)]
 
     def observation(self, entry: Entry, /) -> Observation:
-        """Return the observation of an entry; a failure of its own is led by the path that is its name."""
+        """Return the observation of an entry; a failure of it alone names its path, where its title is another one."""
         instance = entry.definition.instance
         if instance in self._unread:
             return _UNREAD
@@ -121,7 +124,7 @@ class _SnapshotQueries:
         return self._snapshot.due(entry, should)
 
     def readiness(self, instance: str, resolve: Callable[[ExpressionPath], Any], /) -> Readiness:
-        """Configure an instance if it can be by now; then read the resources that ``read`` has put off."""
+        """Configure an instance if its values are known by now, then read its resources; return whether it is ready."""
         readiness = self._deferred.configure(instance, resolve)
         if not readiness.failure and instance in self._unread:
             self._read(*self._unread.pop(instance))
@@ -140,9 +143,9 @@ class _LateChange(NamedTuple):
 
 
 def _is_as_recorded(definition: TypeDefinition, row: Mapping[str, object] | None, recorded: Values | None) -> bool:
-    """Return whether a row has the recorded values; sealed ones cannot be compared and count as equal.
+    """Return whether a row has the values that were recorded after its last change; digests of secrets count as equal.
 
-    Without a row or a record of one, whether the resource exists.
+    Without recorded values, as of a creation cut short, it only has to exist.
     """
     if row is None or recorded is None:
         return exists(row)
@@ -151,7 +154,10 @@ def _is_as_recorded(definition: TypeDefinition, row: Mapping[str, object] | None
 
 
 def _names_to_read(catalog: Catalog, prior: Prior, selected: set[int] | None) -> dict[TypeDefinition, list[Name]]:
-    """Return the names to read by type: selected entries, those they refer to, predecessors, and former names."""
+    """Return the names to read for a plan, by type: of selected entries and those that they refer to.
+
+    Also those of resources to be replaced, and former names: the resource may still exist under one.
+    """
     indexes = range(len(catalog.entries)) if selected is None else _with_referred(catalog, selected)
     if catalog.on_failure:
         indexes = [index for index in indexes if index not in catalog.on_failure]
@@ -172,7 +178,7 @@ def _names_to_read(catalog: Catalog, prior: Prior, selected: set[int] | None) ->
 
 
 def _with_referred(catalog: Catalog, selected: set[int]) -> list[int]:
-    """Return the indexes of the selected entries and of those that their values, or their providers', may refer to."""
+    """Return the indexes of the selected entries and of those to which their values or providers may refer."""
     referred = {
         before
         for index in selected
@@ -190,9 +196,9 @@ _LONGEST: Final = 5.0
 def read_until_settled(
     snapshot: Snapshot, definition: TypeDefinition, unsettled: Callable[[], Sequence[Name]], seconds: float
 ) -> None:
-    """Read names of a type again until ``unsettled`` returns none, or ``seconds`` have passed.
+    """Read names of a type again, with growing pauses, until none is left unsettled or ``seconds`` have passed.
 
-    ``unsettled`` judges by the last read. An interrupt of the run ends the waiting at once.
+    ``unsettled`` returns the names whose change the last read did not show. An interrupt of the run ends the waiting.
     """
     run = snapshot.providers.run
     deadline, pause = time.monotonic() + seconds, _FIRST
