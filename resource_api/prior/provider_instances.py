@@ -58,9 +58,9 @@ class ConfigurationError(Exception):
         self.later = later
 
 
-def provider_records(state: StackState) -> Iterable[Record]:
-    """Return the records of provider instances."""
-    return (record for record in state.records.values() if record.type == PROVIDER_TYPE)
+def provider_records(state: StackState) -> list[Record]:
+    """Return the records of provider instances, which are stored among those of resources."""
+    return [record for record in state.records.values() if record.type == PROVIDER_TYPE]
 
 
 def unused_instances(records: Iterable[Record]) -> list[RecordKey]:
@@ -211,7 +211,7 @@ class _Matcher:
         )
 
     def _keep_older(self, before: Record, cause: str) -> None:
-        """Keep a recorded instance as an older one, ``NAME~1``, with its resources; ``cause``: why they are replaced."""
+        """Keep a recorded instance with its resources as an older one, ``NAME~1``; ``cause``: why they are replaced."""
         numbers = {name.partition(_OLDER)[2] for name in self.recorded}  # in use
         number = next(number for number in range(1, len(numbers) + 2) if str(number) not in numbers)
         type_name, provider = split_instance(before.name)

@@ -473,3 +473,49 @@ def test_a_program_registers_several_providers() -> None:
     assert runtime.apply(runtime.plan(stated)).summary.unchanged == 1
     with pytest.raises(DefinitionError, match="registered already as 'fast'"):
         registry.register_provider("slip", Slow, "fast")
+
+
+FREIGHT = """
+import json
+from pathlib import Path
+
+from resource_api import SimpleProvider
+
+FILE = Path("HOME_DIRECTORY/freight.json")
+
+
+class Provider(SimpleProvider):
+    def configure(self, context, config):
+        context.notice(f"NAME at {config['place']}")
+
+    def get(self, context, names=None):
+        return json.loads(FILE.read_text()) if FILE.exists() else []
+
+    def create(self, context, name, should):
+        FILE.write_text(json.dumps([dict(should)]))
+
+    def delete(self, context, name):
+        FILE.write_text("[]")
+"""
+
+
+def test_an_undeclared_configured_provider_keeps_its_implementation(bench: Bench) -> None:
+    """The resources of a provider that is no longer declared are deleted by the implementation that has made them."""
+    bench.type(
+        "cargo",
+        '"name": Attribute("String", kind="namevar"), "ensure": Attribute("Enum[present, absent]", default="present")',
+        config={},
+    )
+    source = bench.modules / "types" / "cargo.py"
+    source.write_text(source.read_text().replace("config={}", 'config={"place": Attribute("String")}'))
+    for name in ("truck", "zeppelin"):
+        text = FREIGHT.replace("NAME", name, 1).replace("HOME_DIRECTORY", str(bench.modules))
+        bench.write(f"modules/providers/cargo/{name}.py", text)
+    far = "providers: {far: {type: cargo, implementation: zeppelin, config: {place: there}}}"
+    state = "--state", f"sqlite:{bench.home}/state.db"
+    outcome = bench.apply(f"{far}\nresources: {{'Cargo[a]': {{provider: far}}}}", *state)
+    assert outcome.code == 0, outcome.err
+    outcome = bench.apply("resources: {}", "--prune", *state)
+    assert outcome.code == 0, outcome.err
+    assert "zeppelin at there" in outcome.err
+    assert "truck" not in outcome.err
