@@ -310,7 +310,7 @@ class Conclusion(NamedTuple):
         return {key for index, key in enumerate(self.keys) if index not in rest}
 
     def positions(self, rest: Collection[int]) -> list[int]:
-        """Return the positions of the ``rest``, and of all providers, among the saved records: only these are loaded."""
+        """Return the positions of the ``rest`` and of all providers among the saved records: only these are loaded."""
         positions = [position for position, index in enumerate(self.recorded) if index in rest]
         return [*positions, *range(len(self.recorded), len(self.recorded) + self.providers)]
 

@@ -137,7 +137,7 @@ def list_inputs(
 
 
 def _location(manifest: Manifest, name: str, located: Mapping[str, LocatedValue]) -> str:
-    """Return the location of an input's value, as ``site.yaml:3 (default)``, or an empty text without a value.
+    """Return, for display, the location of an input's value, such as ``site.yaml:3 (default)``; "" without a value.
 
     ``located``: input → its given value, with the position.
     """
@@ -173,7 +173,10 @@ def dotted_facts(facts: Mapping[str, object], above: str) -> Iterator[tuple[str,
 
 
 def _recorded_state(call: Call) -> StackState | None:
-    """Return the recorded state of the selected stack; None where nothing is recorded and no project is named."""
+    """Return the recorded state of the stack that the options select; None if nothing at all is recorded.
+
+    Before the first run that is no error, unless a project is named: a query then shows nothing.
+    """
     store = call.runtime.store
     if recorded_stack.none_recorded(store, call.options):
         return None
@@ -246,7 +249,7 @@ def state_rm(call: Call) -> dict[str, Any]:
 
 
 def state_mv(call: Call) -> dict[str, Any]:
-    """Record the resource ``source`` under the title ``target``, everywhere; without ``target`` rename a project."""
+    """Rename the record of ``source`` to ``target``, also in references to it; without ``target`` rename a project."""
     source, target = call.options["source"], call.options["target"]
     if source is None or target is None:
         return _rename_project(call, source, call.options.get("project"))
@@ -314,7 +317,7 @@ def _rename_project(call: Call, old: str | None, new: str | None) -> dict[str, A
 
 
 def _edit(call: Call, command: str, edit: Edit) -> dict[str, Any]:
-    """Commit the result of ``edit`` for the recorded state under the lock; return the serial and edited references."""
+    """Commit, under the lock, what ``edit`` makes of the recorded state; return the new serial and the references."""
     stack = recorded_stack.RecordedStack(call.runtime, call.options)
     with stack.changing(command):
         state = stack.state

@@ -78,10 +78,12 @@ class ProviderSelector:
         inputs: Mapping[str, object],
         config: Mapping[str, object] | None,
     ) -> SelectedProvider:
-        """Return the provider of that name, or the default one of a type in the manifest or with ``config``.
+        """Return the configured provider of a type that a command uses.
 
-        Raise ``UsageError`` for an unknown provider and for values that ``config`` cannot have, ``ManifestError`` for
-        an invalid declaration, ``ProviderError`` where a function or ``check_config`` fails.
+        It is the entry ``provider`` of the manifest or of ``providers.yaml``, the default one of the manifest, or one
+        with the configuration ``config``. Raise ``UsageError`` for an unknown provider and for values that ``config``
+        cannot have, ``ManifestError`` for an invalid declaration, ``ProviderError`` where a function or
+        ``check_config`` fails.
         """
         if config is not None and (provider is not None or manifest is not None):
             raise UsageError("a provider has its configuration where it is declared: give its name, or a configuration")
@@ -99,7 +101,10 @@ class ProviderSelector:
     def _from_config(
         self, type_name: str, config: Mapping[str, object] | None, providers: ProviderPool
     ) -> SelectedProvider:
-        """Return a type's provider with the configuration of the command line. Raise ``UsageError``."""
+        """Return a type's provider with the configuration of the command line. Raise ``UsageError``.
+
+        Without one, it is the provider of the type's own name in ``providers.yaml``, or one with defaults alone.
+        """
         if config is None and (declared := self._find(type_name)) is not None:
             return self._from_manifest(type_name, type_name, declared, {}, providers)
         functions = providers.functions(type_name)

@@ -143,13 +143,13 @@ class RunEnvironment(ResourceReader):
         return command_options((("--state", url), ("--key", key), ("--stack", stack)))
 
     def with_store(self, store: Store) -> Self:
-        """Return a copy with another store."""
+        """Return a copy of this environment with another store; all else is shared."""
         environment = copy(self)
         environment._store = store  # noqa: SLF001 - of the same class
         return environment
 
     def with_copied_state(self, store: Store, catalog: Catalog | None = None) -> Self:
-        """Return a copy for a rehearsal with another store, into which stacks are copied without this store's lock.
+        """Return a copy for a rehearsal with another store, to which stacks are copied; this one is not locked.
 
         With a ``catalog``, copy only its own stack and those whose outputs it uses.
         """
@@ -164,7 +164,7 @@ class RunEnvironment(ResourceReader):
         return self.with_store(store)
 
     def begin_private_data(self, state: StackState, matched: Mapping[RecordKey, Record] | None = None) -> None:
-        """Give the providers of a run the private data of records; ``matched``: the records under their new keys."""
+        """Give the providers of a run the data that they keep in records; ``matched``: records under their new keys."""
         encrypted = self.key is not None or state.encrypted
         keeps = not isinstance(self.store, NoStore)  # secrets may be in data that nothing keeps
         self.run.private.begin({**state.records, **(matched or {})}, may_hold_secrets=encrypted or not keeps)
@@ -243,11 +243,14 @@ class RunEnvironment(ResourceReader):
             yield
 
     def claim(self, name: StackName) -> None:
-        """Hold the lock of a stack until that of ``lock`` ends; a wait for it is shown. Raise ``StateLocked``."""
+        """Hold the lock of a stack as long as that of ``lock`` is held; a wait is shown. Raise ``StateLocked``."""
         self._wait(lambda seconds: self.store.claim(name, seconds), _STACK_ATTEMPT)
 
     def _wait(self, acquire: Callable[[float], object], attempt: float) -> None:
-        """Call ``acquire`` with the seconds that it may wait, again and again where progress is shown meanwhile."""
+        """Call ``acquire``, which gets a lock within the seconds that it is given, or raises ``StateLocked``.
+
+        Where progress is shown, it is called for ``attempt`` seconds at a time, to show the present holder in between.
+        """
         if self.run.progress is None or not self.lock_timeout:
             acquire(self.lock_timeout)
             return

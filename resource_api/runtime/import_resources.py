@@ -62,7 +62,7 @@ def import_summary(outcomes: Sequence[ImportOutcome]) -> Summary:
 
 
 def import_document(call: Call) -> dict[str, Any]:
-    """Import as a command's options say; return the outcomes, whose errors are logged."""
+    """Import the resources that a command's options name; return the document of the outcomes, and log the errors."""
     references, name = call.options["references"], call.options["name"]
     strict = call.options.get("strict", "error")
     outcomes = import_resources(call.runtime, call.manifest, references, name, call.inputs, strict=strict)
@@ -134,9 +134,9 @@ def import_resources(
 
 
 def _is_ours(entry: Entry, state: StackState) -> bool:
-    """Return whether a resource is recorded as ours, and its record is certainly about the present resource.
+    """Return whether a resource needs no import: it is recorded as ours, and its record is certainly about it.
 
-    Where a type's names exist in manifests only, an interrupted replacement may have created another one.
+    Where the system gives resources an id of its own, an interrupted replacement may have created another one.
     """
     record = state.records.get(entry.key)
     if record is None or not record.owned:
@@ -147,9 +147,9 @@ def _is_ours(entry: Entry, state: StackState) -> bool:
 def _read_entries(
     entries: Sequence[Entry], providers: ProviderPool, snapshot: Snapshot, ids: dict[RecordKey, str]
 ) -> dict[int, tuple[Mapping[str, object] | None, str]]:
-    """Return by index a row, None for a resource that is missing or unreadable, and the reason if it is unreadable.
+    """Read the resources to import; return entry's index → its row or None, and the reason of a failure or "".
 
-    ``ids``: by instance and name, the ids of those that are not read by name.
+    ``ids``: key of a resource → its id, for those that cannot be read by name before they are recorded.
     """
     by_instance: dict[str, list[Entry]] = {}
     for entry in entries:
@@ -158,6 +158,7 @@ def _read_entries(
         instance: {entry.name: entry.meta.implementation for entry in group if entry.meta.implementation is not None}
         for instance, group in by_instance.items()
     }
+    # Before the first call: of a type with several providers each resource is read by the one that it states.
     providers.assigned = lambda instance: stated.get(instance, {})
     snapshot.imports = ids
     rows: dict[int, tuple[Mapping[str, object] | None, str]] = {}
@@ -170,7 +171,10 @@ def _read_entries(
 
 
 def _outcome(entry: Entry, read: tuple[Mapping[str, object] | None, str] | None, *, is_explicit: bool) -> ImportOutcome:
-    """Return the outcome for a resource; ``read`` is its row and failure, or None where it is ours already."""
+    """Return the outcome for a resource; ``read``: its row and failure, None if it was not read, being ours already.
+
+    A missing one is an error only if it ``is_explicit``: named by the user, not merely matched by a pattern.
+    """
     name = str(entry.reference)
     if read is None:
         return ImportOutcome(name, "recorded")
@@ -182,7 +186,7 @@ def _outcome(entry: Entry, read: tuple[Mapping[str, object] | None, str] | None,
 
 
 def log_import(runtime: Runtime, outcome: ImportOutcome, type_name: str = "") -> None:
-    """Log an error, or the outcome at info: it is the result of the command, which shows it on standard output."""
+    """Log the outcome for one resource: an error, or else at info, as the command shows it on standard output too."""
     texts = {"imported": "imported", "recorded": "is recorded as ours already"}
     name = outcome.reference
     if outcome.error:  # which names the resource
@@ -192,7 +196,10 @@ def log_import(runtime: Runtime, outcome: ImportOutcome, type_name: str = "") ->
 
 
 def _declared_entries(catalog: Catalog, targets: Sequence[str], stack: StackName) -> tuple[set[int], list[Entry]]:
-    """Return the indices that targets name, and the entries that they select, in order. Raise ``UsageError``."""
+    """Return the indices of entries that a target names alone, and all entries that targets select, in order.
+
+    Raise ``UsageError`` for a target without a match.
+    """
     explicit, indices = set[int](), set[int]()
     for target in targets:
         if _is_pattern(target) and _named_entry(catalog, target) is None:
@@ -218,7 +225,10 @@ def _named_entry(catalog: Catalog, target: str) -> Entry | None:
 
 
 def _ends_with_name(targets: Sequence[str], catalog: Catalog) -> bool:
-    """Whether the last of targets is a name: the second, or a later one that is no reference, if it matches nothing."""
+    """Return whether the last target is the name or id of the resource before it (``import SITE REFERENCE NAME``).
+
+    It is if it is the second one, or no reference, and matches no declared resource.
+    """
     if len(targets) == 2 or (len(targets) > 1 and "[" not in targets[-1]):  # noqa: PLR2004 - REFERENCE NAME
         try:
             return not selecting.matching([targets[-1]], catalog, "import")
@@ -228,7 +238,7 @@ def _ends_with_name(targets: Sequence[str], catalog: Catalog) -> bool:
 
 
 def _check_name(name: str, targets: Sequence[str], entries: Sequence[Entry], providers: ProviderPool) -> None:
-    """Raise ``UsageError`` unless ``name`` is the declared name of the only target."""
+    """Raise ``UsageError`` unless ``name`` is the declared name of the only target, or its id where a type has ids."""
     if len(targets) > 1 or _is_pattern(targets[0]):
         msg = f"the name '{name}' goes with one reference; declare the name of each resource that is to be imported"
         raise UsageError(msg)

@@ -78,10 +78,10 @@ class ManifestCompiler:
     def compile(
         self, source: Source, inputs: Mapping[str, object], providers: ProviderPool, *, from_file: bool = False
     ) -> Catalog:
-        """Return the catalog of a manifest, with warnings of files that others can write, or read secrets in.
+        """Return the catalog of a manifest, with warnings of files that other users can write, or read secrets in.
 
-        ``from_file``: a manifest that has been read is from a file. Raise ``ManifestError``, and ``UntrustedCode`` for
-        a Python manifest that others can write to.
+        ``from_file``: ``source``, a manifest that was read already, comes from a file. Raise ``ManifestError``, and
+        ``UntrustedCode`` for a Python manifest that others can write to.
         """
         catalog = self._compile(self.read(source, inputs, providers), inputs, providers)
         from_file = from_file or isinstance(source, (str, os.PathLike)) or bool(catalog.manifest.saved_in)
@@ -89,15 +89,15 @@ class ManifestCompiler:
         return self._warn_of_readers(self._warn_of_writers(catalog) if from_file else catalog)
 
     def compile_providers(self, source: Source, inputs: Mapping[str, object], providers: ProviderPool) -> Catalog:
-        """Return the catalog of a manifest without its resources, as ``destroy`` needs it: its configured providers.
+        """Return the catalog of a manifest's configured providers alone: ``destroy`` needs no declared resource.
 
-        Where these cannot be compiled, the recorded configurations must do. Raise as ``compile`` does.
+        Where these cannot be compiled, recorded configurations are used instead. Raise as ``compile`` does.
         """
         catalog = self._compile_providers(self.read(source, inputs, providers, complete=False), inputs, providers)
         return self._warn_of_writers(catalog) if isinstance(source, (str, os.PathLike)) else catalog
 
     def _compile_providers(self, manifest: Manifest, inputs: Mapping[str, object], providers: ProviderPool) -> Catalog:
-        """Compile only the providers of a manifest, or nothing of it where even they have problems."""
+        """Return the catalog of a manifest's providers, or an empty one where they have problems, which are logged."""
         input_values(manifest, inputs)  # raises UsageError for a secret from the command line, needed or not
         # Empty of everything that refers to resources, or would be an error without them.
         frame = manifest._replace(
@@ -163,7 +163,10 @@ class ManifestCompiler:
         """Return a manifest with the included files whose conditions hold. Raise ``ManifestError``."""
 
         def reason_to_leave_out(partly: Manifest, when: object) -> str:
-            """Return why an include is left out, or "". Where inputs are wrong or missing, raise if ``complete``."""
+            """Return the reason to leave out an include with the condition ``when``, or ""; ``partly``: read so far.
+
+            Wrong or missing inputs are an error if ``complete``, and else a reason.
+            """
             scope, definitions = self._scope(partly, inputs, providers)
             diagnostics = Diagnostics(partly, [*partly.problems, *scope.problems])
             if partly.values:  # a condition may refer to one, and that may be the call of a function
@@ -205,7 +208,7 @@ class ManifestCompiler:
         return scope, definitions
 
     def _content_reader(self) -> ReadContent:
-        """Return the reader of one catalog's assets and archives, which adds their paths to ``_content_files``."""
+        """Return the reader of one catalog's assets and archives; it notes their files for ``_warn_of_writers``."""
         self._content_files.clear()
 
         @cache  # made with the first asset: few catalogs have any
@@ -222,7 +225,10 @@ class ManifestCompiler:
         return read_and_record
 
     def _warn_of_writers(self, catalog: Catalog) -> Catalog:
-        """Return the catalog with a warning for each file of data that it is made from and that others can change."""
+        """Return the catalog with a warning for each data file that it is made from and other users can change.
+
+        Whoever can change it decides what a run of this user does. Code that others can change is an error before.
+        """
         saved = catalog.manifest.saved_in
         if saved:
             read = {saved: "plan"}
@@ -240,7 +246,7 @@ class ManifestCompiler:
         return catalog._replace(warnings=[*warnings, *catalog.warnings]) if warnings else catalog
 
     def _warn_of_readers(self, catalog: Catalog) -> Catalog:
-        """Return the catalog with a warning for each file of inputs or configurations whose secret all can read."""
+        """Return the catalog with a warning for each file of inputs or configurations whose secrets all can read."""
         documents = [document.file for document in catalog.manifest.documents]
         kinds = {file: "configurations" for file in documents if os.path.basename(file) == PROVIDERS}
         kinds |= dict.fromkeys(self.input_files, "inputs")
@@ -284,7 +290,8 @@ def short_secret_warnings(
 ) -> Iterator[Problem]:
     """Yield a warning for each secret of ``inputs`` and ``entries`` that is too short for ``mask``.
 
-    An attribute that repeats such an input has none of its own.
+    A short text occurs in other words too, so that output cannot be masked by it. An attribute that repeats such an
+    input gets no warning of its own.
     """
     short = list[Any]()
     for name, value in inputs.items():

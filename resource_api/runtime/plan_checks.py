@@ -58,9 +58,9 @@ class PolicyEvaluator:
         self._sent: set[Problem] = set()
 
     def check_catalog(self, catalog: Catalog, prior: Prior, selected: set[int] | None) -> Prior:
-        """Check every selected resource (None: all) whose values are known; add errors of forbidden ones to ``prior``.
+        """Check every selected resource (None: all) whose values are known; return ``prior`` with the errors.
 
-        Keeps the stack and the manifest of the run for the other checks.
+        Also store the stack and the manifest of the run, for the other checks.
         """
         self._urn = prior.urn
         self._manifest = catalog.manifest
@@ -85,7 +85,10 @@ class PolicyEvaluator:
         return "; ".join(errors)
 
     def check_plan(self, planned: ExecutionPlan) -> ExecutionPlan:
-        """Check a plan; return it with the forbidden steps failed. Raise ``ResourceError`` when no step would act."""
+        """Check a plan by the policies; return it with the forbidden steps failed.
+
+        Raise ``ResourceError`` for a plan that is forbidden as a whole although no step acts, which could fail.
+        """
         state = planned.prior.state
         policy_plan = PolicyPlan(state.project, state.stack, tuple(map(_policy_step, planned.steps)), planned.complete)
         problems = [
@@ -132,7 +135,10 @@ def _evaluated(policy: Policy, check: Callable[[Any], Any], value: object) -> It
 
 
 def _of_steps(policy: Policy, policy_plan: PolicyPlan, problems: Iterator[Problem]) -> Iterator[Problem]:
-    """Yield the problems; one about a missing step is about the whole plan, or its error would fail no step."""
+    """Yield a policy's problems about a plan; one that names a step not in it becomes one of the whole plan.
+
+    Otherwise its error would fail no step.
+    """
     references = {step.reference for step in policy_plan.steps}
     for problem in problems:
         if problem.reference and problem.reference not in references:
@@ -143,9 +149,9 @@ def _of_steps(policy: Policy, policy_plan: PolicyPlan, problems: Iterator[Proble
 
 
 def _with_failures(planned: ExecutionPlan, errors: Sequence[Problem]) -> ExecutionPlan:
-    """Return a plan with the named steps failed; an error of no step fails all that would act.
+    """Return a plan with the steps failed that policy errors name; one that names none fails all that would act.
 
-    Raise ``ResourceError`` for such an error where none would.
+    Raise ``ResourceError`` if none would act: a forbidden plan must not pass unnoticed.
     """
     by_reference: dict[str, list[str]] = {}
     for error in errors:
@@ -205,9 +211,9 @@ def preflight_warnings(plan: ExecutionPlan, providers: ProviderPool) -> list[Pro
 def refusal_warnings(
     plan: ExecutionPlan, refusals: Sequence[Refusal], warnings: Sequence[Problem]
 ) -> Iterator[Problem]:
-    """Yield the changes that their programs refuse as things are, without those that earlier steps may make possible.
+    """Yield a warning for each change that would fail now, by its program's own simulation (``refusals``).
 
-    Steps with other ``warnings`` are passed over: these tell the missing thing already.
+    Not where an earlier step may make it possible, nor for steps that one of ``warnings`` is about already.
     """
     earlier = _EarlierSteps(plan, _acting(plan))
     warned = {problem.reference for problem in warnings}
@@ -230,9 +236,9 @@ def _acting(plan: ExecutionPlan) -> dict[int, Step]:
 
 
 def _is_checked(step: Step) -> bool:
-    """Return whether a step has a ``preflight`` check: its type offers it for the action, which is decided already.
+    """Return whether the provider's ``preflight`` can check a step: its type offers that for the step's action.
 
-    Removals are checked with a feature of their own.
+    For removals that is a feature of its own. A deferred step is not decided yet.
     """
     features = step.definition.features
     actions = _CHECKED | {Action.DELETE} if "preflight_of_removals" in features else _CHECKED
@@ -240,7 +246,7 @@ def _is_checked(step: Step) -> bool:
 
 
 class _EarlierSteps:
-    """The resources that the steps before a step provide.
+    """The resources that the steps before a step provide, for which ``preflight`` must not warn that they are missing.
 
     Beyond an exact ``needs``, two kinds of steps that would change something count as providing it: one that is
     explicitly required, which is declared there for a reason, and an earlier one of a type in ``brought_by``.
@@ -256,7 +262,7 @@ class _EarlierSteps:
             self._by_type.setdefault(acting[index].definition.name, []).append(index)
 
     def provides(self, step: Step, problem: Problem) -> bool:
-        """Return whether an earlier step meets the requirement of a problem; without ``needs`` any step does."""
+        """Return whether an earlier step provides what a problem is about; without ``needs`` any step may do so."""
         index = step.entry.index
         if problem.needs is None:
             return self._is_one_before(self._indices, index)
@@ -278,7 +284,10 @@ class _EarlierSteps:
         }
 
     def _is_one_before(self, indices: Sequence[int], index: int) -> bool:
-        """Return whether one of these ascending indices is earlier: in parallel runs only a prerequisite."""
+        """Return whether one of the ``indices`` of entries (ascending) is certainly carried out before ``index``.
+
+        In order, that is an earlier one; in a parallel run only one that it requires.
+        """
         if self._plan.options.parallel > 1:
             return not (descendants([index], self._plan.catalog.requires) - {index}).isdisjoint(indices)
         return bool(indices) and indices[0] < index
@@ -294,7 +303,7 @@ class _EarlierSteps:
 
 
 def _findings(steps: Mapping[Name, Step], providers: ProviderPool) -> Iterator[tuple[Step, Problem]]:
-    """Yield the findings of one provider's ``preflight`` for its steps; its failure is a finding about the first."""
+    """Yield (step, problem) for each finding of one provider's ``preflight``; its failure is one about the first."""
     first = next(iter(steps.values()))
     context = Context(
         first.definition,

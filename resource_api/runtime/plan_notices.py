@@ -41,9 +41,10 @@ _READING: Final = frozenset({Action.SAME, Action.READ, Action.FORGET})
 def report_findings(
     plan: ExecutionPlan, log: Log, store: Store, notify: Callable[[Event], None] | None = None, *, recorded: bool = True
 ) -> None:
-    """Log unfinished changes, undeclared records, and the effects on other stacks in ``store``, before a run acts.
+    """Log what a user should know of a plan before the run acts.
 
-    Send drift and planned changes to ``notify``, unless None. ``recorded``: whether the run is one of a stack.
+    That is changes in doubt, undeclared records, and effects on other stacks in ``store``, if the run is ``recorded``
+    in a stack. Send drift and planned changes to ``notify``, unless None.
     """
     if notify is not None:
         for drift in plan.drift:
@@ -67,7 +68,10 @@ def report_findings(
 
 
 def _log_changes_without_outcome(plan: ExecutionPlan, log: Log, holder: Callable[[], str]) -> None:
-    """Log the changes whose outcome is unknown, unless the ``holder`` of the lock makes them now."""
+    """Log the open intents: changes of an interrupted run, in doubt now, or of the run that holds the lock.
+
+    ``holder`` returns a text about that run, or "".
+    """
     intents = plan.prior.state.intents.values()
     running = holder() if intents else ""
     for intent in intents:
@@ -81,7 +85,7 @@ def _log_changes_without_outcome(plan: ExecutionPlan, log: Log, holder: Callable
 
 
 def _log_undeclared(plan: ExecutionPlan, log: Log) -> None:
-    """Tell which resources of ours are no longer declared; many of them in one line."""
+    """Log the recorded resources that are no longer declared, and how ``--prune`` would end them; many in one line."""
     effects: dict[str, list[Record]] = {}
     for record in plan.prior.undeclared:
         effects.setdefault(record.prune_effect, []).append(record)
@@ -96,9 +100,10 @@ def _log_undeclared(plan: ExecutionPlan, log: Log) -> None:
 
 
 def log_lost_order(plan: ExecutionPlan, runs: Iterable[Mapping[str, Any]], log: Log) -> None:
-    """Log neighbours that only the manifest's order has separated, in the first parallel run of a stack.
+    """Log, in the first parallel run of a stack, the pairs of resources that only the manifest's order has ordered.
 
-    ``runs`` are the finished runs of the stack, as the store's history returns them.
+    With ``--parallel`` either may come first. ``runs``: the finished runs of the stack, as the store's history has
+    them.
     """
     if any(run.get("parallel", 1) > 1 for run in runs):
         return
@@ -133,7 +138,10 @@ def report_other_stacks(plan: ExecutionPlan, store: Store, log: Log) -> None:
 
 
 def _shareable_steps(plan: ExecutionPlan, log: Log) -> Iterator[Step]:
-    """Yield the steps that change a resource or first record it, and at level info all others."""
+    """Yield the steps whose resource another stack might record too: those that change it or first record it.
+
+    At level info all others too. An imperative resource, or one that is not there, is none.
+    """
     every = log.enabled("info")
     for step in plan.steps:
         is_thing = "imperative" not in step.definition.features and (exists(step.is_) or exists(step.should))
@@ -166,7 +174,7 @@ def log_recorded_elsewhere(plan: ExecutionPlan, store: Store, log: Log) -> None:
 
 
 def _effect_on_change(step: Step, record: Record) -> str:
-    """Return the effect of a stack's next apply on a change of its resource, or "" where nothing changes."""
+    """Return, for a message, what the next apply of the stack with ``record`` does to a change; "" for no change."""
     if step.action is Action.SAME:
         return ""
     attributes = [difference.attribute for difference in step.changes]
@@ -202,10 +210,10 @@ def _log_shared(
 
 
 def is_same_place(definition: TypeDefinition, instances: ProviderInstances, state: StackState, record: Record) -> bool:
-    """Return whether a record of another stack is about a resource of this one, as far as their configurations tell.
+    """Return whether a record of another stack may be about the same system as a resource of this stack.
 
-    ``definition`` is of the provider instance that manages the resource here, one of ``instances``. Without a
-    configuration it is a resource of the machine that wrote the stack last.
+    ``state``: of that stack. ``definition``: of the provider instance here, one of ``instances``. Providers are
+    compared by their configurations; without one, by the machine that wrote the other stack last.
     """
     if not definition.config.attributes:
         return state.machine in {"", machine_id()}
@@ -222,7 +230,10 @@ def _comparable(config: Mapping[str, object]) -> Any:
 
 
 def _log_readers(gone: Sequence[str], own_stack: StackName, runs: Sequence[Mapping[str, Any]], log: Log) -> None:
-    """Log the stacks that have read an output of ``gone``, which is no longer declared; ``runs``: the history."""
+    """Log a warning for each stack that has read one of the outputs ``gone``, which are no longer declared.
+
+    ``runs``: the history of all stacks, where each run names the outputs that it has read.
+    """
     own_name = "/".join(own_stack)
     readers: dict[str, dict[StackName, None]] = {name: {} for name in gone}
     for run in runs:
@@ -240,7 +251,10 @@ def _is_new(state: StackState) -> bool:
 
 
 def _log_new(plan: ExecutionPlan, own_stack: StackName, other_stacks: Sequence[StackName], log: Log) -> None:
-    """Log that a stack is new, whose name may be misspelt, unless a file of inputs beside the manifest has its name."""
+    """Log that nothing is recorded of a named stack: its name may be misspelt.
+
+    Not where a file of inputs beside the manifest (``stacks/NAME.yaml``) has its name.
+    """
     path = plan.catalog.manifest.path
     described = _described_stacks(path)
     # A manifest that was sent has its path on the other machine, as its files of inputs have.
@@ -255,7 +269,7 @@ def _log_new(plan: ExecutionPlan, own_stack: StackName, other_stacks: Sequence[S
 
 
 def _described_stacks(manifest: str) -> set[str]:
-    """Return the stacks with a file of inputs beside a manifest."""
+    """Return the names of the stacks that have a file of inputs (``stacks/NAME.yaml``) beside a manifest."""
     if not manifest:
         return set()
     try:

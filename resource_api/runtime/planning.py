@@ -101,9 +101,10 @@ class Planning:
         return self._plan_catalog(environment.catalog(source, inputs, self._providers))
 
     def plan_again(self, plan: planner.ExecutionPlan) -> planner.ExecutionPlan:
-        """Return a new plan of an earlier plan's catalog, without orphans: the undeclared resources appended to it.
+        """Return a new plan of an earlier plan's catalog, by the present state and system.
 
-        Where resources were left out of the earlier plan, they are compiled again from the text that was read then.
+        Its orphans, the undeclared resources appended to the catalog, are matched anew. Resources that the cache left
+        out of the earlier plan are compiled again from the text that was read then.
         """
         if plan.cached_unchanged:
             documents = [reading.parse(source.raw, source.file) for source in plan.catalog.manifest.documents]
@@ -131,9 +132,9 @@ class Planning:
         return self._decide(catalog, state)
 
     def _plan_incrementally(self, request: CacheRequest) -> planner.ExecutionPlan | None:
-        """Return a plan without the resources that an earlier run found unchanged, or None if all must be planned.
+        """Return a plan without the resources that the cache holds as unchanged, or None if all must be planned.
 
-        That run's conclusion names them, as long as manifest, code and state are the same.
+        An earlier run has saved them; they are left out as long as manifest, code and state are the same.
         """
         environment = self._environment
         if (conclusion := environment.store.load_conclusion(request.label)) is None:
@@ -151,9 +152,9 @@ class Planning:
             return self._decide_steps(catalog, state)
 
     def _decide_steps(self, catalog: Catalog, state: StackState) -> planner.ExecutionPlan:
-        """Match the catalog with the state, observe the machine and plan every step, within the policies' limits.
+        """Match the catalog with the state, observe the machine, plan every step, and fail those that policies forbid.
 
-        ``purge`` adds its orphans before the resources are observed, so that they are planned like other ones.
+        Orphans of ``purge`` are added before resources are observed, so that they are planned like other ones.
         """
         options, providers = self.options, self._providers
         if options.partial or options.replace:
@@ -203,9 +204,10 @@ class Planning:
     def _observe(
         self, catalog: Catalog, prior: Prior, selected: set[int] | None
     ) -> tuple[PlannerQueries, set[int] | None]:
-        """Read the selected resources; return the answers for the planner, and the remaining selection (None: all).
+        """Read the selected resources; return the planner's access to them, and the remaining selection (None: all).
 
-        Resources that need an excluded resource which does not exist leave the selection, and a warning names them.
+        A resource that needs an excluded one (``--exclude``) which does not exist could not be applied: it leaves the
+        selection, with a warning.
         """
         with self._log.bind(phase="observe"):
             if selected is None or not self.options.excludes:
@@ -224,7 +226,10 @@ class Planning:
         self._environment.notify(Diagnosed(Problem(None, message, "warning", code=code)))
 
     def complete(self, plan: planner.ExecutionPlan) -> Plan:
-        """Return a plan with its side effects and the warnings of ``preflight``, as far as its options need them."""
+        """Return a plan with the side effects of its steps, and warn by ``preflight``, where its options need them.
+
+        Both ask providers, and so only a plan that is shown or binds the run gets them.
+        """
         is_shown = self.options.shown or self.options.noop
         refusals: Sequence[side_effects.Refusal] = ()
         if (is_shown or self.options.bound) and any(_acts(step) and step.asks_side_effects for step in plan.steps):
@@ -244,7 +249,7 @@ class Planning:
             self._environment.notify(Diagnosed(warning))
 
     def _check_key(self, plan: Plan) -> None:
-        """Raise ``UsageError`` if the state would lose the secrets of a provider, which has then changed nothing."""
+        """Raise ``UsageError``, before any change, if a provider would store secrets in a state that has no key."""
         if not self._environment.run.private.may_hold_secrets:
             for step in plan.steps:
                 if "private_secrets" in step.entry.definition.features and _acts(step):
@@ -252,7 +257,7 @@ class Planning:
 
 
 def _import_ids(catalog: Catalog, prior: Prior) -> dict[RecordKey, str]:
-    """Return the declared ids by which unrecorded resources are read, of types with the feature ``import``."""
+    """Return key → the id in ``lifecycle.import`` of each unrecorded resource that its provider reads by id."""
     return {
         entry.key: identifier
         for entry in catalog.entries
@@ -272,9 +277,9 @@ def _acts(step: Step) -> bool:
 def planned(
     environment: RunEnvironment, options: Options, make: Callable[[Planning], planner.ExecutionPlan], run: str = ""
 ) -> Iterator[tuple[Plan, Snapshot]]:
-    """Yield the plan that ``make`` returns and the observations for it; close the providers at the end.
+    """Yield the plan that ``make`` returns and the rows that were read for it; close the providers at the end.
 
-    ``run`` is the id of the run, or empty for a plan that is only shown.
+    ``run``: the id of the run that will execute it, whose stack is claimed; "" for a plan that is only shown.
     """
     environment.run.derived = None  # of the former run
     bound = environment.log.bind(stack=environment.stack, **({"run": run} if run else {}))
@@ -286,7 +291,7 @@ def planned(
 
 
 def _recorded_in_sync(plan: planner.ExecutionPlan, providers: ProviderPool) -> frozenset[int]:
-    """Return the in-sync entries, except those whose provider is not the recorded one, which a run has to record."""
+    """Return the entries in sync whose record needs no change, without those whose chosen provider is a new one."""
     indices = set()
     for index in plan.in_sync:
         entry, record = plan.catalog.entries[index], plan.prior.records.get(index)

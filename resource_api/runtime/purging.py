@@ -63,7 +63,7 @@ class Purging:
         self._unlisted: list[tuple[PurgeRule, str]] = []
 
     def matched(self) -> tuple[Catalog, Prior]:
-        """Return the catalog and the match with an orphan for each resource that is to be deleted.
+        """Return the catalog and the match with an orphan for each resource that ``purge`` is to delete.
 
         Raise ``ManifestError`` for a type that cannot list, and for a test that does not fit a value; ``PurgeError``
         for more resources than a rule may delete, and where the records of another stack are not known.
@@ -80,7 +80,10 @@ class Purging:
         return self._with_orphans(strays)
 
     def _strays(self, rule: PurgeRule) -> Sequence[Record]:
-        """Return the resources that a rule deletes, as recorded or else as listed, in the order of their list."""
+        """Return the resources that a rule of ``purge`` deletes: listed by their type, and declared nowhere.
+
+        As recorded, or else as listed, in the order of their list.
+        """
         rows = self._listed(rule)
         kept_names = self._kept_names(rule.definition) if rows else ()
         definition = rule.definition
@@ -93,9 +96,10 @@ class Purging:
         return [self._record(rule.definition, name, row) for name, row in strays.items() if name not in elsewhere]
 
     def _listed(self, rule: PurgeRule) -> Rows:
-        """Return the existing resources of a rule, by name; add it to ``_unlisted`` if its type cannot be listed yet.
+        """Return name → row of the existing resources that a rule of ``purge`` includes.
 
-        Raise ``ManifestError`` for a type that never can.
+        A type that cannot be listed yet, but later in the run, is noted in ``_unlisted``. Raise ``ManifestError`` for
+        one that never can.
         """
         definition = rule.definition
         if self._deferred.contains(definition.instance):
@@ -120,7 +124,7 @@ class Purging:
         return rows
 
     def _kept_names(self, definition: TypeDefinition) -> Collection[Name]:
-        """Return the names that are declared, protected, to be forgotten, or left by a replacement."""
+        """Return the names of a type that no purge deletes: declared, protected, to be forgotten, or replaced."""
         prior, instance = self._prior, definition.instance
         pruned = {index for index, kind in prior.orphans.items() if kind is OrphanKind.UNDECLARED}
         kept_names = {e.name for e in self._catalog.entries if e.instance == instance and e.index not in pruned}
@@ -137,7 +141,10 @@ class Purging:
         return leftover or is_exempt or is_removed(record, self._removed)
 
     def _recorded_elsewhere(self, rule: PurgeRule, names: Collection[Name]) -> Collection[Name]:
-        """Return those ``names`` that another stack records. Raise ``PurgeError`` for a stack that cannot be read."""
+        """Return those ``names`` that another stack records: they are not ours to purge, which is logged.
+
+        Raise ``PurgeError`` for a stack that cannot be read.
+        """
         recorded: set[Name] = set()
         definition = rule.definition
         for stack, state in self._other_stacks(rule):
@@ -150,7 +157,10 @@ class Purging:
         return recorded
 
     def _other_stacks(self, rule: PurgeRule) -> Sequence[tuple[StackName, StackState]]:
-        """Return the states of all other stacks: their records are never purged. Raise ``PurgeError`` for ``rule``."""
+        """Return the states of all other stacks, whose records are never purged; read once.
+
+        Raise ``PurgeError``, at ``rule``, for one that cannot be read.
+        """
         if self._states is None:
             states = []
             for name in self._store.stacks():
@@ -165,7 +175,7 @@ class Purging:
         return self._states
 
     def _record(self, definition: TypeDefinition, name: Name, row: Values) -> Record:
-        """Return the record of a resource, or of an unrecorded one a record of its listed row."""
+        """Return the record of a resource to purge; for one without a record, one made of its listed row."""
         key = definition.instance, name
         recorded = self._undeclared.get(key) or self._prior.state.records.get(key)
         provider = split_instance(definition.instance)[1]
@@ -174,7 +184,10 @@ class Purging:
         )
 
     def _with_orphans(self, strays: Sequence[tuple[Record, PurgeRule]]) -> tuple[Catalog, Prior]:
-        """Return the catalog and the match with orphans; one that ``--prune`` deletes too stays that one step."""
+        """Return the catalog and the match with an orphan for each of ``strays``, a resource and its rule.
+
+        One that ``--prune`` deletes too is an orphan already, and stays one step.
+        """
         prior, rules = self._prior, {record.key: rule for record, rule in strays}
         present = {self._catalog.entries[index].key: index for index in prior.orphans}
         orphans = dict(prior.orphans)
@@ -192,7 +205,10 @@ class Purging:
         return catalog, prior._replace(orphans=orphans, purges=purges, undeclared=undeclared)
 
     def report_unlisted(self, plan: ExecutionPlan) -> None:
-        """Warn of types that cannot be listed yet. Raise ``PurgeError`` where no step of the plan can change that."""
+        """Warn of types that cannot be listed yet, so that nothing of them is purged in this run.
+
+        Raise ``PurgeError`` where no step of the plan can change that.
+        """
         if not self._unlisted:
             return
         if not any(would_change(step) for step in plan.steps):

@@ -90,7 +90,7 @@ class RecordedStack:
 
     @contextmanager
     def changing(self, command: str) -> Iterator[None]:
-        """Hold the lock, and add ``command`` to the history at the end."""
+        """Hold the lock of the state within the block, and add ``command`` to the stack's history at its end."""
         try:
             name = self.name
         except UsageError:
@@ -113,7 +113,7 @@ def finishing(store: Store, name: StackName, command: str) -> Iterator[None]:
 
 
 def none_recorded(store: StateStore, settings: Settings) -> bool:
-    """Whether the store is empty and no project is given: then an empty result is no error."""
+    """Return whether the store is empty and no project is given: then an empty result of a query is no error."""
     return not settings.get("project") and not store.stacks()
 
 
@@ -215,7 +215,7 @@ def resource_summary(state: StackState, record: Record) -> dict[str, object]:
 
 
 def finished_runs(store: RunArchive, names: Sequence[StackName]) -> list[dict[str, Any]]:
-    """Return the finished runs of stacks in the order in which they ended; ``kept``: there is a document of it."""
+    """Return the finished runs of stacks in the order in which they ended; ``kept`` in one: its document is there."""
     saved: Sequence[str] = ()
     with suppress(OSError):
         saved = store.saved_runs()
@@ -230,7 +230,10 @@ def find_record(state: StackState, text: str) -> Record:
 
 
 def _find_named(state: StackState, target: Reference) -> list[Record]:
-    """Return the record of a name, then those of replaced resources, not deleted yet. Raise ``UsageError`` for none."""
+    """Return the record of a name, then those of old resources that it has replaced and that are not deleted yet.
+
+    Raise ``UsageError`` if there is none.
+    """
     records = state.records.values()
     record = next((candidate for candidate in records if candidate.reference == target), None)
     record = record or state.records.get((target.type, target.title))
@@ -240,9 +243,10 @@ def _find_named(state: StackState, target: Reference) -> list[Record]:
 
 
 def recorded_keys(state: StackState, text: str) -> list[RecordKey]:
-    """Return the keys of a resource, or of a component's resources, with replaced ones. Raise ``UsageError``.
+    """Return the keys under which a resource, or each of a component, is recorded, for ``state rm``.
 
-    A resource without a record may have been created by an interrupted run: then it has the key of that intent.
+    With those of old resources that it has replaced. One without a record may have been created by an interrupted run:
+    then it has the key of that intent. Raise ``UsageError`` for a name of which nothing is recorded.
     """
     target = parse_reference(text, state)
     name = str(target)
@@ -290,7 +294,10 @@ class Runs:
         return run_document.history_document({**run, "kept": False})
 
     def _last(self, name: str, before: int) -> Mapping[str, Any]:
-        """Return the newest kept run, or that ``before`` runs earlier, called ``name``. Raise ``UsageError``."""
+        """Return the newest run with a document, or the one ``before`` runs earlier; ``name``: as the user called it.
+
+        Where no document is kept, all runs count. Raise ``UsageError`` if there are not so many.
+        """
         runs = [run for run in self.all if run["kept"]] or self.all
         if len(runs) <= before:
             raise self._error(f"there is no run '{name}'", "; 'last' counts those that changed or failed something")
@@ -309,7 +316,7 @@ class Runs:
 
 
 def _is_whole(document: RunJson) -> bool:
-    """Return whether the document of a kept run may have been written by a run: its file may be damaged or edited."""
+    """Return whether the document of a run is intact: its file, which anyone may edit, fits the schema and itself."""
     if not document_schema.accepts(document_schema.load("run"), document):
         return False
     calls = range(len(document["calls"]))
@@ -393,10 +400,10 @@ def _finished_run(run: Line) -> FinishedRunJson:
 
 
 def _failures(run: Line, documents: Mapping[str, RunJson], finished: Iterable[Line]) -> list[FailingResourceJson]:
-    """Return the resources that failed in ``run``, the last of a stack; if none did, one row without a resource.
+    """Return a row for each resource that failed in ``run``, the last run of its stack.
 
-    That row has the exit code, as of a run that a manifest or a lock has ended.
-    Each has the time since when its stack fails. ``documents``: run's id → document; ``finished``: all, oldest first.
+    If none did, as where a manifest or a lock ended the run, one row without a resource has the exit code. Each has the
+    time since when the stack fails. ``documents``: run's id → document; ``finished``: all runs, oldest first.
     """
     began = run["ended"]
     for earlier in reversed([item for item in finished if _stack_of(item) == _stack_of(run)]):
@@ -427,7 +434,7 @@ def _last_change(run: Line, document: RunJson) -> ChangedResourcesJson:
 
 
 def _drifted_resources(documents: Iterable[RunJson]) -> list[DriftedResourceJson]:
-    """Return the resources that had drifted before runs, with the number of these runs, the largest first."""
+    """Return the resources that runs found drifted, with the number of these runs: the most frequent first."""
     drifted: dict[str, DriftedResourceJson] = {}
     for document in documents:
         for drift in document["drift"]:
@@ -441,7 +448,7 @@ def _drifted_resources(documents: Iterable[RunJson]) -> list[DriftedResourceJson
 
 
 def _slow_calls(documents: Iterable[RunJson]) -> list[SlowCallJson]:
-    """Return the calls that took longest."""
+    """Return the calls of providers that took longest, among those in the documents of runs."""
     calls = nlargest(_SLOW, (call for item in documents for call in item["calls"]), key=lambda call: call["seconds"])
     return [
         {
@@ -499,7 +506,7 @@ def copy_stacks(
 
 
 def _copy_runs(source: Store, target: Store, names: Sequence[StackName]) -> None:
-    """Copy the finished runs of stacks that the target lacks, in the order of their ends, with their documents."""
+    """Copy the finished runs of stacks, with their documents, that the target does not have from an earlier copy."""
     present = {run["run"] for run in finished_runs(target, names)}
     for run in finished_runs(source, names):
         if run["run"] in present:
@@ -513,7 +520,7 @@ def _copy_runs(source: Store, target: Store, names: Sequence[StackName]) -> None
 
 
 def _copy(target: Store, name: StackName, state: StackState, url: str) -> CopiedStack:
-    """Copy a stack unless it is there, and read it again. Raise ``StateError`` if it differs then."""
+    """Copy a stack unless the target has it already, and verify the copy. Raise ``StateError`` if it differs."""
     status = "unchanged"
     if not _are_equal(target.load(name), state):
         with finishing(target, name, "state copy"):
@@ -525,5 +532,5 @@ def _copy(target: Store, name: StackName, state: StackState, url: str) -> Copied
 
 
 def _are_equal(state: StackState, other: StackState) -> bool:
-    """Whether two states have the same content; of secrets only the digests are compared."""
+    """Return whether two states have the same content; of secrets, encrypted anew in a copy, by their digests."""
     return state.intents == other.intents and state_export.to_document(state) == state_export.to_document(other)

@@ -176,7 +176,7 @@ def select_resources(listed: Listed, pattern: str | None, filters: Sequence[str]
 
 
 def _title_test(definition: TypeDefinition, pattern: str, rows: Rows) -> Callable[[Any], bool]:
-    """Return the test whether a row has the title ``pattern``, or, where none has, one that matches it."""
+    """Return the test of a row by its title: the exact title ``pattern`` if a row has it, else as a pattern."""
     if any(definition.title_of(row) == pattern for row in rows):
         return lambda row: definition.title_of(row) == pattern
     matches = resource_table.matcher(str(Reference(definition.name, pattern)))
@@ -184,7 +184,7 @@ def _title_test(definition: TypeDefinition, pattern: str, rows: Rows) -> Callabl
 
 
 def documents(listed: Listed) -> list[dict[str, object]]:
-    """Return the resources as flat objects, sorted by type and title; with more than one type, with references."""
+    """Return the resources as flat JSON objects, sorted by title in each type; of several types with references."""
     flat = []
     for definition, rows in listed:
         titled = ((definition.title_of(row), row) for row in rows)
@@ -329,9 +329,9 @@ class ShownResources(NamedTuple):
 
 
 def find_resources(call: ResourceCall) -> ShownResources:
-    """Read, or change and read, the resources that TYPE, NAME and ATTR=VALUE mean. Raise ``UsageError``.
+    """Carry out the command ``resource``: list or read the resources of TYPE and NAME, after a change by ATTR=VALUE.
 
-    Those of a listing that cannot be read are errors in the log.
+    Resources of a listing that cannot be read are errors in the log. Raise ``UsageError``.
     """
     options, reader = call.options, call.reader
     filters = options.get("filters") or ()

@@ -74,9 +74,9 @@ class Runtime(RunEnvironment):
         return catalog
 
     def _report_missing(self, catalog: Catalog) -> None:
-        """Warn of resources whose provider cannot be made yet: an earlier resource may install its requirements.
+        """Warn of resources whose provider lacks a requirement, such as a Python package: an earlier one may bring it.
 
-        Raise ``ManifestError`` where nothing comes before them.
+        Raise ``ManifestError`` where no resource comes before them.
         """
         problems, before = [], False
         for entry in catalog.entries:
@@ -164,9 +164,10 @@ class Runtime(RunEnvironment):
     def apply_saved(
         self, saved: SavedPlan, options: Mapping[str, Any], on_plan: Callable[[Plan], None] | None = None
     ) -> Report:
-        """Apply a saved plan with execution options; ``on_plan`` receives the new plan when it was compared with it.
+        """Apply a saved plan with execution options: plan again, compare both, and execute the new plan if they agree.
 
-        The project and stack are those of the plan. Raise ``ManifestError`` where it is stale.
+        ``on_plan`` receives the new plan after the comparison. The project and stack are those of the saved one. Raise
+        ``ManifestError`` where it is stale.
         """
 
         def check(plan: Plan) -> None:
@@ -226,9 +227,10 @@ class Runtime(RunEnvironment):
         selected: SelectedProvider | None = None,
         **options: Unpack[ExecutionOptions],
     ) -> Report:
-        """Change ``attributes`` of one resource, which is as ``row``. Raise ``ManifestError`` without positions.
+        """Change ``attributes`` of one resource, whose present values are ``row``, without recording it.
 
-        The other attributes stay, except where ``attributes`` exclude them: there a default takes their place.
+        The other attributes stay, except where ``attributes`` exclude them: there a default takes their place. Raise
+        ``ManifestError``, without the positions of the made-up manifest.
         """
         declared, defaults = values_of_change(definition, row, attributes)
         # Present values stand for the defaults of other attributes. Where they are not valid all together with the
@@ -273,9 +275,9 @@ class Runtime(RunEnvironment):
         on_plan: Callable[[Plan], None] | None,
         request: CacheRequest | None = None,
     ) -> Report:
-        """Plan and execute under the lock; save for later runs that one had nothing to do, where ``request`` allows it.
+        """Plan and execute under the lock; ``make`` returns the plan of a ``Planning``.
 
-        ``make`` returns the plan of a ``Planning``.
+        With a ``request`` of the cache, a run that had nothing to do is saved there for later runs.
         """
         run, command = _run_id(), "destroy" if options.destroy else "apply"
         with self._lock_unless_noop(command, options), planned(self, options, make, run) as (plan, snapshot):
@@ -295,7 +297,10 @@ class Runtime(RunEnvironment):
         return nullcontext() if options.noop else self.lock(command)
 
     def _cache_request(self, source: Source, inputs: Mapping[str, object], options: Options) -> CacheRequest | None:
-        """Return the identity of a run in the no-change cache, or None where the cache cannot be used."""
+        """Return the identity of a run in the no-change cache, or None where the cache cannot be used.
+
+        It is only for plain runs of a manifest's file in a stack that is recorded.
+        """
         if not isinstance(source, str) or isinstance(self.store, NoStore) or not options.plain:
             return None
         label = json.dumps([source, os.path.abspath(source), self.stack, self.project])
@@ -362,7 +367,7 @@ class Runtime(RunEnvironment):
 
 
 def state_settings(options: Mapping[str, object]) -> dict[str, Any]:
-    """Return the arguments of ``Runtime`` about its state, from the options of a command."""
+    """Return the arguments of ``Runtime`` about its state, from options of a command, such as ``--state``."""
     return {
         "state": NoStore() if options.get("state") in MEMORY else options.get("state"),
         "stack": options.get("stack") or "default",

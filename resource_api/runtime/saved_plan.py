@@ -83,7 +83,7 @@ def write_document(path: str, document: object) -> None:
 
 
 def check_target(path: str, sources: Iterable[str]) -> None:
-    """Raise ``UsageError`` when ``path`` is one of the files that the plan is made of."""
+    """Raise ``UsageError`` when ``path``, to which a plan is to be saved, is one of the files that it is made of."""
     for source in sources:
         with suppress(OSError):
             if os.path.samefile(path, source):
@@ -93,9 +93,8 @@ def check_target(path: str, sources: Iterable[str]) -> None:
 def document(plan: Plan, key: Key | None = None, directory: str = "", host: str = "") -> PlanJson:
     """Return the document of a saved plan; relative names of its files begin at ``directory``.
 
-    ``host``: the host of ``--on`` that the plan is of; only there it can be applied.
-
-    Raise ``ResourceAPIError`` when it needs an ephemeral input, or holds a secret without a ``key`` to encrypt it with.
+    ``host``: the host of ``--on`` that the plan is of; only there it can be applied. Raise ``ResourceAPIError`` when it
+    needs an ephemeral input, or holds a secret without a ``key`` to encrypt it with.
     """
     manifest = plan.catalog.manifest
     if name := next((name for name, declared in manifest.inputs.items() if declared.ephemeral), ""):
@@ -130,7 +129,10 @@ def _find_secret(plan: Plan) -> str:
 
 
 def _encrypted(plan: Plan, saved: Mapping[str, object], embedded: Mapping[str, object], key: Key) -> dict[str, Any]:
-    """Return the embedded part, encrypted, with digests of the plan's secrets, bound to ``saved``, the rest of it."""
+    """Return the embedded manifest, inputs and options, encrypted together with digests of the plan's secrets.
+
+    They are bound to ``saved``, the rest of the document: if that is altered, they cannot be decrypted.
+    """
     data_key, salt = DataKey.generate(key, "the plan"), os.urandom(32)
     content = {**embedded, "salt": salt.hex(), "secrets": _secret_digests(plan, salt)}
     return {"sealing": data_key.wrapped, "box": data_key.encrypt(content, saved)}
@@ -211,7 +213,7 @@ class SavedPlan:
         self._steps = {(step["urn"], step["action"]): step for step in saved["steps"]}
 
     def check(self, plan: Plan) -> None:
-        """Raise ``ManifestError`` unless a new plan has the saved steps."""
+        """Raise ``ManifestError`` unless a new plan has the saved steps: the user has approved these, and no others."""
         current = documents.plan(plan)
         if reason := _state_difference(self.document, current["lineage"], current["serial"]):
             raise _stale(self.path, reason)
@@ -247,9 +249,9 @@ def check_arguments(
     options: Mapping[str, object],
     stack: Mapping[str, str | None],
 ) -> None:
-    """Raise ``UsageError`` for ``inputs`` and planning options given with a saved plan, and for another stack.
+    """Raise ``UsageError`` for arguments that a saved plan has itself: ``inputs``, planning options, another stack.
 
-    ``stack`` has the runtime's ``project`` and ``stack``, None for any. Raise ``ManifestError`` for another format.
+    ``stack``: the runtime's ``project`` and ``stack``, None for any. Raise ``ManifestError`` for another format.
     """
     _check_format(saved, path)
     to_options(options)
@@ -261,7 +263,7 @@ def check_arguments(
 
 
 def _decrypted(saved: Mapping[str, Any], path: str, key: Key | None) -> Mapping[str, Any]:
-    """Return the embedded part of a plan as it was saved.
+    """Return the embedded part of a saved plan in clear: its manifest, inputs and options.
 
     Raise ``UsageError`` without the key, ``StateError`` for an altered plan, ``ManifestError`` for a plan that is not
     encrypted when a key is named.
@@ -286,11 +288,10 @@ def _read_options(saved: Mapping[str, object], path: str) -> Options:
 
 
 def confirmation(plan_document: PlanJson) -> dict[str, Any]:
-    """Return the identity of a plan that a user confirms: its state and digests of its steps.
+    """Return the identity of the plan that a user has confirmed: its state, and digests of its steps.
 
-    A host plans again before it acts, and compares by ``check_confirmation``.
-
-    ``plan_document`` is the document of ``Plan.to_dict``, secrets masked.
+    A host, which plans again before it acts, compares both by ``check_confirmation``. ``plan_document``: the document
+    of ``Plan.to_dict``, with secrets masked.
     """
     return {
         "lineage": plan_document["lineage"],
@@ -300,7 +301,7 @@ def confirmation(plan_document: PlanJson) -> dict[str, Any]:
 
 
 def check_confirmation(confirmed: Mapping[str, Any], plan_document: PlanJson, path: str) -> None:
-    """Raise ``ManifestError`` unless the plan of a document was confirmed. ``path``: the manifest."""
+    """Raise ``ManifestError`` unless a new plan is the one that the user has confirmed; ``path``: the manifest."""
     current = confirmation(plan_document)
     if reason := _state_difference(confirmed, current["lineage"], current["serial"]):
         raise _stale(path, reason)
@@ -328,7 +329,7 @@ def _state_difference(saved: Mapping[str, object], lineage: str, serial: int) ->
 
 
 def _does_more(current: PlanStepJson | None, saved: PlanStepJson | None) -> bool:
-    """Return whether a step has a side effect that the saved one does not have."""
+    """Return whether a new step has a side effect that the saved one does not show."""
     before, after = ((step.get("side_effects") if step else ()) or () for step in (saved, current))
     return any(effect not in before for effect in after)
 
@@ -383,24 +384,27 @@ def find_stale(saved: PlanJson, store: StateStore) -> str:
 
 
 def _steps(rows: Sequence[PlanStepJson], registry: Registry, *, verbose: bool) -> Iterator[StepDocument]:
-    """Yield the steps that act, or would be refreshed if they could; ``verbose``: and resources that are read again."""
+    """Yield the steps to show: those that act, and those that are notified but cannot be refreshed by their type.
+
+    ``verbose``: also resources in sync that are read again after a step.
+    """
     read_after = _read_after(rows) if verbose else {}
     subscribed = {name for row in rows for name in row["notifies"]}
     acting = (row for row in rows if row["action"] != "same" and not row["options"]["noop"])
     notified = {name for row in acting for name in row["notifies"]}
     for row in rows:
         definition, name = _definition(registry, row), str(row["reference"])
-        # A resource that cannot be refreshed: it is notified without effect.
-        fixed = definition is None or "refreshable" not in definition.features
-        if documents.acts(row) or (fixed and name in notified):
-            step = _shown_step(row, definition, only_ordered=fixed and name in subscribed)
+        # Then a notification has no effect on it.
+        not_refreshable = definition is None or "refreshable" not in definition.features
+        if documents.acts(row) or (not_refreshable and name in notified):
+            step = _shown_step(row, definition, only_ordered=not_refreshable and name in subscribed)
             yield step._replace(read_after=read_after.get(name, ""))
         elif name in read_after:
             yield StepDocument(name, Action.SAME, read_after=read_after[name])
 
 
 def _read_after(rows: Sequence[PlanStepJson]) -> dict[str, str]:
-    """Return resource in sync → the first step that it depends on, at any distance, and that may change it."""
+    """Return resource in sync → a step that it depends on, directly or not, and after which it is read again."""
     nodes = (
         (
             row["reference"],
@@ -415,9 +419,10 @@ def _read_after(rows: Sequence[PlanStepJson]) -> dict[str, str]:
 
 
 def _shown_step(saved: PlanStepJson, definition: TypeDefinition | None, *, only_ordered: bool) -> StepDocument:
-    """Return a step of a saved plan in the form in which plans are rendered; without ``definition`` as it was saved.
+    """Return a step of a saved plan in the form in which plans are rendered.
 
-    ``only_ordered``: it subscribes to a resource, and cannot be refreshed.
+    Without a ``definition``, of an unknown type, it is shown as it was saved. ``only_ordered``: it subscribes to a
+    resource but cannot be refreshed, so that the relationship only orders both.
     """
     reasons, deferred = split_reasons(saved["reasons"])
     action, effects = Action[saved["action"].upper()], saved.get("side_effects", ())
@@ -463,7 +468,7 @@ def _definition(registry: Registry, saved: PlanStepJson) -> TypeDefinition | Non
 
 
 def _parameters(definition: TypeDefinition, saved: PlanStepJson) -> dict[str, Any]:
-    """Return parameter → value, secrets concealed, of those with other values than the defaults, to be shown."""
+    """Return parameter → value of those to show: with another value than the default; secrets are concealed."""
     attributes = {name: definition.attributes[name] for name in definition.parameters if name in saved["should"]}
     values = {name: _should(name, saved["should"][name], saved) for name in attributes}
     return {n: attributes[n].conceal(value) for n, value in values.items() if attributes[n].default != value}
@@ -476,7 +481,7 @@ def _difference(change: ChangeJson, saved: PlanStepJson) -> Difference:
 
 
 def _prediction(change: PlannedChangeJson) -> Difference:
-    """Return a predicted change of a saved step: null is an unknown value, unless the value goes."""
+    """Return a predicted change of a saved step; null means an unknown value, unless the value is removed."""
     value = _value(change["should"])
     should = UNKNOWN if value is None and not change["kind"].startswith("delete") else value
     return Difference(change["attribute"], _value(change["is"]), should, "predicted")
@@ -490,7 +495,10 @@ def _should(name: str, value: object, saved: PlanStepJson) -> Any:
 
 
 def _with_unknown(value: Any, expression: object) -> Any:
-    """Return a value with ``UNKNOWN`` in place of each null that an expression, or a text with one, stands for."""
+    """Return a saved value with ``UNKNOWN`` restored: JSON has null for it, as for a null of the manifest.
+
+    ``expression`` is the attribute as written in the manifest: a null is unknown where a text with ``${...}`` was.
+    """
     if isinstance(value, dict) and isinstance(expression, dict):
         return {key: _with_unknown(item, expression.get(key)) for key, item in value.items()}
     if isinstance(value, list) and isinstance(expression, list):
@@ -499,7 +507,7 @@ def _with_unknown(value: Any, expression: object) -> Any:
 
 
 def _output(name: str, saved: OutputChangeJson, unknown: Collection[str]) -> Difference:
-    """Return the change of an output; ``unknown``: the outputs of which some values were not known yet."""
+    """Return the change of an output in a saved plan; ``unknown``: outputs in which null means not known yet."""
     should = _value(saved["should"])
     if name in unknown:
         should = map_leaves(should, lambda leaf: UNKNOWN if leaf is None else leaf)

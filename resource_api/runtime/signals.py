@@ -75,7 +75,10 @@ class Interrupts:
             signal.signal(number, handler)
 
     def _handle(self, number: int, _frame: FrameType | None) -> None:
-        """Stop gently at the first signal during a step, soon at the second or between steps, at once at the third."""
+        """Handle a signal: the first lets the running calls finish, the second, or one between steps, stops programs.
+
+        The third ends the process.
+        """
         self._signal_count += 1
         self._run.signal = number
         self._run.cancel()

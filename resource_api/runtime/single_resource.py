@@ -126,10 +126,10 @@ class ResourceReader:
     def unlisted(
         self, definition: TypeDefinition, rows: Sequence[Mapping[str, object]], selected: SelectedProvider | None = None
     ) -> dict[str, str]:
-        """Return reference → reason of the resources that would be changed or refused if declared as they were read.
+        """Return reference → reason of resources that cannot be declared as they were read, for a generated manifest.
 
-        For a generated manifest, in which they are comments. Only a provider's own comparison or check finds one, such
-        as a file whose rules the kernel has not loaded.
+        Its first run would change or refuse them, so that they are only comments there. Only a provider's own
+        comparison or check finds one, such as a file whose rules the kernel has not loaded.
         """
         if not definition.features & {"custom_insync", "validate"} or not rows:
             return {}
@@ -182,7 +182,10 @@ def check_has_resources(definition: TypeDefinition) -> None:
 
 
 def _differences(names: Sequence[str], verdicts: list[object] | Exception) -> list[str]:
-    """Return the attributes that differ according to the provider, with its reasons; none where it fails."""
+    """Return the attributes that differ by the provider's ``insync``, with its reasons; none where that fails.
+
+    ``verdicts``: its answer for each of the ``names``.
+    """
     if isinstance(verdicts, Exception):
         return []
     answers = [verdict if isinstance(verdict, tuple) else (verdict, "") for verdict in verdicts]
@@ -202,19 +205,17 @@ def _canonical(names: Sequence[object], functions: ProviderFunctions) -> list[Na
 
 
 def _title(name: Name) -> str:
-    """Return a title for a resource that cannot be read, so that its type cannot make one of the row."""
+    """Return a title for a resource that cannot be read: its type could make one only of a row."""
     return " ".join(map(str, name)) if isinstance(name, tuple) else str(name)
 
 
 def values_of_change(
     definition: TypeDefinition, row: Mapping[str, object], attributes: Mapping[str, object]
 ) -> tuple[dict[str, object], dict[str, object]]:
-    """Return the declaration that changes ``attributes`` of a row, and the row's values that avoid a default.
+    """Return the declaration that changes ``attributes`` of a row, and present values to declare beside it.
 
-    The names are those in manifests.
-
-    An existing resource must be declared with its mandatory attributes too; without their present values, attributes
-    with a default would get that.
+    An existing resource needs its mandatory attributes in the declaration. Attributes with a default would get that if
+    they were not declared with their present values. The names are as spelt in manifests.
     """
     declared = {name: reveal(row[name]) for name in definition.mandatory if row.get(name) is not None}
     names = definition.compared if exists(row) else ()
@@ -241,7 +242,10 @@ def manifest_of(
 def canonical_identity(
     definition: TypeDefinition, title: str, attributes: Mapping[str, object], functions: ProviderFunctions
 ) -> list[Name]:
-    """Return a list of the canonical name of a title with namevars among ``attributes``. Raise ``UsageError``."""
+    """Return the canonical name, as a list of one for a reader, of a title and the namevars among ``attributes``.
+
+    Raise ``UsageError``.
+    """
     namevars = {name: value for name, value in attributes.items() if name in definition.namevars}
     with errors_as(UsageError, begin=f"{Reference(definition.name, title)}: "):
         return [canonical_name(functions, title, namevars)]

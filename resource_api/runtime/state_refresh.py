@@ -70,7 +70,7 @@ class _ChangedRecord(NamedTuple):
 
 
 def document(call: Call) -> RefreshJson:
-    """Refresh as a command's options say; return the differences from the records, as the command shows them."""
+    """Refresh the resources that a command selects; return the document of their differences from the records."""
     selection = {name: call.options[name] for name in ("targets", "excludes", "noop", "strict") if name in call.options}
     refreshed = refresh(call.runtime, call.manifest, call.inputs, **selection)
     return documents.refresh(refreshed.resources, refreshed.outputs)
@@ -140,7 +140,8 @@ def _refreshed_outputs(
 ) -> tuple[dict[str, object], list[str]]:
     """Return the present values of the recorded outputs that refer to ``changed`` records, and the failures.
 
-    ``call`` calls a function whose inputs are known. With a failure no output has a value, as after a failed run.
+    With a failure there are none: outputs are recorded together or not at all, as after a failed run. ``call`` calls a
+    function whose inputs are known.
     """
     keys = {record.key for record in changed}
     if not (keys and state.outputs):
@@ -207,7 +208,7 @@ def _selected_records(
 
 
 def _recorded_implementations(state: StackState, instance: str) -> dict[Name, str]:
-    """Return name → provider of the recorded resources of an instance, for a type with more than one: it reads them."""
+    """Return name → the recorded implementation of each resource of an instance: of several, that one reads it."""
     records = [record for record in state.records.values() if record.instance == instance]
     return {record.name: record.implementation for record in records if record.implementation}
 
@@ -215,7 +216,7 @@ def _recorded_implementations(state: StackState, instance: str) -> dict[Name, st
 def _refresh_document(
     runtime: Runtime, name: StackName, started: float, drift: list[Drifted], failures: list[str], *, counts: Summary
 ) -> dict[str, object]:
-    """Return the document of a refresh, which has drift and no steps."""
+    """Return the document of a refresh, like that of a run: it has drift and problems, no steps; secrets are masked."""
     summary = {**counts._asdict(), "exit_code": int(bool(failures))}
     run = {**name._asdict(), "run": "", "command": "refresh", "started": started, "ended": time.time()}
     document = run_document.history_document({**run, "summary": summary, "drifted": len(drift)})

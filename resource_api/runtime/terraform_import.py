@@ -69,7 +69,10 @@ def take_over(
 
 
 def _resources(runtime: Runtime, manifest: Manifest, state: StateFile, failed: list[ImportOutcome]) -> list[_Read]:
-    """Return the resources whose provider is declared and can read them; an outcome of each other is in ``failed``."""
+    """Return the resources of a state file with values of their provider's present schema; null ones are left out.
+
+    One whose provider is not declared, or cannot upgrade it, becomes an outcome in ``failed``.
+    """
     read = []
     for resource in state.resources:
         try:
@@ -84,7 +87,10 @@ def _resources(runtime: Runtime, manifest: Manifest, state: StateFile, failed: l
 
 
 def _family(runtime: Runtime, manifest: Manifest, resource: StateResource) -> Family:
-    """Return the provider of a resource. Raise ``DefinitionError`` where the manifest declares none."""
+    """Return the Terraform provider of a resource, by the beginning of its type's name (``aws`` of ``aws_instance``).
+
+    Raise ``DefinitionError`` where the manifest does not declare it, or not under the resource's alias.
+    """
     name = resource.type.partition("_")[0]
     declared: ConfiguredProvider | None = manifest.providers.get(name)
     if declared is None or not declared.is_program:
@@ -99,9 +105,10 @@ def _family(runtime: Runtime, manifest: Manifest, resource: StateResource) -> Fa
 def _declarations(
     runtime: Runtime, resources: Sequence[_Read], declared: set[str], failed: list[ImportOutcome]
 ) -> tuple[list[list[str]], dict[str, ForeignRecord]]:
-    """Return the lines of the missing declarations, and reference → record of all resources to import.
+    """Return the lines of the declarations to add to the manifest, and reference → record of all resources to import.
 
-    ``declared``: the references in the manifest. ``failed`` gets an outcome for each resource left out.
+    ``declared``: the references that the manifest has. A resource that cannot be imported, such as one with a secret
+    that only the user can declare, becomes an outcome in ``failed``.
     """
     computed = _made_values(resources)
     declarations, records = [], dict[str, ForeignRecord]()
@@ -136,9 +143,10 @@ def _declarations(
 
 
 def _made_values(resources: Sequence[_Read]) -> dict[str, dict[str, str]]:
-    """Return, by the address of a resource that is there once, the texts that its provider made → their expressions.
+    """Return address of a resource → text that its provider has made → the expression that refers to it.
 
-    Of one with several instances a dependency does not tell which it means.
+    Where another resource has that text, the declaration gets the expression, to keep the dependency. Not of a resource
+    with several instances: a dependency does not show which one it means.
     """
     instances = Counter(row.resource.config_address for row in resources)
     return {
