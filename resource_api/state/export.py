@@ -120,7 +120,7 @@ def check_replacement(recorded: StackState, new: StackState, file: str, *, force
 
 
 def replacement_problem(recorded: StackState, new: StackState) -> str:
-    """Return why a state may not replace the ``recorded`` one, as the rest of a sentence about it, or an empty text."""
+    """Return why a state may not replace the ``recorded`` one, as the end of a message that names the state; or ""."""
     if recorded.encrypted and not new.encrypted:
         return "is not encrypted, and a key is named"
     if not recorded.serial:
@@ -135,7 +135,10 @@ def replacement_problem(recorded: StackState, new: StackState) -> str:
 
 
 def _contradictions(resource: Mapping[str, Any], document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the contradictions in an exported resource: its reference, URN and references must fit its other fields."""
+    """Yield the contradictions in an exported resource, as after a change by hand: its reference and URN must fit.
+
+    Both are composed of its other fields, and its references to others must be valid.
+    """
     try:
         stated = reference.parse(resource["reference"])
     except ValueError as error:
@@ -160,7 +163,7 @@ def _contradictions(resource: Mapping[str, Any], document: Mapping[str, Any]) ->
 
 
 def _references(resource: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
-    """Yield every reference to another resource with the field that holds it; the other need not be recorded."""
+    """Yield (field, reference) for each reference of an exported resource to another; that need not be recorded."""
     for text in resource["requires"]:
         yield "requires", text
     for sources in resource["value_requires"].values():

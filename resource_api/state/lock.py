@@ -99,7 +99,7 @@ class Lock:
                 file.write(json.dumps(holder._asdict()).encode())
 
     def other_holder(self) -> str:
-        """Return the other process that holds the lock, as far as can be seen, or an empty text. For messages only."""
+        """Return, for messages only, the other process that holds the lock as its note says, or an empty text."""
         holder = self.holder()
         return str(holder) if holder and holder.pid != os.getpid() and holder.alive else ""
 
@@ -126,7 +126,7 @@ class Lock:
             time.sleep(min(_PAUSE, remaining))
 
     def _try_lock(self) -> bool:
-        """Open the lock file and lock it; return whether that succeeded. Raises ``StateError``."""
+        """Open the lock file and lock it, without waiting; return whether that succeeded. Raises ``StateError``."""
         with errors_as(StateError, OSError, f"{self._path}: the lock cannot be opened: "):
             fd = os.open(self._path, os.O_RDWR | os.O_CREAT | _FLAGS, _PRIVATE)
         if self._lock_file(fd):
@@ -137,7 +137,11 @@ class Lock:
         return False
 
     def _lock_file(self, fd: int) -> bool:
-        """Lock an open file; return whether it is locked and still at its path. Close it before a ``StateError``."""
+        """Lock an open file; return whether it is locked and still the one at its path.
+
+        Otherwise another process, after a file that was replaced, could hold the lock of the same name. The file is
+        closed before a ``StateError``.
+        """
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             locked, current = os.fstat(fd), os.lstat(self._path)

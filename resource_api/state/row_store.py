@@ -96,9 +96,9 @@ class RowStore(ABC, Generic[S]):
             session.change(name, stack, lambda tables: stack.overwrite(tables, state, stack.data_key))
 
     def _encrypt(self, session: S, name: StackName, stack: StackRows, key: Key | None) -> StackState:
-        """Write ``stack`` with a new data key, wrapped by ``key``, for ``rekey``; return the state afterwards.
+        """Write a stack again with a new data key, wrapped by ``key``, for ``rekey``; return the state afterwards.
 
-        ``stack`` was read with its former key, and is from now on the one that the session uses.
+        ``stack`` was read with its former key; the session uses this object from now on.
         """
         session.stacks[name] = stack
         state = stack.state._replace(serial=stack.state.serial + 1)
@@ -128,13 +128,17 @@ class RowStore(ABC, Generic[S]):
         return stack
 
     def _new_state(self, name: StackName) -> StackState:
-        """Return the state of a new stack; its salt is stable, because secrets are sealed with it before a commit."""
+        """Return the state of a new stack; each call gives the same salt, as secrets are sealed before a commit."""
         salt = self._salts.setdefault(name, os.urandom(32))
         return StackState(name.project, name.stack, salt=salt, encrypted=self._data_keys.key is not None)
 
     @contextmanager
     def _writing(self) -> Iterator[S]:
-        """Yield the session, for this thread alone. Raises ``RuntimeError`` without the lock, or an earlier failure."""
+        """Yield the session of the run, for this thread alone.
+
+        Raises ``RuntimeError`` if the lock is not held, and again the failure of an earlier write: after it nothing
+        more is written.
+        """
         with self._guard:
             if self._session is None:
                 raise RuntimeError("state can be written only while its lock is held")

@@ -79,7 +79,7 @@ def make_row(row_id: int, body: bytes) -> Row:
 
 
 def are_intact(rows: Iterable[Row]) -> bool:
-    """Whether each row has the checksum of its id and body; False also for a body that is not bytes."""
+    """Return whether each row has the checksum of its id and body, so that none was damaged or exchanged."""
     digest, number = blake2b, int.from_bytes  # looked up once: a state has many rows
     try:
         for row_id, body, stored in rows:
@@ -125,9 +125,9 @@ class Header(NamedTuple):
         return database.read(table, *limits(self.number))
 
     def salt(self, data_key: DataKey | None) -> bytes:
-        """Return the salt, empty if it is encrypted and its data key is missing.
+        """Return the salt of the digests of secrets; empty if it is encrypted and there is no ``data_key``.
 
-        The encryption of a salt authenticates the rest of the header. Raise ``StateDamaged`` where that was altered.
+        Its encryption authenticates the rest of the header. Raise ``StateDamaged`` where that was altered.
         """
         if data_key is not None:
             rest = {key: value for key, value in self.content.items() if key != "sealed_salt"}
@@ -182,13 +182,13 @@ class RowIndex:
         return self.tally == [count, total if self._data_key else total % (1 << _CHECKSUM_BITS), position]
 
     def ids(self, keys: Sequence[Hashable]) -> list[int] | None:
-        """Return the row ids of ``keys`` in their order, or None unless they are exactly the keys of the table."""
+        """Return the row ids of ``keys`` in their order, or None if these are not exactly the keys of all rows."""
         if len(keys) != len(self._ids) or not self._ids.keys() >= set(keys):
             return None
         return [self._ids[key] for key in keys]
 
     def write(self, database: RowWriter, values: Mapping[Any, object]) -> None:
-        """Write values by key; a known key keeps its position."""
+        """Write values by key as rows; a key that has a row keeps it, a new one gets the next position."""
         for key in values:
             if key not in self._ids:
                 self._ids[key] = self._base + self.next_position
@@ -208,7 +208,7 @@ class RowIndex:
             database.delete(self._table, ids)
 
     def _weigh(self, rows: Sequence[Row]) -> None:
-        """Add the weights of rows that were read or will be written to the total, in place of the former ones."""
+        """Add rows to the tally: the weights of rows that were read or will be written replace those of their ids."""
         for row in rows:
             row_id, _, weight = row
             if self._data_key is not None:
@@ -263,7 +263,7 @@ class StackRows:
         return StackName.of(self.state)
 
     def ids(self, keys: Sequence[RecordKey]) -> list[int] | None:
-        """Return the ids, for the no-change cache, of the records of ``keys``, or None unless these are all records."""
+        """Return the row ids of the records of ``keys``, for the no-change cache; None unless these are all records."""
         return self._indexes["resource"].ids(keys)
 
     def _load_rows(self, database: RowReader, header: Header) -> None:
@@ -271,6 +271,7 @@ class StackRows:
         rows = {table: header.read(database, table) for table in TABLES}
         records = {record.key: record for record in map(unpack, decode_rows(rows["resource"]))}
         if self.data_key is not None:
+            # Only rows with a mark of the codec can have secrets: others need not be searched.
             pairs = zip(records.items(), rows["resource"], strict=True)
             with_secrets = {key: record for (key, record), (_, body, _) in pairs if codec.MARK in body}
             self.state = self.data_key.bind_state(self.state._replace(records=with_secrets))
@@ -296,7 +297,7 @@ class StackRows:
         self._write_header(database)
 
     def commit(self, database: RowWriter, commit: Commit, lineage: str) -> None:
-        """Write a commit and remove the intents that it resolves; ``lineage`` is for a stack that has none yet."""
+        """Write a commit and remove the intents that it resolves; a stack without a lineage gets this ``lineage``."""
         if self.data_key is not None:
             put = {record.key: record for record in commit.put}
             part = self.data_key.encrypt_state(self.state._replace(records=put, outputs=commit.outputs or {}))
@@ -342,12 +343,15 @@ class StackRows:
             index.write(database, changed)
 
     def _add_batch(self, number: int, intents: Iterable[Intent]) -> None:
-        """Keep intents as the batch of a row, without writing it."""
+        """Register intents as those of one row, which is not written here; ``number``: the position of the row."""
         self._batches[number] = {intent.key: intent for intent in intents}
         self._batch_of |= dict.fromkeys(self._batches[number], number)
 
     def _remove_intents(self, database: RowWriter, keys: Iterable[RecordKey]) -> bool:
-        """Remove intents, with rows written again or deleted for their batches; return whether any was open."""
+        """Remove the open intents of these resources; return whether there was any.
+
+        A row with several intents is written again without them, and deleted with its last one.
+        """
         changed: dict[int, None] = {}  # a set in the order of ``keys``
         for key in keys:
             number = self._batch_of.pop(key, None)
@@ -415,9 +419,10 @@ class DataKeys:
         return self.for_rekey(header) if self.key is not None else None
 
     def for_rekey(self, header: Header) -> DataKey | None:
-        """Return the data key of a stack as it is written, or None if it is not encrypted.
+        """Return the data key with which a stack is written now, or None if it is not encrypted.
 
-        Raises ``UsageError`` without its key, ``StateDamaged`` for a key that does not open it.
+        A stack without encryption is no error here, even with a user's key: ``rekey`` encrypts it. Raises
+        ``UsageError`` without its key, ``StateDamaged`` for a key that does not open it.
         """
         if header.sealing is None:
             return None
@@ -431,7 +436,7 @@ class DataKeys:
         return self._opened[identity]
 
     def for_new_stack(self, name: StackName) -> DataKey | None:
-        """Return the data key of a stack that is created now, or None without a user's key."""
+        """Return the data key of a new stack, the same for each call until it is written; None without a user's key."""
         if self.key is not None and name not in self._new:
             self._new[name] = _encryption().generate(self.key, f"the state of {name}")
         return self._new.get(name)
@@ -481,7 +486,10 @@ def headers(database: RowReader) -> dict[StackName, Header]:
 
 
 def verify_checksums(database: RowReader) -> None:
-    """Verify structure, rows and tallies of a new copy, without decoding records or a key. Raises ``StateError``."""
+    """Verify structure, rows and tallies of a copy that was just made; no record is decoded, and no key is needed.
+
+    Raises ``StateError``.
+    """
     database.check()
     for header in headers(database).values():
         for table, tally in header.content["tallies"].items():
@@ -526,7 +534,7 @@ def _missing_rows(database: RowReader, name: StackName) -> StateError:
 
 
 def decode_rows(rows: Sequence[Row]) -> Iterator[Any]:
-    """Yield the value of each row; decoding some together shares the text of equal keys and bounds the memory."""
+    """Yield the value of each row. Some are decoded together: equal keys then share one text in memory."""
     for start in range(0, len(rows), _BATCH):
         bodies = [body for _, body, _ in rows[start : start + _BATCH]]
         text = (b"[" + b",".join(bodies) + b"]").decode("utf-8", "surrogatepass")
@@ -626,7 +634,10 @@ def hashable_name(name: Any) -> Name:
 
 
 def _difference(values: Mapping[str, object], base: Mapping[str, object]) -> list[object]:
-    """Return a mapping of the values that are missing or different in ``base``, then the names that only it has."""
+    """Return the difference of ``values`` from ``base``: a mapping of new or other values, then names that are gone.
+
+    The values of a record mostly equal each other, so that this saves most of a row. ``_apply_difference`` reverses it.
+    """
     if values is base:
         return [{}]
     more = {
@@ -649,5 +660,5 @@ def _apply_difference(base: Mapping[str, object], difference: list[Any]) -> Mapp
 
 
 def _are_equal_scalars(value: object, base: object) -> bool:
-    """Whether two values are equal scalars of one type; nested values are not compared."""
+    """Return whether two values are equal scalars of one type: 1 and True are not, nor are nested values."""
     return type(value) is type(base) and type(value) in SCALAR_TYPES and bool(value == base)

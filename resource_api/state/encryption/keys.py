@@ -196,7 +196,7 @@ class Cipher:
         self._cipher = cipher(key)
 
     def encrypt(self, clear: bytes, bound: bytes) -> str:
-        """Return nonce, ciphertext and tag in base64; decryption needs the same ``bound`` data."""
+        """Return nonce, ciphertext and tag in base64; they can only be decrypted with the same ``bound`` data."""
         nonce = os.urandom(_NONCE_BYTES)
         return b64encode(nonce + self._cipher.encrypt(nonce, clear, bound)).decode("ascii")
 

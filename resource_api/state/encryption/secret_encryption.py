@@ -53,7 +53,7 @@ class DataKey:
 
     @classmethod
     def open(cls, key: Key | None, wrapped: Any, subject: str) -> Self:
-        """Return the data key in ``wrapped``.
+        """Return the data key in ``wrapped``, opened with the user's ``key``; ``subject`` begins error messages.
 
         Raises ``UsageError`` without a key or for one of another kind, ``StateError`` for a key that does not open it.
         """
@@ -92,7 +92,10 @@ class DataKey:
         return _change_state(state, self._bind_secret)._replace(encrypted=True)
 
     def _encrypt_secret(self, sealed: Sealed, path: SecretPlace) -> Sealed:
-        """Return a secret as ciphertext bound to its place; itself if it is that already, or a digest alone."""
+        """Return a secret as ciphertext bound to its place, so that it cannot be moved to another attribute.
+
+        One that is so already, and one of which only the digest is known, are returned as they are.
+        """
         secret = sealed.secret
         if secret is None or (
             isinstance(secret, EncryptedSecret) and secret.place == path and secret.unlock == self.decrypt
@@ -133,7 +136,10 @@ def _is_plain(value: object) -> bool:
 
 
 def _unwrap(key: Key, wrapped: Mapping[str, object]) -> bytes:
-    """Return a data key. Raises ``ValueError`` for another format or length: an empty key would prove nothing."""
+    """Return the data key in ``wrapped``. Raises ``ValueError`` for another format or length.
+
+    With an altered, empty key everything could be authenticated.
+    """
     if wrapped["format"] != FORMAT:
         raise ValueError(f"there is no format {wrapped['format']}")
     data_key = key.unwrap(wrapped)

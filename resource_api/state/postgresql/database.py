@@ -178,10 +178,11 @@ class ServerConnection:
                     connected.shutdown(socket.SHUT_RDWR)
 
     def run(self, work: Callable[[Connection], T], patience: float = 0.0) -> T:
-        """Return the result of ``work``, which is called again on a new connection where the server ended the last.
+        """Return the result of ``work``; after a lost connection it is called again on a new one.
 
-        For ``patience`` seconds the server may be away; a connection that ends after it was opened is opened again once
-        in any case. ``work`` must have no further effect if it is called again. Raise ``StateError``.
+        A connection that was open is opened again once in any case, and for ``patience`` seconds as often as it takes,
+        as during a restart of the server. ``work`` must have no further effect if it is called again. Raise
+        ``StateError``.
         """
         until = time.monotonic() + patience
         reopened = False
@@ -197,7 +198,7 @@ class ServerConnection:
                     raise StateError(str(error)) from error
 
     def _attempt(self, work: Callable[[Connection], T]) -> T:
-        """Do work on the connection, which is closed if it fails in the middle of a statement."""
+        """Return the result of ``work`` on the connection, which is closed if it fails in the middle of a statement."""
         try:
             with self._errors():
                 return work(self._opened())
@@ -224,7 +225,7 @@ class ServerConnection:
         return self._has_tables
 
     def wait_for(self, channel: str, payload: str, seconds: float) -> None:
-        """Return when ``payload`` was notified on a channel, or after some seconds; behind a pooler only then."""
+        """Wait until ``payload`` is notified on a channel, at most ``seconds``; behind a pooler for all of these."""
 
         def wait(connection: Connection) -> bool:
             """Wait for a notification; return False at once behind a pooler, which shares sessions."""
@@ -297,7 +298,7 @@ def _message(error: psycopg.Error) -> str:
 
 
 def _close(connection: Connection, pid: int) -> None:
-    """Close a connection, unless this is a forked child, whose message would end the session of its parent."""
+    """Close a connection that process ``pid`` has opened; in a forked child that would end its parent's session."""
     if os.getpid() == pid:
         with suppress(psycopg.Error):
             connection.close()
@@ -393,7 +394,7 @@ def damage(url: str, message: str) -> StateError:
 
 
 class CollectedRows:
-    """The writes of one change, collected for one statement."""
+    """The writes of one change to a stack, collected to be made by one statement: one journey to the server."""
 
     def __init__(self) -> None:
         """Start without any."""
@@ -425,7 +426,10 @@ class CollectedRows:
         self.ranges[table] = low, high
 
     def statement(self) -> tuple[str, dict[str, object]]:
-        """Return parts of a statement that write the rows of the stack in its part ``mine``, and their values."""
+        """Return the parts (CTEs) of a statement that make the writes, and their parameters.
+
+        They depend on its part ``mine``, the row of the stack: without a valid lease they do nothing.
+        """
         parts: list[str] = []
         values: dict[str, object] = {}
         for table, ids in self._deleted.items():
@@ -443,7 +447,7 @@ class CollectedRows:
 
 
 def to_json(value: object) -> str:
-    """Return the text of a JSON value that the server stores: it has no place for NUL and half of a surrogate pair."""
+    """Return a JSON value as text, without characters that the server's JSON cannot hold: NUL and half surrogates."""
     text = json.dumps(value, separators=(",", ":"))
     if "\\u0000" in text or "\\ud" in text:
         text = json.dumps(map_leaves(value, _storable, _storable), separators=(",", ":"))

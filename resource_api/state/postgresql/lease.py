@@ -112,9 +112,9 @@ def _machine() -> str:
 
 
 def take(connection: Connection, name: StackName, run: LeaseHolder, seconds: float) -> Lease | StateLocked:
-    """Return a lease of a stack for a run, or the error that names its holder.
+    """Take the lease of a stack for a run; return it, or the error that names its present holder.
 
-    A holder that was killed on this machine holds nothing; one on another machine does until its lease ends. A run
+    A holder that was killed on this machine counts as gone at once, one on another machine when its lease ends. A run
     that has taken the lease without knowing it, because its connection was cut, takes it again.
     """
     values = {**name._asdict(), "seconds": seconds, "holder": json.dumps(run._asdict())}
@@ -134,7 +134,7 @@ def take(connection: Connection, name: StackName, run: LeaseHolder, seconds: flo
 
 
 def _locked(name: StackName, holder: LeaseHolder | None, seconds: float) -> StateLocked:
-    """Return the error about a held lease: who holds it, and how long at most after a crash."""
+    """Return the error about a held lease: its holder, and for how many ``seconds`` it still holds it if it is dead."""
     who = str(holder) if holder is not None else "another process holds the lock"
     error = StateLocked(
         f"state is locked: {name}: {who}; --lock-timeout waits for it; a run that was killed or cut off holds it for"

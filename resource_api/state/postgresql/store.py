@@ -108,7 +108,7 @@ class LeasedSession:
         return self._lease(name).number
 
     def claim(self, name: StackName, timeout: float) -> None:
-        """Take the lease of a stack, looking for up to ``timeout`` seconds. Raise ``StateLocked``, ``StateError``."""
+        """Take the lease of a stack, waiting up to ``timeout`` seconds. Raise ``StateLocked``, ``StateError``."""
         until = time.monotonic() + timeout
         while (locked := self._try_claim(name)) is not None:
             remaining = until - time.monotonic()
@@ -172,10 +172,11 @@ class LeasedSession:
         self.stacks[new] = stack
 
     def remove(self, name: StackName) -> None:
-        """Remove the rows of a stack, and its runs; its lease remains."""
+        """Remove the rows of a stack, and its runs; its lease remains until the end of the session."""
         self.stacks.pop(name, None)
         limits = stack_rows.limits(self._lease(name).number)
         deletions = [(_DELETE.format(table), limits) for table in stack_rows.TABLES]
+        # The row of the stack, which has the lease, becomes that of a stack of which nothing is recorded.
         values = {"body": None, "checksum": None, "lineage": "", "serial": 0}
         self.write(name, "", values, header=_HEADER, preceding=[*deletions, (databases.REMOVE_RUNS, name)])
 
@@ -198,11 +199,11 @@ class LeasedSession:
         header: str = "",
         preceding: Sequence[_Statement] = (),
     ) -> None:
-        """Execute the ``parts`` of a statement that follow its part ``mine``, if the lease of the stack is still held.
+        """Write by one statement, which has an effect only if the lease of the stack is still held.
 
-        ``values`` are the values of their parameters; ``header`` sets further columns of the row of the stack;
-        ``preceding``: statements and values that are executed before, in the same transaction. Where the connection is
-        lost, the server is tried for the time of a lease. Raise ``StateLost``, ``StateError``.
+        ``parts``: those that follow its part ``mine``, with ``values`` for their parameters; ``header`` sets further
+        columns of the row of the stack; ``preceding``: statements and values to execute before, in one transaction.
+        Where the connection is lost, it is tried again for the time of a lease. Raise ``StateLost``, ``StateError``.
         """
         lease = self._lease(name)
         self._write += 1
@@ -230,7 +231,10 @@ class LeasedSession:
             raise
 
     def _check_lost(self, name: StackName, lease: Lease) -> None:
-        """Raise ``StateLost`` for a write without effect, unless an attempt of it was successful unnoticed."""
+        """Raise ``StateLost`` for a write that had no effect, unless an earlier attempt of it had succeeded.
+
+        That is so where the connection was lost before the answer came.
+        """
 
         def state(connection: Connection) -> tuple[Any, ...] | None:
             return connection.execute(_STATE, (lease.number,)).fetchone()
@@ -239,9 +243,9 @@ class LeasedSession:
             raise self._server.run(lambda connection: leases.lost(connection, name), self._seconds)
 
     def _renew_all(self) -> None:
-        """Renew every lease until the session ends; a failure is noticed by the next write.
+        """Renew every lease until the session ends, in a thread; the next write notices a lease that was lost.
 
-        A statement that takes longer than a lease ends with its connection: the server hangs, and the lease is lost.
+        A statement of another thread that takes longer than a lease is ended with its connection: the server hangs.
         """
         while not self._ended.wait(self._seconds / _RENEWALS):
             if not self._guard.acquire(timeout=self._seconds):
@@ -256,7 +260,10 @@ class LeasedSession:
                 self._guard.release()
 
     def close(self, *, reconnect: bool) -> None:
-        """End every lease, or let it expire: without ``reconnect``, after a failure, a lost connection stays closed."""
+        """End every lease of the session; ``reconnect``: also if the connection is lost.
+
+        Without it, after a failure, the leases then expire by themselves: to wait for the server would delay the error.
+        """
         self._ended.set()
         if reconnect or self._server.is_open:
             with suppress(StateError):
@@ -364,7 +371,10 @@ class PostgresqlStore(RowStore[LeasedSession]):
 
     @contextmanager
     def lock(self, command: str, timeout: float) -> Iterator[None]:
-        """Begin a run of ``command``; a stack is locked when claimed or written. Raise ``RuntimeError`` in a run."""
+        """Begin a run of ``command``, which locks each stack when it claims or first writes it.
+
+        Raise ``RuntimeError`` if this store has a run already.
+        """
         with self._guard:
             if self._session is not None:
                 raise RuntimeError("a store has one run at a time")
@@ -411,9 +421,9 @@ class PostgresqlStore(RowStore[LeasedSession]):
             return self._encrypt(session, name, stack, key)
 
     def _recorded(self, session: LeasedSession, *names: StackName) -> Container[StackName]:
-        """Return every stack of which anything is recorded, after ``names`` are claimed."""
+        """Return every stack of which anything is recorded; ``names`` are claimed first, as others may write them."""
         for name in names:
-            session.number(name)
+            session.number(name)  # which claims it
         return self._names(f"SELECT project, stack FROM {SCHEMA}.stack WHERE body IS NOT NULL")
 
     def _names(self, query: str) -> list[StackName]:

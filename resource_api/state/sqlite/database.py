@@ -168,7 +168,8 @@ class Database:
 def open_for_reading(path: str) -> Database:
     """Open an existing database read-only, also on a read-only filesystem. Raises ``StateError``.
 
-    A log that a killed writer has left stays for the next writer; without one, no file is left behind.
+    A write-ahead log that a killed writer has left stays, as it may have commits; one of SQLite's own for this reader
+    is removed.
     """
     try:
         return Database(path, remove_log=not _has_log(path))
@@ -180,7 +181,7 @@ def open_for_reading(path: str) -> Database:
 
 
 def _has_log(path: str) -> bool:
-    """Return whether commits are in the log that the main file may not contain yet."""
+    """Return whether there is a write-ahead log with commits that the main file may not contain yet."""
     try:
         return os.stat(f"{path}-wal").st_size > 0
     except OSError:
@@ -209,7 +210,7 @@ def create(path: str) -> None:
 
 
 def check_not_newer(path: str) -> None:
-    """Raise ``StateError`` for a database of a newer format; any other fault is ignored, and nothing is written."""
+    """Raise ``StateError`` for a database of a newer format, before anything is written; ignore any other fault."""
     try:
         Database(path, immutable=True).close()
     except NewerFormatError:
@@ -286,7 +287,7 @@ def state_errors(path: str) -> Iterator[None]:
 
 
 def _is_disk_full(error: sqlite3.Error, path: str) -> bool:
-    """Return whether an error of SQLite is for want of space; for the files beside the database it is an I/O error."""
+    """Return whether an error of SQLite means a full disk; for its log files SQLite reports only an I/O error then."""
     name = getattr(error, "sqlite_errorname", "")
     if not name.startswith("SQLITE_IOERR"):
         return str(name) == "SQLITE_FULL"

@@ -45,7 +45,8 @@ class Marker(NamedTuple):
     def losses(self, versions: Mapping[StackName, Version]) -> Iterator[str]:
         """Yield a sentence for each stack that is missing, older or of another lineage in the database's ``versions``.
 
-        One whose lineage has another name there was renamed by a run that was killed before it wrote this marker.
+        A stack whose lineage has another name there is not missing: a run renamed it, and was killed before it wrote
+        the marker.
         """
         by_lineage = dict(versions.values())
         for name, (lineage, serial) in self.versions.items():
@@ -125,7 +126,7 @@ def existing_generations(path: str) -> list[str]:
 
 
 def describe_generations(path: str, find_data_key: FindDataKey) -> Iterator[str]:
-    """Yield for each generation whether it is intact, with its serials."""
+    """Yield, for ``state check``, a line about each generation: whether it is intact, and its serials."""
     for generation in existing_generations(path):
         if intact := _verify(generation, find_data_key, immutable=True):
             text = f"intact, {intact}"
@@ -137,8 +138,8 @@ def describe_generations(path: str, find_data_key: FindDataKey) -> Iterator[str]
 def recover(path: str, damage: str, find_data_key: FindDataKey) -> Sequence[str]:
     """Replace the database by the newest intact generation, unless it is intact itself and newer.
 
-    ``find_data_key`` returns the keys that prove encrypted stacks. Returns lines about the ``damage``,
-    each action and each loss. Raises ``StateError`` when nothing is intact; nothing was changed then.
+    ``find_data_key``: for the verification of encrypted stacks. Returns lines about the ``damage``, each action and
+    each loss. Raises ``StateError`` when nothing is intact; nothing was changed then.
     """
     candidates = list(_intact(path, find_data_key))
     if not candidates:
@@ -165,7 +166,7 @@ def recover(path: str, damage: str, find_data_key: FindDataKey) -> Sequence[str]
 
 
 def with_recovery(error: StateDamaged, path: str, find_data_key: FindDataKey) -> StateDamaged:
-    """Return the error for a damaged database; it promises no restoration where all generations are damaged too."""
+    """Return the error for a damaged database; where all generations are damaged too, it promises no restoration."""
     if error.effect != StateDamaged.RESTORES or any(_intact(path, find_data_key)):
         return error
     return StateDamaged(error.message, databases.NONE_LEFT)
@@ -179,7 +180,10 @@ def _intact(path: str, find_data_key: FindDataKey) -> Iterator[_Intact]:
 
 
 def _exchange(path: str, best: _Intact, marker: Marker) -> Iterator[str]:
-    """Rename the damaged database, its log first, and copy the generation to its path; yield a line for each action."""
+    """Move the damaged database aside and copy the best generation to its path; yield a line for each action.
+
+    The log is renamed first: SQLite would apply it to another file of the same name.
+    """
     aside = _unused_name(path)
     with databases.state_errors(path):
         for name in databases.files_of(path):

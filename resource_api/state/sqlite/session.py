@@ -44,9 +44,9 @@ _ACCEPTED: Final = "takes it as it is, because no newer copy of it is left"
 
 
 def open_state(path: str, *, write: bool = False) -> OpenState | None:
-    """Open the database at ``path``; return None when there is none, its marker expects none, and no copy is left.
+    """Open the database at ``path``; return None if nothing was recorded yet: no database, no marker, no copy.
 
-    Raises ``StateError`` for damage.
+    Raises ``StateError`` for damage, such as a database that its marker expects and that is missing.
     """
     databases.check_permissions(path)
     marker = read_marker(path)
@@ -147,7 +147,7 @@ class WriteSession:
         return state
 
     def rename(self, name: StackName, new: StackName, stack: StackRows, change: Callable[[Database], object]) -> None:
-        """Apply ``change``, which moves ``stack``, and move its runs; until then the marker expects the old name."""
+        """Apply ``change``, which moves ``stack`` to the name ``new``, and move its runs, in one transaction."""
 
         def move(database: Database) -> None:
             """Move the stack and its runs in one transaction."""
@@ -165,7 +165,10 @@ class WriteSession:
             raise
 
     def stop_expecting(self, name: StackName, *, unless_lineage: str = "") -> None:
-        """Remove a stack, unless it has a lineage, from the marker, before its rows are deleted or replaced."""
+        """Remove a stack from the marker before its rows are deleted or replaced; not if it has ``unless_lineage``.
+
+        After a kill in between, a marker that still has it would make it look lost.
+        """
         former, _ = self._versions.get(name, (unless_lineage, 0))
         if former != unless_lineage:
             del self._versions[name]

@@ -248,7 +248,7 @@ class _SavedConclusion(NamedTuple):
 def _save_conclusion(
     opened: OpenState, label: str, stack: StackRows, keys: Sequence[RecordKey], content: object
 ) -> None:
-    """Save ``content``, plain data, under ``label``; it becomes valid when the session ends.
+    """Save ``content``, plain data, in the cache under ``label``; it becomes valid when the session ends.
 
     Nothing is saved unless ``keys`` are the keys of all records, or while an intent is open.
     """
@@ -266,7 +266,7 @@ def _save_conclusion(
 
 
 def _load_conclusion(opened: OpenState, label: str) -> _SavedConclusion | None:
-    """Return the entry of ``label``, or None if its stack or the database file changed."""
+    """Return the cache entry of ``label``, or None if its stack or the database file has changed since."""
     path = opened.database.path
     identity = _read_file(path, _IDENTITY)
     if identity is None or identity != _identity(path):
@@ -284,7 +284,10 @@ def _load_conclusion(opened: OpenState, label: str) -> _SavedConclusion | None:
 
 
 def _load_records(opened: OpenState, entry: _SavedConclusion, positions: Iterable[int]) -> StackState | None:
-    """Return the state with only the records at these positions among the saved keys, or None if it changed."""
+    """Return the state with only the records at these positions among the saved keys; None if the stack has changed.
+
+    A run that leaves out unchanged resources need not read their records.
+    """
     header = opened.headers.get(entry.name)
     if header is None or _digest_header(header) != entry.digest:
         return None
@@ -297,7 +300,10 @@ def _load_records(opened: OpenState, entry: _SavedConclusion, positions: Iterabl
 
 
 def _validate_conclusions(path: str) -> None:
-    """Make the saved entries valid for the database file as it is now; its last connection must be closed."""
+    """Make the saved cache entries valid, by storing the identity of the database file after its last write.
+
+    Its last connection must be closed: SQLite writes then.
+    """
     with suppress(OSError):
         if private_files.is_private_directory(_cache_directory(path)):
             _write_file(path, _IDENTITY, _identity(path))
@@ -320,7 +326,7 @@ def _cache_directory(path: str) -> str:
 
 
 def _remove_oldest(path: str) -> None:
-    """Remove all but the newest entries."""
+    """Remove all but the newest entries of the cache of the database at ``path``."""
     with os.scandir(_cache_directory(path)) as files:
         entries = [file for file in files if file.name != _IDENTITY]
         entries.sort(key=lambda file: file.stat(follow_symlinks=False).st_mtime_ns)
@@ -349,5 +355,5 @@ def _write_file(path: str, name: str, content: object) -> None:
 
 
 def _digest(content: bytes) -> str:
-    """Return the digest by which a damaged file is noticed; also the name of a file, as its label may be none."""
+    """Return a digest as text: it shows damage of a file, and names the file of a label, which may have any text."""
     return blake2b(content, digest_size=16).hexdigest()
