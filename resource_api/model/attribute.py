@@ -102,7 +102,7 @@ class Attribute:
         self.unknown: Mapping[str, object] = unknown
 
     def fresh_default(self) -> Any:
-        """Return a copy of the default, because resources must not share a mutable value."""
+        """Return the default, a list or mapping as a copy, because resources must not share one that can be changed."""
         default = self.default
         return deepcopy(default) if isinstance(default, (list, dict)) else default
 
@@ -152,7 +152,7 @@ class AttributeSet:
 
     @cached_property
     def mandatory(self) -> tuple[str, ...]:
-        """The attributes without which a resource is refused."""
+        """The attributes that a resource must declare."""
         return tuple(name for name, attribute in self.attributes.items() if attribute.mandatory)
 
     @cached_property
@@ -184,7 +184,10 @@ class AttributeSet:
 
 
 def keyword_problems(declaration: type, unknown: Iterable[str]) -> list[str]:
-    """Return a problem for each ``unknown`` keyword argument, with the nearest one that the ``declaration`` takes."""
+    """Return a problem for each ``unknown`` keyword argument of a class that authors call, such as ``Attribute``.
+
+    Each names the nearest keyword that the class ``declaration`` takes, or the one of Puppet's that is meant.
+    """
     code = declaration.__init__.__code__  # type: ignore[misc] # of the class itself
     keywords = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
     return [
@@ -206,7 +209,10 @@ def flag_problems(**flags: object) -> list[str]:
 
 
 def attribute_problems(name: object, attribute: object, reserved: Collection[str] = ()) -> list[str]:
-    """Return the problems of the attribute ``name``; set its ``datatype``. ``reserved``: the names it must not have."""
+    """Return the problems of the attribute ``name``, and set its ``datatype``, which is parsed here.
+
+    ``reserved``: names that it must not have.
+    """
     if not isinstance(attribute, Attribute):
         return [f"must be an Attribute(...), not {type(attribute).__name__}"]
     problems = keyword_problems(Attribute, attribute.unknown)
@@ -244,7 +250,7 @@ def _kind_problems(name: object, attribute: Attribute) -> list[str]:
 
 
 def _value_problems(attribute: Attribute) -> list[str]:
-    """Return the problems of the default, and of a namevar that is secret or no single value."""
+    """Return the problems of an attribute's default, and of a namevar that is secret or a collection."""
     problems: list[str] = []
     if attribute.kind == "namevar" and attribute.datatype.sensitive:
         problems.append("a namevar cannot be sensitive; it is shown in every message")

@@ -52,7 +52,7 @@ class Change(NamedTuple):
 
 
 def _element(change: Change, index: Any) -> Any:
-    """Return one of the pair. Raise ``TypeError`` for a key: in Puppet a change is a hash."""
+    """Return one of the pair. Raise ``TypeError`` for a key such as ``"is"``, which authors write who know Puppet."""
     if type(index) is str:
         field = {"is": ".is_", "is_": ".is_", "should": ".should"}.get(index, f".should[{index!r}]")
         raise TypeError(f"a change is a pair (is_, should), not a mapping: write {field}, not [{index!r}]")
@@ -92,13 +92,16 @@ class Changes(MappingABC):  # type: ignore[type-arg] # a read-only view of mixed
         self._interrupted = interrupted
 
     def __getitem__(self, name: Name) -> Change:
-        """Return one change, which the caller may keep."""
+        """Return one change, with read-only states that the provider may keep; the name counts as begun."""
         is_, should = self.offered[name]
         self.begun.add(name)
         return Change(None if is_ is None else _read_only(is_), _read_only(should))
 
     def __iter__(self) -> Iterator[Name]:
-        """Yield the names in dependency order, without the blocked ones; after an interrupt only the first."""
+        """Yield the names in dependency order, without those whose prerequisite has failed.
+
+        An interrupt ends the iteration, but not before the first name: the call has begun.
+        """
         first = True
         for name in self.offered:
             if not first and self._interrupted():
@@ -122,7 +125,7 @@ class Changes(MappingABC):  # type: ignore[type-arg] # a read-only view of mixed
 
 
 def _read_only(resource: Mapping[str, object]) -> Values:
-    """Return a view that cannot be written; nested values could still be changed, and are copied."""
+    """Return a view of a resource that a provider cannot change; nested values could be changed through it: copied."""
     return MappingProxyType(resource if is_flat(resource) else copy_resource(resource))
 
 
@@ -159,7 +162,7 @@ def difference_kind(difference: Difference) -> str:
 
 
 def _kind(before: object, after: object) -> str:
-    """Return the kind of a difference from whether there is a value ``before`` and ``after``."""
+    """Return ``add``, ``update`` or ``delete``; ``before`` and ``after``: whether there is a value."""
     return "update" if before and after else "add" if after else "delete"
 
 
@@ -187,9 +190,10 @@ def _member_pairs(is_: Any, should: Any, missing: object) -> Iterator[tuple[Any,
 
 
 def nested_parts(difference: Difference) -> list[Difference]:
-    """Return the difference of each part of two hashes, or of two arrays of one length, named by its path.
+    """Return the differences of the parts of two hashes, or of two arrays of one length, each named by its path.
 
-    Any other difference is its only part, and so is one that its provider explains.
+    So a plan or log line shows only the parts that differ. Any other difference is returned whole, and so is one that
+    its provider explains.
     """
     name, is_, should, message, *_ = difference
     if message or not _is_nested(is_, should):
@@ -227,14 +231,14 @@ def ensure_of(resource: Mapping[str, object] | None) -> Any:
 
 
 def compared_value(definition: TypeDefinition, attribute: str, is_: object, should: object) -> Any:
-    """Return the part of a present value to compare: all of it, or the declared members of a merged attribute."""
+    """Return the part of a present value to compare: of a ``merged`` attribute only the members in ``should``."""
     if attribute not in definition.merged:
         return is_
     return declared_part(is_, should)
 
 
 def diff(definition: TypeDefinition, is_: Mapping[str, object], should: Mapping[str, object]) -> list[Difference]:
-    """Return the exact differences of the declared managed attributes of an existing resource, ``ensure`` first."""
+    """Return the exact differences of the declared attributes that ``get`` returns, ``ensure`` first."""
     differences = []
     for attribute in definition.compared:
         if attribute in should:
@@ -251,10 +255,10 @@ def diff(definition: TypeDefinition, is_: Mapping[str, object], should: Mapping[
 def state_differences(
     definition: TypeDefinition, is_: Mapping[str, object] | None, should: Mapping[str, object], hidden: Collection[str]
 ) -> list[Difference]:
-    """Return each difference between two states of a resource that exists in both; none where it does not.
+    """Return each difference between two states of a resource, as a provider reports them for the log.
 
-    For the log of a provider that reports both. Parameters are no part of a state. ``get`` returns no ``write_only``
-    values: the attributes in ``hidden`` are different.
+    None unless it exists in both. Parameters are no part of a state. ``get`` returns no ``write_only`` values: of these
+    the attributes in ``hidden`` are different.
     """
     if is_ is None or not exists(is_) or not exists(should):
         return []
@@ -313,10 +317,10 @@ def is_text_change(difference: Difference) -> bool:
 
 
 def large_change(definition: TypeDefinition, difference: Difference) -> Difference | None:
-    """Return the difference that a log event carries beside its text, to be cut or shown as a diff; else None.
+    """Return a difference that is too large for one line of the log; else None.
 
-    That is a difference whose values are large or a text of lines. A secret one has only its text, and so has one with
-    a message.
+    Its values are long, or a text of several lines: the log event carries them, to be shown cut or as a diff. None too
+    for one that is secret, or that a provider's message describes.
     """
     large = any(
         isinstance(value, (str, list, dict)) and len(value) > _LARGE for value in (difference.is_, difference.should)

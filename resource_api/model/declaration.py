@@ -57,9 +57,9 @@ class DocumentPath(NamedTuple):
         return FilePosition(self.document.file, *self.document.position((*self.path, *inner)))
 
     def place_in_value(self, column: int, *inner: str | int) -> FilePosition:
-        """Return the position of a character of the text under a key, from 1; of the key where that is not certain.
+        """Return the position of a character (``column``, from 1) of the text under a key, as of a wrong data type.
 
-        For a mistake in a data type. It is certain for a text without escapes and line breaks, which move its columns.
+        For a text with escapes or line breaks, where columns do not correspond, the position of the key.
         """
         line, start = self.document.position((*self.path, *inner), value=True)
         text: Any = self.document.data
@@ -228,7 +228,7 @@ class Declaration(NamedTuple):
         return child_reference(self.parent, self.type, self.title)
 
     def states(self, name: str) -> bool:
-        """Return whether its own body has an attribute or metaparameter, not ``defaults`` or a component alone."""
+        """Return whether its own body has an attribute or metaparameter, not only ``defaults`` or a component."""
         body = self.document.data["resources"].get(self.key) if self.document is not None else None
         return body is not None and body.get(name) is not None
 
@@ -304,9 +304,10 @@ class Manifest(NamedTuple):
         return self.path or self.file
 
     def recorded_after(self, state: StackState) -> str:
-        """Return the name under which a run with this manifest is recorded in ``state``.
+        """Return the name of the manifest that a run with this one records in ``state``.
 
-        Of two files that are one project by their names only, neither may delete what the other has made.
+        ``SEVERAL_MANIFESTS`` where another file has recorded resources and both are one project only by their file
+        names: then ``--prune`` of either is refused, as it would delete the resources of the other.
         """
         is_alone = self.has_project or not state.records or state.manifest in {"", self.recorded_as}
         return self.recorded_as if is_alone else SEVERAL_MANIFESTS
@@ -330,10 +331,10 @@ class Manifest(NamedTuple):
     def place(
         self, part: Declaration | tuple[str | int, ...], attribute: str | None = None, *inner: str | int
     ) -> FilePosition:
-        """Return the position of a declaration of this manifest, or of a path of keys from the top of a file.
+        """Return the position, for a message, of a declaration or of a path of keys from the top of a file.
 
-        ``attribute`` and ``inner`` are keys of the declaration; of a place in an attribute, ``rules[0].port``, it is
-        the position of the nearest part. An attribute from its file's ``defaults`` has its position there.
+        ``attribute`` and ``inner`` are keys within the declaration; of a place such as ``rules[0].port`` it is the
+        position of the nearest part. An attribute that comes from ``defaults`` has its position there.
         """
         if isinstance(part, Declaration):
             return part.place() if attribute is None else self._attribute_place(part, attribute, inner)
@@ -342,9 +343,9 @@ class Manifest(NamedTuple):
         return DocumentPath(best, part).place() if best else FilePosition(self.file)
 
     def _attribute_place(self, declared: Declaration, attribute: str, inner: tuple[str | int, ...]) -> FilePosition:
-        """Return the position of an attribute, a place in one or a metaparameter, or of the key ``inner`` below it.
+        """Return the position of an attribute, a place in one, or a metaparameter, or of the keys ``inner`` below it.
 
-        It is in ``defaults`` where only these have it.
+        It is in the file's ``defaults`` where only these have it.
         """
         if attribute in METAPARAMETERS and attribute not in declared.meta:
             spelt = f"{attribute}_"  # an attribute that is called like a metaparameter
@@ -362,9 +363,9 @@ class Manifest(NamedTuple):
         return self.defaults.get(declared.file, {}).get(declared.type, {})
 
     def inherits(self, declared: Declaration, attribute: str) -> bool:
-        """Return whether a declaration has an attribute, or a place in one, from its file's ``defaults`` alone.
+        """Return whether a declaration has an attribute or metaparameter from its file's ``defaults`` alone.
 
-        Or a metaparameter, which a component's resources may have from the component instead. Its position is there.
+        Then its position is there. The resources of a component may have a metaparameter from the component instead.
         """
         if attribute in declared.meta:
             return not (declared.parent or declared.states(attribute))
@@ -382,7 +383,7 @@ class Manifest(NamedTuple):
 
 
 def _depth(data: Any, path: Sequence[str | int]) -> int:
-    """Return how many steps of ``path`` exist in ``data``."""
+    """Return how many keys of ``path``, from its beginning, exist in ``data``."""
     for steps, step in enumerate(path):
         try:
             data = data[step]

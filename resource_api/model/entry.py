@@ -165,7 +165,10 @@ class Entry:
 
     @property
     def can_be_adopted(self) -> bool:
-        """Whether it is managed without being ours where it exists already: no ``lifecycle`` states otherwise."""
+        """Whether it is adopted if it exists already: managed from then on, but never deleted as one of ours.
+
+        ``lifecycle`` may state otherwise: that it is ours, imported, or only read.
+        """
         lifecycle = self.meta.lifecycle
         stated = lifecycle.owned is not None or lifecycle.import_ is not None or lifecycle.external
         return self.definition.ensurable and not stated
@@ -189,7 +192,10 @@ class Entry:
         return None
 
     def is_protected(self, record: Record | None) -> bool:
-        """Return whether it must not be deleted: recorded protection holds until the declaration says ``false``."""
+        """Return whether it must not be deleted: as declared, or else as recorded.
+
+        So the removal of the line ``protect: true`` alone does not unprotect it.
+        """
         declared = self.meta.lifecycle.protect
         return bool(record is not None and record.lifecycle.protect) if declared is None else declared
 
@@ -206,7 +212,7 @@ class Entry:
 
     @property
     def own_names(self) -> set[str]:
-        """The texts that name it without a call of its provider, which may canonicalize others to its name.
+        """The texts that name it on a command line without a call of its provider, which may know further spellings.
 
         They are its title, the only namevar as written, and the title of its canonical name.
         """

@@ -169,10 +169,10 @@ class CacheRequest(NamedTuple):
 
 
 def to_options(arguments: Mapping[str, object], **internal: Any) -> Options:
-    """Return the options of a run from keyword arguments.
+    """Return the options of a run from a user's keyword arguments, and from ``internal`` ones of the runtime.
 
-    Raise ``TypeError`` for one that does not exist or that the caller decides (``internal``), and ``UsageError`` for a
-    value of another kind.
+    Raise ``TypeError`` for an argument that does not exist or is the runtime's, ``UsageError`` for a value of another
+    kind.
     """
     allowed = set(Options._fields) - {*internal, *INTERNAL}
     if unknown := next((name for name in arguments if name not in allowed), ""):
@@ -215,10 +215,10 @@ def _invalid(name: str, expected: str, value: object, advice: str = "") -> Usage
 def execution_options(
     planned: Options, inputs: Mapping[str, object] | None, arguments: Mapping[str, object]
 ) -> Options:
-    """Return the options with which a plan is applied: its own, replaced by ``arguments``.
+    """Return the options with which a plan is applied: those that it was ``planned`` with, replaced by ``arguments``.
 
-    It is applied for real unless these have ``noop``, even if it was planned under noop.
-    Raise as ``to_options`` does, and ``UsageError`` for ``inputs`` and for an option that decides a plan's content.
+    It is applied for real unless these have ``noop``, even if it was planned under noop. Raise as ``to_options`` does,
+    and ``UsageError`` for ``inputs`` and for an option that decides a plan's content.
     """
     options = to_options(arguments)
     check_execution(inputs, arguments, (*EXECUTION, "strict"), "a plan, which has its own")
@@ -229,7 +229,7 @@ def execution_options(
 def check_execution(
     inputs: Mapping[str, object] | None, arguments: Mapping[str, object], allowed: Collection[str], plan: str
 ) -> None:
-    """Raise ``UsageError`` for any argument but ``allowed``; ``plan`` describes the plan that it was given with."""
+    """Raise ``UsageError`` for inputs and options that a plan already has, all but ``allowed``; ``plan``: its words."""
     refused = [*(["inputs"] if inputs else []), *(name for name in arguments if name not in allowed)]
     if refused:
         raise UsageError(f"{refused[0]} cannot be given with {plan}; plan again")

@@ -69,10 +69,10 @@ class ProviderFunctions(NamedTuple):
 
 
 def canonical_name(functions: ProviderFunctions, title: str, namevars: Mapping[str, object] | None = None) -> Name:
-    """Return the canonical name for a title, completed with the ``namevars`` given, which have their types.
+    """Return the canonical name of a resource from its title, where ``namevars`` take precedence.
 
-    Namevars in the title are text, and are converted to their types.
-    Raise ``ValueError`` where a namevar is missing, or has a value that its data type does not accept.
+    Namevars in the title are text, and are converted to their data types. Raise ``ValueError`` where a namevar is
+    missing, or has a value that its data type does not accept.
     """
     definition, namevars = functions.definition, namevars or {}
     captured = definition.namevars_from_title(title) if len(namevars) < len(definition.namevars) else {}

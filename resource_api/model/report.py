@@ -140,10 +140,10 @@ DONE: Final[Mapping[str, str]] = {"ran": "run", "outputs_changed": "outputs chan
 
 
 def count_words(counts: Mapping[str, object], words: Mapping[str, str], *, always: str = "") -> list[str]:
-    """Return each count that is not 0 with its word, ``2 created``, and the count named ``always``.
+    """Return each count that is not 0 with its word, ``2 created``; the count named ``always`` also if it is 0.
 
     ``counts``: name → number; ``words``: name → word, where that is not the name. Outputs are counted only where
-    nothing else is: a run is about resources.
+    no resource is: a run is about resources.
     """
     phrases = []
     for name, count in counts.items():

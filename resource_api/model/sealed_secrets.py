@@ -79,13 +79,13 @@ class Sealed:
 
 
 def digest_secret(value: object, salt: bytes) -> Sealed:
-    """Return the digest of a secret, wrapped or plain, without a source: for secrets that must not be stored."""
+    """Return a secret, wrapped or plain, as its salted digest alone, which can be compared and never opened again."""
     text = json.dumps(reveal(value), default=_comparable, sort_keys=True, ensure_ascii=False)
     return Sealed(blake2b(text.encode("utf-8", "surrogatepass"), key=salt[:64], digest_size=20).hexdigest())
 
 
 def seal_secrets(value: object, salt: bytes) -> Any:
-    """Return ``value`` with every secret in it sealed, as records hold it."""
+    """Return ``value`` with every secret in it sealed, as records have it: by its digest, and the secret to encrypt."""
     if isinstance(value, Sensitive):
         return Sealed(digest_secret(value, salt).digest, value)
     if isinstance(value, dict):
@@ -114,7 +114,7 @@ def json_object(value: object) -> dict[str, Any]:
 
 
 def map_sealed(value: object, change: Callable[[Sealed, tuple[Any, ...]], Any], path: tuple[object, ...] = ()) -> Any:
-    """Return ``value`` with each sealed secret replaced by ``change(sealed, path to it)``."""
+    """Return ``value`` with each sealed secret in it replaced by ``change(sealed, path)``; ``path``: its key path."""
     if isinstance(value, Sealed):
         return change(value, path)
     if hasattr(value, "items"):
@@ -128,7 +128,10 @@ def map_sealed(value: object, change: Callable[[Sealed, tuple[Any, ...]], Any], 
 
 
 def open_sealed(value: object) -> Any:
-    """Return ``value`` with its sealed secrets, if they have a source, as ``Sensitive``. Raises ``StateError``."""
+    """Return ``value`` with its sealed secrets as ``Sensitive``; those of which only a digest is known stay sealed.
+
+    Raises ``StateError`` for an altered ciphertext.
+    """
     return map_sealed(value, lambda sealed, _path: sealed.open() or sealed)
 
 
@@ -138,7 +141,7 @@ def has_sealed(value: object) -> bool:
 
 
 def count_digests(value: object) -> int:
-    """Return the number of sealed secrets in ``value`` that have no source."""
+    """Return the number of sealed secrets in ``value`` of which only the digest is known."""
     return sum(isinstance(leaf, Sealed) and leaf.secret is None for _, leaf in leaves(value))
 
 
@@ -148,7 +151,7 @@ def holds_secret(value: object) -> bool:
 
 
 def referred_value(definition: TypeDefinition, attribute: str, value: object) -> Any:
-    """Return a declared value, or a part of it, as a reference to it yields it: a write-only one is wrapped."""
+    """Return a declared value, or a part of it, as ``${...}`` yields it elsewhere: a write-only one is secret there."""
     return definition.attributes[attribute].conceal(value) if attribute in definition.write_only else value
 
 
@@ -191,7 +194,10 @@ def _wrapped(value: object) -> Any:
 
 
 def conceal_like(value: object, state: object) -> Any:
-    """Return ``value`` with each part wrapped that is secret in another ``state`` of it; all of it if they differ."""
+    """Return ``value`` with each part wrapped that is secret in another ``state`` of it, such as the declared one.
+
+    Where the two have different shapes, all of it.
+    """
     if value is None or value is UNKNOWN or isinstance(value, Sensitive) or not holds_secret(state):
         return value
     if type(value) is dict and type(state) is dict:
@@ -202,7 +208,7 @@ def conceal_like(value: object, state: object) -> Any:
 
 
 def _repeating(row: Mapping[str, object], names: Iterable[str], secrets: list[object]) -> list[str]:
-    """Return the ``names`` whose values contain one of the ``secrets`` in any spelling, and so would tell it."""
+    """Return the attributes among ``names`` whose values in a row contain one of the ``secrets`` in any spelling."""
     candidates = [name for name in names if isinstance(row[name], (str, list, dict))]
     if not candidates:
         return []

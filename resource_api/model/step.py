@@ -170,7 +170,7 @@ class Step(NamedTuple):
 
     @property
     def asks_side_effects(self) -> bool:
-        """Whether its provider is asked for side effects."""
+        """Whether its provider is asked for the side effects of this step, as its type declares."""
         removes = self.action in {Action.DELETE, Action.REPLACE}
         return self.definition.asks_side_effects(self.is_, {"ensure": "absent"} if removes else self.should)
 
@@ -219,7 +219,7 @@ class Step(NamedTuple):
 
     @property
     def masked_is(self) -> Values | None:
-        """The values that were read, with every secret wrapped, or None if the resource does not exist."""
+        """The values that were read, with every secret wrapped: ``get`` returns them in clear. None: no resource."""
         if self.is_ is None:
             return None
         recorded = () if self.record is None else (self.record.should,)
@@ -234,7 +234,7 @@ class Step(NamedTuple):
 
     @property
     def changes(self) -> Sequence[Difference]:
-        """The differences that the step removes; for a creation or replacement, other declared ones too."""
+        """The differences to show: those that the step removes, and all declared values of a new resource."""
         differences = {difference.attribute: difference for difference in self.decision.differences}
         action, should = self.action, self.should
         if action in CREATING:
@@ -248,7 +248,7 @@ class Step(NamedTuple):
 
     @property
     def predictions(self) -> Sequence[Difference]:
-        """The changes of undeclared attributes, according to the provider's plan, beside the differences."""
+        """The changes of undeclared attributes that the provider's plan predicts, as differences to show."""
         predicted = self.decision.predicted
         if not predicted:
             return ()
@@ -270,7 +270,10 @@ class Step(NamedTuple):
 
     @property
     def adopts(self) -> bool:
-        """Whether a run would record, for the first time, an existing resource that is not ours."""
+        """Whether a run would record, for the first time, a resource that exists already and is not ours.
+
+        Not one that an interrupted run may have created, nor in a run without state (``context.unfinished`` is None).
+        """
         context = self.context
         if (
             self.record is not None
@@ -302,9 +305,9 @@ class Step(NamedTuple):
         return not (self.decision.error or self.noop or self.action in {Action.SAME, Action.READ})
 
     def is_noop(self, *, noop_run: bool) -> bool:
-        """Return whether it must change nothing because of ``noop``.
+        """Return whether it changes nothing because of ``noop``, also if the run were a real one.
 
-        In a noop run, where no step changes anything, only the resource's own metaparameter counts.
+        In a noop run (``noop_run``), whose plan shows a real one, only the resource's own metaparameter counts.
         """
         return bool(self.entry.meta.noop) if noop_run else self.noop
 
@@ -325,9 +328,9 @@ class Step(NamedTuple):
 
     @property
     def create_first(self) -> bool:
-        """Whether a replacement creates the new resource before it deletes the old one.
+        """Whether a replacement creates the new resource before it deletes the old one, as declared.
 
-        A conditional one, of a resource that keeps its name, cannot; nor can that of a tainted one (contract §10.2).
+        It cannot where both have one name: if it is conditional, or of a tainted resource (contract §10.2).
         """
         if self.entry.meta.lifecycle.replace != "create_first" or self.decision.conditional:
             return False
@@ -342,7 +345,7 @@ class Step(NamedTuple):
 
 
 def split_reasons(reasons: Iterable[str]) -> tuple[list[str], str]:
-    """Return the decision's reasons, and the deferral's reason or "", from the ``reasons`` of a step's document."""
+    """Return, from the ``reasons`` in a step's JSON, those of its decision, and that of its deferral or ""."""
     decision, deferral = list[str](), ""
     for reason in reasons:
         if reason.startswith(_DEFERRED):

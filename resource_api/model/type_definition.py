@@ -230,7 +230,10 @@ class TypeDefinition(AttributeSet):
         return f"TypeDefinition(name={self.name!r})"
 
     def takes_over(self, type_name: str) -> bool:
-        """Return whether a resource of another type may move to this one: both begin with the same word."""
+        """Return whether a recorded resource of another type may move to this one by ``moved:``.
+
+        The type supports it, and both names begin with the same word, as those of one Terraform provider.
+        """
         return "moved_from_types" in self.features and type_name.partition("_")[0] == self.name.partition("_")[0]
 
     def for_instance(self, name: str) -> TypeDefinition:
@@ -242,7 +245,10 @@ class TypeDefinition(AttributeSet):
         return definition
 
     def asks_side_effects(self, is_: Mapping[str, object] | None, should: Mapping[str, object]) -> bool:
-        """Return whether side effects are asked for: of any change, or only if an existing one changes ``ensure``."""
+        """Return whether the provider is asked for the side effects of a change, or only of one that removes.
+
+        With ``side_effects_of_removals`` that is a change of ``ensure`` of an existing resource.
+        """
         if "side_effects_of_removals" in self.features:
             return is_ is not None and is_.get("ensure") not in {"absent", should.get("ensure")}
         return "side_effects" in self.features
@@ -335,7 +341,7 @@ class TypeDefinition(AttributeSet):
         return tuple(resource[namevar] for namevar in self.namevars)
 
     def title_of(self, row: Mapping[str, object]) -> str:
-        """Return a title for a row: one that the title patterns read as its namevars, if possible.
+        """Return a title for a row, from which the title patterns would read its namevars again, if there is one.
 
         Otherwise it is the values of the namevars, separated by spaces.
         """
@@ -584,12 +590,18 @@ class TitlePatterns:
 
 
 def _compile(text: str) -> re.Pattern[str]:
-    """Return a pattern, of which named groups and the end may be written as in Ruby. Raises ``re.error``."""
+    """Return the compiled pattern; named groups and its end may be written as in Ruby, for Puppet's types.
+
+    Raises ``re.error``.
+    """
     return re.compile(re.sub(r"\(\?<(?=[A-Za-z_])", "(?P<", text).replace(r"\z", r"\Z"))
 
 
 def template(pattern: re.Pattern[str]) -> str:
-    """Return the titles of a pattern as a format string, ``{path}:{name}``; "" if it is more than groups and text."""
+    """Return a format string that makes titles which a pattern matches: ``{path}:{name}``.
+
+    "" for a pattern of more than named groups and plain text, which cannot be reversed.
+    """
     titles, depth = "", 0
     for piece in _TITLE_PIECE.finditer(pattern.pattern):
         kind, within = piece.lastgroup, depth

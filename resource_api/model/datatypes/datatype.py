@@ -89,7 +89,7 @@ class DataType(NamedTuple):
         return f"DataType({self.text!r})"
 
     def accepts_known(self, value: object) -> bool:
-        """Return whether the known parts of a value are accepted, to refuse it early; a wholly unknown one is."""
+        """Return whether the known parts of a value are accepted, so that it is refused before the others are known."""
         if type(value) is Sensitive:
             return self.accepts_known(value.reveal())
         if value is UNKNOWN or not is_unknown(value):
@@ -107,7 +107,7 @@ class DataType(NamedTuple):
         return all(kind.accepts_known(item) for kind, item in self.elements(value))
 
     def _types_of(self, value: dict[Any, object]) -> dict[Any, DataType] | None:
-        """Return the data type of each member of a Struct or Hash, by key; None if its keys do not fit."""
+        """Return key → data type for the members of a mapping of this Struct or Hash; None if its keys do not fit."""
         if self.kind == "Hash":
             fits = self.has_size(value) and all(map(self.parts[0].accepts, value))
             return dict.fromkeys(value, self.parts[1]) if fits else None
@@ -121,7 +121,7 @@ class DataType(NamedTuple):
         return dict(zip(dict(self.fields), self.parts, strict=True))
 
     def elements(self, value: list[object]) -> Iterator[tuple[DataType, Any]]:
-        """Return the elements of an Array or a Tuple, each after its data type: the last type repeats."""
+        """Return (data type, element) for each element of a list of this Array or Tuple, whose last type repeats."""
         return zip(chain(self.parts, repeat(self.parts[-1])), value, strict=False)
 
     def has_size(self, value: Any) -> bool:
@@ -129,7 +129,7 @@ class DataType(NamedTuple):
         return (self.low is None or self.low <= len(value)) and (self.high is None or len(value) <= self.high)
 
     def conceal(self, value: object) -> Any:
-        """Return ``value`` with each secret part wrapped; all of it if the parts are ambiguous.
+        """Return ``value`` with each part wrapped that is secret by this type; all of it if that is ambiguous.
 
         None, an unknown value and a wrapped one are returned unchanged.
         """
@@ -198,7 +198,7 @@ class DataType(NamedTuple):
 
 
 def make(kind: str, check: Check, arguments: list[str], **facts: Any) -> DataType:
-    """Return the type ``kind[arguments]`` with this check; ``facts`` are fields of ``DataType``."""
+    """Return the data type ``kind[arguments]`` with this predicate; ``facts``: further fields of ``DataType``."""
     parts: tuple[DataType, ...] = facts.get("parts", ())
     secret = kind == "Sensitive" or any(part.sensitive for part in parts)
     text = f"{kind}[{', '.join(arguments)}]" if arguments else kind
@@ -239,7 +239,7 @@ def _build(term: TypeTerm) -> DataType:
 
 
 def _advice(name: str) -> str:
-    """Return how to spell the data type that a word of another language or a misspelling means."""
+    """Return advice on an unknown name of a data type: the one that is meant by it, as in another language, or all."""
     if instead := _INSTEAD.get(name.lower()):
         return f"write {instead}"
     return suggestion(name[:1].upper() + name[1:], KINDS) or f"known are {', '.join(sorted(KINDS))}"
@@ -264,7 +264,7 @@ def _refuse_more(term: TypeTerm, arguments: list[TypeTerm], most: int) -> None:
 
 
 def _limit(term: TypeTerm, *, whole: bool) -> float | None:
-    """Return a bound of a data type, or None for ``default``. Raise ``DataTypeError``."""
+    """Return a limit of a data type, None for ``default``; ``whole``: only whole numbers. Raise ``DataTypeError``."""
     if term.kind == "word" and term.value == "default":
         return None
     if term.kind != "number" or (whole and type(term.value) is not int):
@@ -352,7 +352,7 @@ def _reference(_term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
 
 
 def _word_text(word: str) -> str:
-    """Return a word as an argument of a data type: in quotes where it would be read as anything else."""
+    """Return a word as it is written in a data type: in quotes where it would be read as something else."""
     return word if parser.is_bare(word) and word not in {"true", "false", *KINDS} else parser.quote(word)
 
 

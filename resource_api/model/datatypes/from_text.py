@@ -102,7 +102,7 @@ def _json_integer(text: str) -> Any:
 
 
 def _refuse(part: str) -> NoReturn:
-    """Raise ``ValueError``, after which ``_json`` takes the text for no JSON."""
+    """Raise ``ValueError``: ``_json`` then takes the whole text for no JSON; ``part`` is what it refuses."""
     raise ValueError(part)
 
 
@@ -124,7 +124,7 @@ _READERS: Final[dict[str, tuple[Callable[[str], Any], ...]]] = {
 
 
 def _advice(branches: Sequence[DataType], text: str) -> str:
-    """Return how a value of these types is written as text, for the error about one that is not, or ""."""
+    """Return, for an error, how a value of these data types is written on the command line, or ""."""
     kinds = {branch.kind for branch in branches}
     if kinds & _READERS.keys() - {"Boolean"} and _LONG.search(text):
         return "an integer must fit 64 bits"

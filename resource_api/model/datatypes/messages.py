@@ -97,7 +97,7 @@ def requirement(datatype: DataType, words: str = "") -> str:
 
 
 def alternatives(kinds: Sequence[DataType], words: str = "") -> str:
-    """Return alternatives in words: ``one of present, absent``; ``words`` as for ``refusal``."""
+    """Return data types that are alternatives in words: ``one of present, absent``; ``words`` as for ``refusal``."""
     leaves = [leaf for leaf in kinds if leaf.kind != "Undef"] or list(kinds)
     words_of = {"Enum", "Boolean"} if any(leaf.kind == "Enum" for leaf in leaves) else set[str]()
     enumerated = [word for leaf in leaves if leaf.kind in words_of for word in _words_of(leaf)]
@@ -147,7 +147,7 @@ def _limits(datatype: DataType) -> str:
 
 
 def word_suggestion(datatype: DataType, value: str) -> str:
-    """Return the suggestion of the nearest word of an Enum, advice for one that is a Boolean, or ""."""
+    """Return a suggestion for a refused text: the nearest word of an Enum, or a Boolean without quotes; or ""."""
     if any(leaf.kind == "Boolean" for leaf in datatype.leaves):
         if value in _BOOLEANS:
             return "write it without quotes"
@@ -185,7 +185,7 @@ def kind_of(value: object) -> str:
 
 
 def _advice(datatype: DataType, value: object, *, referred: bool) -> str:
-    """Return advice to quote a number or boolean of YAML (``mode: 0644``), or how else to write a value; or ""."""
+    """Return advice on a refused value, such as to quote a number of YAML (``mode: 0644``), or ""."""
     if type(value) is dict and not _CALLS.isdisjoint(value):
         return "; call a function under values: and write ${values.NAME} here"
     contents = [branch.kind.lower() for branch in datatype.branches if branch.kind.lower() in ORIGINS]
@@ -288,7 +288,7 @@ def _part_problems(
 
 
 def _json_problem(datatype: DataType, value: object, path: tuple[str | int, ...]) -> Refusal:
-    """Return the problem of the first part that JSON cannot represent; a secret is a part as a whole."""
+    """Return the problem of the first part of a value that JSON cannot represent; a secret is reported as a whole."""
     if len(path) > 2 * predicates.DEPTH:
         return (), f"must not be nested deeper than {predicates.DEPTH} levels"
     members = enumerate(value) if type(value) is list else value.items() if type(value) is dict else ()

@@ -181,14 +181,14 @@ def _number(token: _Token) -> int | float:
 
 
 def _unquoted(text: str) -> str:
-    """Return the content of a text in quotes; as in Puppet, single quotes escape only themselves and a backslash."""
+    """Return the text in quotes; as in Puppet, within single ones a backslash escapes only a quote and itself."""
     if text[0] == "'":
         return _ESCAPED.sub(lambda m: m[1] if m[1] in "'\\" else m[0], text[1:-1])
     return _ESCAPED.sub(lambda m: _DOUBLE_QUOTED.get(m[1], m[1]), text[1:-1])
 
 
 def describe(term: TypeTerm) -> str:
-    """Return the words for a term in the message ``expected ..., got ...``."""
+    """Return a term in words, for the message ``expected ..., got ...``."""
     if term.kind == "pairs":
         return "braces"
     if term.kind == "number":
@@ -275,7 +275,7 @@ def translate(source: str) -> re.Pattern[str]:
 
 
 def _piece(match: re.Match[str]) -> str:
-    """Translate one part of a pattern outside of character classes."""
+    """Translate one part of a regular expression, outside of character classes, from Ruby's dialect."""
     escape, message = match["escape"], ""
     if match["open_set"]:
         message = "a character class is not closed"
@@ -296,7 +296,10 @@ def _piece(match: re.Match[str]) -> str:
 
 
 def _member(match: re.Match[str], pieces: list[str], offset: int) -> str:
-    """Translate one part of a character class, which begins at ``offset``; ``pieces`` precede it."""
+    """Translate one part of a character class (``[a-z]``) from Ruby's dialect to one that all engines read alike.
+
+    ``pieces``: the translated parts before it. Raise ``PatternError`` at ``offset``, where it begins in the source.
+    """
     text, message = match.group(), ""
     if match["start"]:
         return text.replace("]", r"\]")

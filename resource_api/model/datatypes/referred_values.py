@@ -53,7 +53,7 @@ _VALUES: Final[dict[str, frozenset[type]]] = {
 
 
 def with_texts(datatype: DataType, written: object, value: object) -> Any:
-    """Return a value with referred values as text where only text is accepted; ``written`` has the references."""
+    """Return a value in which numbers that came from references are text where the data type accepts only text."""
     if type(value) not in _CONVERTED or datatype.accepts(value):
         return value
     return _convert(datatype.leaves, written, value)
@@ -75,7 +75,7 @@ def _convert(kinds: Kinds, written: object, value: Any) -> Any:
 
 
 def _part(written: object, key: Any) -> Any:
-    """Return the written part at a key, None in a literal; that of a reference's value counts as a reference, too."""
+    """Return the part at a key of a value as written; of a reference, whose value has such parts, a reference."""
     if type(written) is dict:
         # A key that holds the characters ``${`` is written with another dollar sign.
         return written[key] if key in written else written[escape_expressions(key)]
@@ -112,7 +112,7 @@ def missing_key(kinds: Kinds, keys: Iterable[str]) -> tuple[str, Kinds] | None:
 
 
 def _may_have(kind: DataType, key: str) -> bool:
-    """Return whether a value of a data type without alternatives may have a key, or an index."""
+    """Return whether a value of this data type, which is no alternative, can have a key or an index."""
     if kind.kind == "Struct":
         return key in kind.members
     types = _VALUES.get(kind.kind)
@@ -129,7 +129,11 @@ class Misfit(NamedTuple):
 
 
 def misfits(kinds: Kinds, written: Any, kinds_of: KindsOf, path: tuple[object, ...] = ()) -> Iterator[Misfit]:
-    """Yield the references in a value at ``path`` that can never fit ``kinds``; none where data types are unknown."""
+    """Yield the references in a value that can never fit the data types ``kinds``, so that they are errors before a run.
+
+    ``written``: the value at ``path`` with its references; ``kinds_of`` returns the data types at the end of a
+    reference, none where they are unknown.
+    """
     if type(written) is Sensitive:
         yield from misfits(kinds, written.reveal(), kinds_of, path)
     elif type(written) in {dict, list}:
@@ -141,16 +145,18 @@ def misfits(kinds: Kinds, written: Any, kinds_of: KindsOf, path: tuple[object, .
             yield Misfit(path, kinds, referred, f"{'' if whole else 'text around '}{next(find_paths(written))}")
         if whole:
             return
-        for expression in find_paths(written):  # a list or a mapping cannot be within a text
+        # A list or a mapping cannot be within a text.
+        for expression in find_paths(written):
             inside = kinds_of(expression)
             if inside and all(_VALUES.get(kind.kind, _SCALAR) <= _COLLECTIONS for kind in inside):
                 yield Misfit(path, (STRING,), inside, str(expression))
 
 
 def kinds_as_written(written: object, kinds_of: KindsOf) -> Kinds:
-    """Return the data types of a reference, or of text around references; empty for any other value.
+    """Return the data types that the value of a reference, or of a text with references, can have; else none.
 
-    ``Undef`` is left out: a value that may be missing is never refused for that.
+    Of a text it is a String with the text around the references. ``Undef`` is left out: a value that may be missing is
+    never refused for that.
     """
     parsed = parse(written) if type(written) is str and "${" in written else written
     if not isinstance(parsed, Expression):
@@ -192,7 +198,7 @@ def _words(kind: DataType) -> Sequence[str | bool]:
 
 
 def _overlap(one: DataType, second: DataType) -> bool:
-    """Return whether a number, or a size, may be within the limits of both."""
+    """Return whether the limits of two data types, of numbers or sizes, leave room for a common value."""
     lows = [limit for limit in (one.low, second.low) if limit is not None]
     highs = [limit for limit in (one.high, second.high) if limit is not None]
     return not (lows and highs) or max(lows) <= min(highs)

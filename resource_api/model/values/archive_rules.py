@@ -43,7 +43,7 @@ class Limits(NamedTuple):
 
 
 def member_name(spelt: str) -> str:
-    """Return the normalized relative path of a member; an empty string for the top directory.
+    """Return the relative path of an archive's member in normal form; an empty string for the top directory.
 
     Raises ``ValueError`` for a name that leads out of the directory or is too long for a file.
     """
@@ -56,7 +56,7 @@ def member_name(spelt: str) -> str:
 
 
 def link_stays_inside(name: str, target: str) -> bool:
-    """Return whether the link ``name`` with this target stays within its archive, whatever other links are in it.
+    """Return whether the symbolic link ``name`` with this target stays within its archive, for any other links in it.
 
     ``..`` is accepted only at the start of the target: after a name, which may be a link, it could lead anywhere.
     """

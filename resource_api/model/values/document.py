@@ -38,7 +38,10 @@ MAX_INPUTS: Final = MAX_EXPANSION // 4
 
 
 def check_inputs(data: object, label: str) -> None:
-    """Raise ``ValueError`` for inputs that are too large or nested, each repetition counted; ``label`` names them."""
+    """Raise ``ValueError`` for inputs of a function that are too large or too deep; ``label`` names them.
+
+    A value that aliases repeat counts each time: a small file could expand without limit.
+    """
     weight, waiting = 0, [(data, 0)]
     while waiting:
         value, depth = waiting.pop()
@@ -90,7 +93,7 @@ class Document:
         return self._root
 
     def heads(self) -> dict[str, dict[str, Position]]:
-        """Return the positions that were found with the data, of keys that it has: section → key → position."""
+        """Return the positions that the parser has found anyway: section → key in it → position."""
         sections = self.data if type(self.data) is dict else {}
         return {
             section: {key: positions[key] for key in sections[section] if key in positions}
@@ -105,7 +108,7 @@ class Document:
         return {name: {key: self.position((name, key)) for key in keys} for name, keys in mappings.items()}
 
     def beneath(self, key: str) -> Document:
-        """Return a document with this one's data under ``key`` alone, as in a manifest; parts keep their positions."""
+        """Return a document with this one's data under ``key``, as a section of a manifest; positions stay the same."""
         start, index = (1, 1), self._index
         shifted = None if index is None else lambda: Node(start, {key: (start, index())})
         return Document({key: self.data}, self.file, self.raw, shifted)
@@ -243,9 +246,9 @@ class Violation(NamedTuple):
 def unknown_keys(
     path: tuple[str | int, ...], mapping: dict[str, object], allowed: tuple[str, ...], context: str
 ) -> Iterator[Violation]:
-    """Yield a violation with the nearest allowed key for each key of ``mapping``, at ``path``, not in ``allowed``.
+    """Yield a violation, with the nearest allowed key, for each key of ``mapping`` that is not ``allowed``.
 
-    ``context`` as in ``suggest``.
+    ``path``: the keys to the mapping; ``context`` selects the words of other tools, as in ``suggest``.
     """
     for key, value in mapping.items():
         if key not in allowed:

@@ -128,17 +128,17 @@ _PARTS: Final = 3
 
 
 def text_of(error: BaseException) -> str:
-    """Return an exception's own text, of a group also the reasons of its parts. Raise the errors of its ``str``."""
+    """Return an exception's own text; of a group also the reasons of its first parts. ``str`` of it may raise."""
     if not isinstance(error, BaseExceptionGroup):
         return str(error)
     return f"{error}: {'; '.join(reason(part, with_origin=False) for part in error.exceptions[:_PARTS])}"
 
 
 def reason(error: BaseException, *, with_origin: bool = True) -> str:
-    """Return an exception's message, with its class where the message alone would not be understood.
+    """Return an exception's message for users, with its class where the message alone would not be understood.
 
-    A foreign exception ends in its ``origin``, unless ``with_origin`` is false; an interrupt with a message counts as
-    ours. Works for exceptions whose ``str`` raises.
+    One of Python or a provider ends with the line of the provider that raised it (``origin``), unless ``with_origin``
+    is false. Works for exceptions whose ``str`` raises.
     """
     try:
         text = text_of(error).strip()
@@ -158,7 +158,7 @@ def reason(error: BaseException, *, with_origin: bool = True) -> str:
 
 
 def _read_only_hint(text: str) -> str:
-    """Return advice for an exception about Python's read-only mappings, ``is_`` and ``should``."""
+    """Return advice for a provider's author on an exception of ``is_`` or ``should``, which are read-only mappings."""
     name = text.partition("has no attribute '")[2].partition("'")[0]
     if name and not hasattr(dict, name):
         return f"; it is a mapping: write ['{name}']"
@@ -166,9 +166,9 @@ def _read_only_hint(text: str) -> str:
 
 
 def library_hint(error: BaseException, directory: str, exists: Callable[[str], bool]) -> str:
-    """Return the right import of a module that a file of ``directory`` misses and that stands there, as a hint, or "".
+    """Return a hint for an import that failed in a file of the module path ``directory``, or "".
 
-    ``exists`` is whether a path exists.
+    The module may be in ``lib``, or beside it. ``exists`` returns whether a path exists.
     """
     name = error.name if isinstance(error, ModuleNotFoundError) and error.name else ""
     if name and exists(f"{directory}/lib/{name}.py"):

@@ -176,7 +176,10 @@ def _path(text: str, start: int) -> tuple[ExpressionPath, int]:
 
 
 def _problem(text: str, start: int) -> str:
-    """Return the message about a text behind ``${`` that is no path, with the correct form if it can be told."""
+    """Return the message about a ``${`` that begins no valid reference, with the correct form if one is likely meant.
+
+    ``start``: the position behind ``${``.
+    """
     inside, brace, _ = text[start:].partition("}")
     whole = bool(brace) and "${" not in inside and len(inside) < _LONGEST_EXCERPT
     excerpt = f"${{{inside}}}" if whole else text[start - 2 : start + _LONGEST_EXCERPT]
@@ -201,7 +204,7 @@ def _problem(text: str, start: int) -> str:
 
 
 def _other_spelling(inside: str) -> str:
-    """Return the path that ``$facts['os']`` or one with spaces means, ``${facts.os}``; "" if that is none."""
+    """Return the correct form of ``$facts['os']``, as in Puppet, or of a path with spaces: ``${facts.os}``; or ""."""
     if "${" in inside:
         return ""
     bare = inside.strip()
@@ -222,7 +225,7 @@ def _keys(text: str) -> tuple[str, ...]:
 
 
 def _key(match: Match[str]) -> str:
-    """Return a key in brackets: an index, a text in quotes without doubled ones, or one that another path chooses."""
+    """Return the key of a match of ``_KEY`` in brackets: ``[0]``, ``['a.b']``, or ``[inputs.k]``, a choice."""
     _, index, single, double, choice = match.groups()
     if choice is not None:
         return ChosenKey(_path(f"{choice}}}", 0)[0])
@@ -241,9 +244,9 @@ def _written_key(key: str) -> str:
 
 
 def literal_text(text: str, refusal: str) -> str:
-    """Return a text that can hold no path, with ``$${`` replaced by ``${``; ``refusal`` begins the message.
+    """Return a text where references are not allowed, with ``$${`` replaced by ``${``.
 
-    Raises ``ValueError`` where it holds one, or begins one that is invalid.
+    Raises ``ValueError`` where it has one, valid or not; ``refusal`` begins the message.
     """
     if "${" not in text:
         return text
@@ -336,7 +339,7 @@ def evaluate(value: object, resolve: Callable[[ExpressionPath], Any]) -> Any:
 
 
 def _join(expression: Expression, resolve: Callable[[ExpressionPath], Any]) -> Any:
-    """Return the value of an expression: a single path's as it is, otherwise a text, secret if a part is."""
+    """Return the value of an expression: of a single path as it is, otherwise a text, which is secret if a part is."""
     parts = [resolve(part) if isinstance(part, ExpressionPath) else part for part in expression.parts]
     if len(parts) == 1:
         return parts[0]
@@ -349,9 +352,10 @@ def _join(expression: Expression, resolve: Callable[[ExpressionPath], Any]) -> A
 
 
 def may_yield(written: object, resolve: Callable[[ExpressionPath], Any], present: Any) -> bool:
-    """Return whether a ``written`` value can be the ``present`` one once all of its paths have values.
+    """Return whether a value with references can become equal to the ``present`` one once all of them are known.
 
-    ``resolve`` as in ``evaluate``. Text around paths decides; a value that is one path can be any.
+    The text around them decides: ``v${x}`` never becomes ``w1``, and a value that is one reference can be any.
+    ``resolve`` as in ``evaluate``.
     """
     written, present = unwrapped(written), unwrapped(present)
     if type(written) is dict and type(present) is dict:
@@ -448,7 +452,7 @@ def has_choices(path: ExpressionPath) -> bool:
 
 
 def with_choices(path: ExpressionPath, resolve: Callable[[ExpressionPath], Any]) -> tuple[ExpressionPath | None, bool]:
-    """Return a path with the keys that other paths choose, and whether one of these keys is a secret.
+    """Return a path with its chosen keys filled in, ``a[inputs.k]`` → ``a.x``, and whether one of them is a secret.
 
     The path is None if a key is not known yet. Raises ``ValueError`` for a value that cannot be a key.
     """

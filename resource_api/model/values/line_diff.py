@@ -142,7 +142,11 @@ class _Search:
         return self._reached[edits][(diagonal + edits) // 2]
 
     def _start(self, edits: int, diagonal: int) -> tuple[int, int]:
-        """Return the index in ``old`` to which the last edit leads on a diagonal, and the diagonal before that edit."""
+        """Return the index in ``old`` right after the last of ``edits``, and the diagonal that it came from.
+
+        As in Myers' algorithm, the edit is a removal from the diagonal below or an addition from the one above,
+        whichever has got further.
+        """
         if not edits:
             return 0, 0
         from_left = self._index(edits - 1, diagonal - 1) + 1 if diagonal > -edits else -1

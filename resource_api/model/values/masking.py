@@ -106,7 +106,10 @@ class Mask:
                 self.on_secret(text, declared)
 
     def covers(self, value: object) -> bool:
-        """Return whether each secret in ``value``, which was added, is masked: a short one only if it is an input."""
+        """Return whether each secret in ``value``, which was added before, can be masked in output.
+
+        One that is too short cannot, unless it was declared as an input.
+        """
         short = (text for text in _secret_texts(value) if 0 < len(text) < _SHORTEST)
         return all((text, True) in self._secrets for text in short)
 
@@ -115,7 +118,7 @@ class Mask:
         return bool(self._secrets)
 
     def __call__(self, text: str) -> str:
-        """Return ``text`` with every secret masked."""
+        """Return ``text`` with every secret in it replaced by ``<sensitive>``."""
         if not self._secrets:
             return text
         count = (len(text) - _WINDOW) // _STEP + 1
@@ -141,13 +144,19 @@ class Mask:
         return map_leaves(value, lambda leaf: self(leaf) if isinstance(leaf, str) else leaf) if self._secrets else value
 
     def boundary(self, text: str, position: int) -> int:
-        """Return the first position from ``position`` on at which ``text`` can be cut without cutting a secret."""
+        """Return the first position, from ``position`` on, where ``text`` can be cut without cutting a secret in two.
+
+        Half of a secret would not be recognized.
+        """
         if self._secrets:
             position = next((end for start, end in _merged(self._spans(text)) if start < position < end), position)
         return position
 
     def _spans(self, text: str, nested: int = _NESTED) -> list[Span]:
-        """Return where secrets stand in a text, also beneath ``nested`` levels of escapes; index pending ones first."""
+        """Return where secrets are in a text, also under up to ``nested`` levels of escapes, as in JSON within JSON.
+
+        Pending secrets are put into the index before.
+        """
         if self._pending:
             self._build()
         data = text.encode("utf-8", "surrogatepass")
@@ -163,6 +172,7 @@ class Mask:
         """Return the indexes of the texts that contain a secret; they are searched together, which is faster."""
         if not self._secrets:
             return set()
+        # Texts with other characters or escapes, whose positions would shift, are searched one by one.
         joined = "\n".join(texts)
         if not joined.isascii() or _may_have_escapes(joined):
             plain = [text.isascii() and not _may_have_escapes(text) for text in texts]
@@ -177,7 +187,7 @@ class Mask:
         return {index for index in indexes if self._spans(texts[index], 0)}
 
     def _spans_under(self, escape: Escape, text: str, nested: int) -> list[Span]:
-        """Return the places of secrets that are found once one kind of escapes is undone."""
+        """Return where secrets are in a text once one kind of escapes is undone, as positions in the text itself."""
         plain = escape.undo(text)
         if plain == text or not (spans := self._spans(plain, nested)):
             return []
@@ -185,7 +195,7 @@ class Mask:
         return [(origins[start][0], origins[end - 1][1]) for start, end in spans]
 
     def _hits(self, data: bytes) -> list[int]:
-        """Return where windows of ``data`` stand that a form of a secret has, too: secrets can only be around these."""
+        """Return the positions of windows of ``data`` that a form of a secret has too: secrets can only be there."""
         windows, hits = self._windows, list[int]()
         for start in range(0, len(data) - _WINDOW + 1, _BLOCK * _STEP):
             block = _windows(data, start)
@@ -220,7 +230,7 @@ class Mask:
         return runs
 
     def _build(self) -> None:
-        """Put the pending secrets into the index; threads may do so at once, and each adds the same."""
+        """Put the pending secrets into the index of windows; threads may do so at once, as each adds the same."""
         pending = list(self._pending)
         for text, declared in pending:
             self._index(text, declared=declared)
@@ -231,7 +241,10 @@ class Mask:
             self._pending.pop(secret, None)
 
     def _index(self, text: str, *, declared: bool) -> None:
-        """Prepare the search for a secret: its words, its long lines, and its encodings by windows of bytes."""
+        """Put one secret into the index: the windows of each form in which it may be written, and of its long lines.
+
+        Forms that are too short for a window go into the pattern.
+        """
         if declared and len(text) < _SHORTEST:
             self._words.add(text)
         encodings, runs = encoded(text), set[str]()
@@ -258,7 +271,7 @@ class Mask:
                 forms.append((data, offset))
 
     def _index_runs(self, texts: Collection[str]) -> None:
-        """Add all windows of texts of which runs are masked."""
+        """Add all windows of texts of which any run of characters is masked, such as a part of a long key."""
         # Together, because that is faster; windows across a line end only cost a look at the texts with them.
         data = "\n".join(texts).encode("utf-8", "surrogatepass")
         for start in range(min(_STEP, len(data) - _WINDOW + 1)):
@@ -340,7 +353,10 @@ def _pattern(short: list[str], words: list[str]) -> re.Pattern[str]:
 
 
 def _any_of(forms: list[str]) -> str:
-    """Return a pattern of sorted forms, grouped by two characters: plain alternatives would be tried one by one."""
+    """Return a regular expression of sorted texts, grouped by their first two characters for speed.
+
+    Plain alternatives would be tried one by one at each position.
+    """
     groups = []
     for first, same_first in groupby(forms, key=lambda form: form[0]):
         inner = [
@@ -358,9 +374,10 @@ _URL_ALPHABET: Final = bytes.maketrans(b"+/", b"-_")
 
 
 def written(text: str) -> set[str]:
-    """Return the forms of a text in which most of its characters stand for themselves, itself and its lines first.
+    """Return the forms in which a text may be written with most of its characters as they are.
 
-    One of them is the form in logs and plans: with escapes for characters that cannot be printed.
+    They are the text, its lines, the form in logs with escapes for characters that cannot be printed, and, of a text
+    that is not too long, the escaped forms of other languages.
     """
     forms = {text, text.strip(), *(line.strip() for line in text.splitlines())}
     if not text.isprintable():
@@ -408,7 +425,11 @@ def encoded(text: str) -> set[str]:
 
 
 def _base64(data: bytes, before: int) -> set[str]:
-    """Return the base64 characters that depend on ``data`` only, at offset ``before`` modulo 3; at 0 also the last."""
+    """Return the base64 characters that depend on ``data`` alone if ``before`` more bytes (0 to 2) precede it.
+
+    Base64 encodes three bytes at a time, so that a secret within a longer text has one of three forms. At its
+    beginning also with the last characters, as at the end of the text.
+    """
     whole = b2a_base64(b"\0" * before + data, newline=False).decode().rstrip("=")
     return {whole[(8 * before + 5) // 6 : 8 * (before + len(data)) // 6], *([] if before else [whole])}
 
@@ -426,7 +447,7 @@ class Escape:
         return self._pattern.sub(lambda match: self._meaning(match[0]), text)
 
     def origins(self, text: str) -> list[tuple[int, int]]:
-        """Return where in ``text`` each character of ``undo(text)`` comes from: the first position, and the next."""
+        """Return for each character of ``undo(text)`` its origin in ``text``: first position, and the one after."""
         spans, position = list[tuple[int, int]](), 0
         for match in self._pattern.finditer(text):
             spans += [(i, i + 1) for i in range(position, match.start())]

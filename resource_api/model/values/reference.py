@@ -115,15 +115,18 @@ def _type_name(head: str) -> str:
 
 
 def with_path(reason: str, title: str, name: object) -> str:
-    """Return the reason of a failure, led by the path that names the resource, unless the title or the text has it."""
+    """Return the reason of a failure with the path of its resource before it, unless the title or the text has that.
+
+    A user who declared ``File[config]`` sees which file is meant.
+    """
     led = isinstance(name, str) and name[:1] == "/" and name not in title and name not in reason
     return f"{name}: {reason}" if led else reason
 
 
 def child_reference(parent: str, type_name: str, title: str) -> Reference:
-    """Return the reference of a resource within the component ``parent``; empty: within none.
+    """Return the reference of a resource within the component ``parent`` (empty: none): ``Site[a]/File[b]``.
 
-    As its text is cut at the first bracket, its type is the outermost component's, and its title is the rest.
+    A reference is cut at the first bracket of its text: its type is the outermost component's, its title the rest.
     """
     reference = Reference(type_name, title)
     if not parent:
@@ -154,9 +157,9 @@ def parse_alias(text: str, parent: str, type_name: str) -> Reference:
 
 
 def split_component(name: Reference, type_name: str) -> tuple[str, Reference]:
-    """Split a name into the component around the resource of that type, and the resource's own name.
+    """Split a full name, ``Site[a]/File[b]``, into its component and the resource's own name, of type ``type_name``.
 
-    A name without such a part is returned whole, with an empty component.
+    A name without a component is returned whole, with an empty one.
     """
     text = str(name)
     boundary = next((match for match in _STEP.finditer(text) if match[1].lower() == type_name), None)

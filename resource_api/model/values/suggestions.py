@@ -52,7 +52,7 @@ def suggest(word: str, words: Iterable[str], context: str, type_name: str) -> tu
 
 
 def _translate(word: str, words: Collection[str], context: str, type_name: str) -> tuple[str, str]:
-    """Return the equivalent of a word of another tool, which must be among ``words``, and a sentence, or two ""."""
+    """Return the equivalent here of a word of another tool, if it is among ``words``, and a sentence; "" for either."""
     terms = foreign_terms()
     for table in (terms.get(f"{context} {type_name}", {}), terms.get(context, {})):
         lower = word.lower()
@@ -66,7 +66,7 @@ def _translate(word: str, words: Collection[str], context: str, type_name: str) 
 
 
 def closest(word: str, words: Collection[str]) -> str:
-    """Return the known word that is nearest; the only one that begins so, if none is like it; or ""."""
+    """Return the known word that is most like ``word``, or else the only one that begins with it, or ""."""
     spelt = {_plain(candidate): candidate for candidate in words}
     plain = _plain(word)
     near = (
@@ -86,7 +86,7 @@ def _alike(word: str, words: Iterable[str]) -> Sequence[str]:
 
 
 def _have_alike_titles(reference: str, other: str) -> bool:
-    """Whether the titles of two references are alike: their types alone can make ``File[a]`` like ``File[x]``."""
+    """Return whether the titles of two references are alike: by their types alone ``File[a]`` is like ``File[x]``."""
     title, other_title = (text.partition("[")[2].removesuffix("]") for text in (reference, other))
     return len(title) <= 1 or not other_title or bool(_alike(title, [other_title]))
 

@@ -113,7 +113,7 @@ def is_unknown(value: object) -> bool:
 
 
 def _has_leaf(value: Any, accepts: Callable[[Any], bool]) -> bool:
-    """Return whether a part that ``leaves`` yields and that is no scalar is accepted, several times as fast."""
+    """Return whether ``accepts`` holds for a part of a value that is no scalar; several times as fast as ``leaves``."""
     if isinstance(value, (dict, MappingProxyType)):
         items = value.values()
     elif type(value) in {list, tuple}:
@@ -127,9 +127,9 @@ def _has_leaf(value: Any, accepts: Callable[[Any], bool]) -> bool:
 
 
 def may_be(is_: object, should: object, *, partial: bool = False) -> bool:
-    """Return whether two values are equal, or may be once their unknown parts are known.
+    """Return whether two values are equal, or may turn out so once their unknown parts are known.
 
-    ``partial``: the mappings in ``is_`` may have further members.
+    ``partial``: mappings in ``is_`` may have members that ``should`` does not have.
     """
     is_, should = unwrapped(is_), unwrapped(should)
     if is_ is UNKNOWN or should is UNKNOWN:
@@ -265,17 +265,20 @@ def batches(many: Sequence[T]) -> Iterator[Sequence[T]]:
 def column_groups(
     resources: Sequence[Mapping[str, object]],
 ) -> Iterator[tuple[Sequence[int], Mapping[str, Sequence[Any]]]]:
-    """Yield the indices of resources with the same attributes, and for each attribute its values in that order."""
-    by_shape: dict[tuple[str, ...], list[int]] = {}
-    for index, shape in enumerate(map(tuple, resources)):
-        group = by_shape.get(shape)
+    """Yield groups of resources with the same attributes: their indices, and attribute → their values in that order.
+
+    So each attribute of thousands of resources is checked by one call instead of thousands.
+    """
+    by_attributes: dict[tuple[str, ...], list[int]] = {}
+    for index, names in enumerate(map(tuple, resources)):
+        group = by_attributes.get(names)
         if group is None:
-            by_shape[shape] = [index]
+            by_attributes[names] = [index]
         else:
             group.append(index)
-    for shape, indices in by_shape.items():
+    for names, indices in by_attributes.items():
         columns = zip(*[resources[index].values() for index in indices], strict=True)
-        yield indices, dict(zip(shape, columns, strict=True))
+        yield indices, dict(zip(names, columns, strict=True))
 
 
 def are_flat(resources: Sequence[Mapping[str, object]]) -> bool:
@@ -323,14 +326,17 @@ def _key_path(text: str, end: int) -> tuple[KeyPath, int]:
 
 
 def nearest_place(text: str) -> tuple[str, tuple[str | int, ...]]:
-    """Return attribute and key path of ``rules[0].port``, up to a ``*`` or a mistake: the last part with a position."""
+    """Return attribute and key path of ``rules[0].port``, up to a ``*`` or a mistake, for its position in a file."""
     attribute = attribute_of(text)
     path, _ = _key_path(text, len(attribute))
     return attribute, tuple(takewhile(lambda step: step is not None, path))  # type: ignore[arg-type] # without None
 
 
 def with_present(should: object, is_: object, path: KeyPath) -> Any:
-    """Return ``should`` with the value of ``is_`` at a path (``ignore_changes``), without a key that ``is_`` lacks."""
+    """Return ``should`` with the present value at a path, which is ignored (``ignore_changes: [rules[0].port]``).
+
+    A key that ``is_`` does not have is left out; a path that does not fit a value leaves it as declared.
+    """
     if isinstance(should, Sensitive) or isinstance(is_, Sensitive):
         should, is_ = unwrapped(should), unwrapped(is_)
         return Sensitive(with_present(should, is_, path))
@@ -353,7 +359,7 @@ def with_present(should: object, is_: object, path: KeyPath) -> Any:
 
 
 def at_place(is_: object, should: object, path: KeyPath) -> Iterator[tuple[Any, Any]]:
-    """Yield the two values at each match of a path (with ``*`` one or more); None if one of them has no such part."""
+    """Yield, for each part that a path matches (with ``*`` several), both values of it; None: it has no such part."""
     if not path:
         yield is_, should
         return
@@ -379,9 +385,10 @@ def _member(value: object, step: str | int | None) -> Any:
 
 
 def declared_part(is_: object, should: object) -> Any:
-    """Return the members of a present value that ``should`` has, at any depth; None for a missing one.
+    """Return the part of a present value that is declared: the members that ``should`` has too, at any depth.
 
-    Elements of two arrays of one length belong together.
+    Of a merged attribute only these are compared. A missing member is None; arrays are compared element by element only
+    if they have one length.
     """
     if isinstance(should, Sensitive) or isinstance(is_, Sensitive):
         is_, should = unwrapped(is_), unwrapped(should)
