@@ -105,7 +105,8 @@ def _replacing_attributes(
 ) -> _ReplacingAttributes:
     """Return the attributes whose differences replace the resource.
 
-    A value that is not yet known may turn out to be equal: it counts only if replacing is allowed, or if the resource
+    Those are ``init_only`` ones, and those that the manifest (``replace_on_changes``) or the provider's plan names. A
+    value that is not yet known may turn out to be equal: it counts only if replacing is allowed, or if the resource
     that it comes from is deleted first.
     """
     attributes, lifecycle, fixed = entry.definition.attributes, entry.meta.lifecycle, {}

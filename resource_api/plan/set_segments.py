@@ -351,9 +351,9 @@ def numbers_by_entry(operations: Sequence[Operation]) -> dict[int, list[int]]:
 
 
 def stage_begins(operations: Sequence[Operation], late: Mapping[int, int]) -> Sequence[int]:
-    """Return for each stage of ``late`` (orphan → stage) the number of its first operation, or of all if it has none.
+    """Return for each late stage (``late``: orphan → stage) the number of the first operation that is of it or later.
 
-    All operations from there on are of that stage or a later one: it begins when all before it have ended.
+    The stage begins when all operations before that have ended. The count of operations stands for a stage without one.
     """
     begins = []
     for stage in sorted(set(late.values())):

@@ -111,6 +111,7 @@ class _Matcher:
     def __init__(
         self, state: StackState, recorded: Mapping[str, Record], functions: Callable[[str], ProviderFunctions]
     ) -> None:
+        """Begin with the ``recorded`` instances by name; ``functions`` returns the pure functions of an instance."""
         #: By name; these and ``_replaced`` become the fields of the result, see ``ProviderInstances``.
         self.recorded = dict(recorded)
         self.configs: dict[str, Values] = {}

@@ -242,6 +242,7 @@ def state_rm(call: Call) -> dict[str, Any]:
     """Forget the resources ``refs``; of a component all that it has made."""
 
     def edit(state: StackState) -> Commit:
+        """Return the commit that drops their records, and resolves what an interrupted run has begun with them."""
         keys = dict.fromkeys(key for ref in call.options["refs"] for key in recorded_stack.recorded_keys(state, ref))
         return Commit(drop=list(keys), resolved=[key for key in keys if key in state.intents])
 
@@ -280,6 +281,7 @@ def state_taint(call: Call) -> dict[str, Any]:
     """Have the resource ``ref`` replaced by the next apply."""
 
     def edit(state: StackState) -> Commit:
+        """Return the commit that marks the record as tainted, an empty one if it is so already."""
         record = find_record(state, call.options["ref"])
         return Commit() if record.status == "tainted" else Commit([record._replace(status="tainted")])
 
@@ -290,6 +292,7 @@ def state_untaint(call: Call) -> dict[str, Any]:
     """Take the resource ``ref`` as it is: one that is tainted, partial or unconfirmed is ready again."""
 
     def edit(state: StackState) -> Commit:
+        """Return the commit that makes the record ready. Raise ``UsageError`` for one with another status."""
         record = find_record(state, call.options["ref"])
         if record.status not in {"tainted", "partial", "unconfirmed"}:
             msg = f"{record.reference} is not tainted, partial or unconfirmed: its status is {record.status}"

@@ -167,11 +167,12 @@ class _Configurations:
     """Evaluates the configurations of a catalog's providers on demand: a function may need another one."""
 
     def __init__(self, catalog: Catalog, providers: ProviderPool) -> None:
+        """Evaluate the configurations that ``catalog`` declares, with functions of ``providers``."""
         self._catalog = catalog
         self._providers = providers
         #: The instances that are being configured: a function of one of them would close a circle.
         self._begun: set[str] = set()
-        # Values of resources were refused before, so that no path is followed.
+        # Values of resources were refused before: of no resource a value is asked for.
         self._resolve = catalog.scope.resolver(lambda path: path, self._call)
 
     def config(self, instance: ProviderInstance) -> Values:
@@ -183,7 +184,10 @@ class _Configurations:
             return deferred_configuration(instance, self._resolve, functions, ProviderInstances(StackState("", "")))
 
     def _call(self, call: FunctionCall, inputs: Mapping[str, object]) -> Any:
-        """Call a function of a provider, which is configured first. Raise ``ValueError`` for a cycle."""
+        """Call a function that a configuration needs; its own provider is configured before.
+
+        Raise ``ValueError`` for a provider that needs its own function for that.
+        """
         if call.instance in self._begun:
             raise ValueError(f"the provider '{call.instance}' needs the result of its own function to be configured")
         if (instance := self._catalog.instances.get(call.instance)) is not None:
@@ -215,7 +219,10 @@ def _declared_members(manifest: Manifest, definition: TypeDefinition, provider: 
 
 
 def _resource_value_problems(manifest: Manifest) -> Iterator[Problem]:
-    """Yield a problem for each value that needs a resource."""
+    """Yield a problem for each configuration or value that refers to a resource.
+
+    A command that uses the provider alone neither plans nor reads the manifest's resources.
+    """
     for declared in manifest.providers.values():
         for key, value in declared.config.items():
             for message in _resource_path_errors(value):
@@ -229,7 +236,7 @@ def _resource_value_problems(manifest: Manifest) -> Iterator[Problem]:
 
 
 def _resource_path_errors(value: object) -> list[str]:
-    """Return the errors about references to resources in a configuration: none is read here."""
+    """Return an error for each reference to a resource in a configured value: no resource is read here."""
     try:
         paths = list(expression.find_paths(value))
     except ValueError:

@@ -253,6 +253,7 @@ class _EarlierSteps:
     """
 
     def __init__(self, plan: ExecutionPlan, acting: Mapping[int, Step]) -> None:
+        """Index the ``acting`` steps of a plan (entry's index → step): those that would change something."""
         self._plan = plan
         self._acting = acting
         self._indices = sorted(acting)

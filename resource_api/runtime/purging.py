@@ -128,7 +128,8 @@ class Purging:
         prior, instance = self._prior, definition.instance
         pruned = {index for index, kind in prior.orphans.items() if kind is OrphanKind.UNDECLARED}
         kept_names = {e.name for e in self._catalog.entries if e.instance == instance and e.index not in pruned}
-        kept_names |= {name for owner, name in prior.moved_keys if owner == instance}
+        # Former names too: a resource that was moved may still have one.
+        kept_names |= {name for instance_name, name in prior.moved_keys if instance_name == instance}
         records = [*prior.predecessors.values(), *filter(self._is_kept, prior.state.records.values())]
         kept_names |= {record.name for record in records if record.instance == instance}
         return kept_names

@@ -229,12 +229,12 @@ class Runtime(RunEnvironment):
     ) -> Report:
         """Change ``attributes`` of one resource, whose present values are ``row``, without recording it.
 
-        The other attributes stay, except where ``attributes`` exclude them: there a default takes their place. Raise
-        ``ManifestError``, without the positions of the made-up manifest.
+        The others keep their values, except where these are not valid together with the change: there the default of
+        the type is set. Raise ``ManifestError``, without positions in the manifest that is made for this.
         """
         declared, defaults = values_of_change(definition, row, attributes)
-        # Present values stand for the defaults of other attributes. Where they are not valid all together with the
-        # change, each is declared that is valid alone.
+        # The present values of attributes with a default are declared too: otherwise the change would reset them. Where
+        # they are not valid all together with the change, each is declared that is valid alone.
         with suppress(ManifestError):
             return self.change(manifest_of(reference, {**defaults, **declared}, selected), **options)
         for name, value in defaults.items():

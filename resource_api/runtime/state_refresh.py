@@ -152,12 +152,13 @@ def _refreshed_outputs(
         return catalog.find(path.root) if isinstance(path.root, Reference) else None
 
     def value_of(path: ExpressionPath) -> object:
+        """Return the recorded value at a path into a resource; ``UNKNOWN`` if it has no record, or only a digest."""
         entry = entry_of(path)
         record = records.get(entry.key) if entry is not None else None
         if entry is None or record is None:
             return UNKNOWN
         value = unknowns.value_of(path, entry.definition, open_sealed(record.should), open_sealed(record.is_))
-        return UNKNOWN if has_sealed(value) else value  # only the digest of a secret is recorded
+        return UNKNOWN if has_sealed(value) else value
 
     affected = {
         name: value

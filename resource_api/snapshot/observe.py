@@ -60,6 +60,7 @@ class _SnapshotQueries:
     """Implements ``PlannerQueries`` with a snapshot and its providers."""
 
     def __init__(self, snapshot: Snapshot, deferred: DeferredInstances, state: StackState) -> None:
+        """Read nothing yet; ``deferred``: the provider instances that can be configured only later in the run."""
         self._snapshot = snapshot
         self._deferred = deferred
         self._state = state

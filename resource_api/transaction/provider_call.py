@@ -382,6 +382,7 @@ class Prerequisites:
         waits for it waits for its prerequisites too.
         """
         closed: dict[int, Sequence[int]] = {}
+        #: Operation that has nothing to do → the prerequisites that it passes on, themselves with something to do.
         inherited: dict[int, list[int]] = {}
         for run in self._runs:
             numbers = waits.get(run.number, ())

@@ -226,6 +226,7 @@ class _Wait:
     place = detail = ""
 
     def __init__(self, run: OperationRun, transaction: TransactionContext) -> None:
+        """Begin now to wait for the next call of an operation."""
         self.started = time.monotonic()
         self.subject, self.verb = run.step.entry.reference_text, f"waiting{run.number_of_try}"
         self._run = run

@@ -85,8 +85,8 @@ def _array(datatype: DataType, dialect: Dialect) -> Schema:
 
 
 def _tuple(datatype: DataType, dialect: Dialect) -> Schema:
+    """Return the schema of a Tuple; its last type repeats up to the size, under another keyword in each dialect."""
     parts = [_schema(part, dialect) for part in datatype.parts]
-    # The last type repeats up to the size.
     first, rest = ("items", "additionalItems") if dialect == "draft-07" else ("prefixItems", "items")
     return {"type": "array", first: parts, rest: parts[-1], **_limits(datatype, "minItems", "maxItems")}
 
@@ -101,6 +101,7 @@ def _hash(datatype: DataType, dialect: Dialect) -> Schema:
 
 
 def _struct(datatype: DataType, dialect: Dialect) -> Schema:
+    """Return the schema of a Struct, a mapping with exactly its declared keys."""
     return {
         "type": "object",
         "properties": {name: _schema(part, dialect) for name, part in datatype.members.items()},

@@ -48,7 +48,10 @@ def ignoring_wrappers(check: Check) -> Check:
 
 
 def unwrap(value: object, depth: int = 0) -> Any:
-    """Return ``value`` without wrappers at any depth; too deep a part becomes a value that no type accepts."""
+    """Return ``value`` without ``Sensitive`` wrappers, at any depth.
+
+    A part that is nested too deep, as in a value that contains itself, becomes one that no data type accepts.
+    """
     if type(value) is Sensitive:
         return unwrap(value.reveal(), depth)
     if depth > _DEEPEST:

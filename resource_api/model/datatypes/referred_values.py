@@ -129,7 +129,7 @@ class Misfit(NamedTuple):
 
 
 def misfits(kinds: Kinds, written: Any, kinds_of: KindsOf, path: tuple[object, ...] = ()) -> Iterator[Misfit]:
-    """Yield the references in a value that can never fit the data types ``kinds``, so that they are errors before a run.
+    """Yield the references in a value that can never fit the data types ``kinds``, so that a run need not find them.
 
     ``written``: the value at ``path`` with its references; ``kinds_of`` returns the data types at the end of a
     reference, none where they are unknown.

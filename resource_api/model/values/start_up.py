@@ -82,7 +82,10 @@ else:
 
     @cache
     def _constructor(count: int) -> CodeType:
-        """Return the code of a constructor of records with ``count`` fields; each class renames its parameters."""
+        """Return the code of a constructor of named tuples with ``count`` fields; each class renames its parameters.
+
+        Up to fourteen fields it is there already; more are rare enough to compile one.
+        """
         if count <= len(_CONSTRUCTORS):
             return _CONSTRUCTORS[count - 1].__code__
         fields = "".join(f"field{index}, " for index in range(count))
