@@ -192,9 +192,10 @@ def _changes_at(differences: Sequence[Difference], key_paths: Iterable[str]) -> 
 def _replacing_without_sources(
     entry: Entry, is_: Resource, expected: Resource, functions: ProviderFunctions, inputs: DecisionInputs
 ) -> _ReplacingAttributes:
-    """Return the attributes that replace a resource because resources are deleted that their values come from.
+    """Return the attributes that force a replacement because their values come from resources that are deleted first.
 
-    The values count as unknown: a resource that was created from one cannot stay, one that can be updated stays.
+    While those are missing the values count as unknown: a resource that was created from one has to go too, one that
+    can be updated stays.
     """
     unknown = {**expected, **dict.fromkeys(inputs.lost_sources.keys() & expected.keys(), UNKNOWN)}
     ignored = entry.meta.lifecycle.ignore_changes

@@ -111,7 +111,10 @@ class _SnapshotQueries:
         return [name for name, row, recorded in changes if not _is_as_recorded(definition, row, recorded)]
 
     def observation(self, entry: Entry, /) -> Observation:
-        """Return the observation of an entry; a failure of it alone names its path, where its title is another one."""
+        """Return the observation of an entry; ``readiness`` reads an unconfigured instance later.
+
+        The failure of one resource, not of its whole type, names its path if the title does not.
+        """
         instance = entry.definition.instance
         if instance in self._unread:
             return _UNREAD

@@ -296,11 +296,12 @@ class Recorder:
         Their title is taken by a declared one now, or they name a resource by its former name.
         """
         plan = self._plan
+        # The declared resources of this run have their present names in state by now; noop ones have not.
         declared = (step for step in plan.steps if step.entry.index not in plan.prior.orphans)
-        observed = {step.entry.index: step.entry.key for step in declared if not step.noop}
-        moved = {index: record for index, record in plan.prior.records.items() if index in observed}
+        keys = {step.entry.index: step.entry.key for step in declared if not step.noop}
+        moved = {index: record for index, record in plan.prior.records.items() if index in keys}
         present = {**state.records, **{record.key: record for record in commit.put}}
-        written = {*observed.values(), *commit.drop}
+        written = {*keys.values(), *commit.drop}
         undeclared = [record for key, record in present.items() if key not in written]
         references = {record.reference for key, record in present.items() if key in written}
         renames = former_names.find_renames(plan.catalog, moved).restricted(

@@ -154,7 +154,7 @@ class Verification:
         return datetime.now(UTC).isoformat(timespec="milliseconds") if may_lag else ""
 
     def is_unseen_creation(self, run: OperationRun) -> bool:
-        """Return whether an operation created a resource, without an error, that reading does not show."""
+        """Return whether a creation without an error has no visible result: the system may show it later, or never."""
         creates = run.decision.action in CREATING and not run.removal and exists(run.should)
         if self._imperative or not creates or run.result.error:
             return False

@@ -38,7 +38,7 @@ def coerce(datatype: DataType, text: str, words: str = "") -> Any:
     for branch in datatype.leaves:
         for read in _READERS.get(branch.kind, ()):
             value = read(text)
-            # Where the text is accepted, a number in another spelling than it is printed in, such as ``0644``, is one.
+            # ``0644`` is a text where that is accepted too: as a number it would be printed otherwise.
             is_spelt_otherwise = is_text and type(value) in {int, float} and str(value) != text
             if value is not _NOTHING and branch.accepts(value) and not is_spelt_otherwise:
                 return value

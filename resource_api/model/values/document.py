@@ -93,7 +93,7 @@ class Document:
         return self._root
 
     def heads(self) -> dict[str, dict[str, Position]]:
-        """Return the positions that the parser has found anyway: section → key in it → position."""
+        """Return the positions that the parser has found anyway, to be saved with the data: section → key → position."""
         sections = self.data if type(self.data) is dict else {}
         return {
             section: {key: positions[key] for key in sections[section] if key in positions}

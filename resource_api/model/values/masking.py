@@ -447,7 +447,10 @@ class Escape:
         return self._pattern.sub(lambda match: self._meaning(match[0]), text)
 
     def origins(self, text: str) -> list[tuple[int, int]]:
-        """Return for each character of ``undo(text)`` its origin in ``text``: first position, and the one after."""
+        """Return for each character of ``undo(text)`` where it is in ``text``: first position, and the one after.
+
+        A secret that is found in the text without escapes is masked there.
+        """
         spans, position = list[tuple[int, int]](), 0
         for match in self._pattern.finditer(text):
             spans += [(i, i + 1) for i in range(position, match.start())]

@@ -220,7 +220,7 @@ class SqliteStore(RowStore[WriteSession]):
         return [f"removed from the history: {counted(count, 'run')} that cannot be read"] if count else []
 
     def _close_session(self) -> None:
-        """Close the session; conclusions saved in it become valid if its writes succeeded."""
+        """Close the session of a run; if its writes succeeded, the cache entries that it saved become valid."""
         with self._guard:
             session, self._session = self._session, None
             if session is not None and session.close():
