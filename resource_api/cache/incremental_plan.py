@@ -696,7 +696,7 @@ def _positions_as(heads: Mapping[str, Mapping[str, object]], kind: Callable[[Any
 
 
 def _may_hold_secret(manifest: Manifest) -> bool:
-    """Return whether a manifest may hold a secret outside of resources: in inputs, outputs, or for providers."""
+    """Return whether a manifest may hold a secret outside of resources: then no part of it is saved in the cache."""
     inputs = any(value.sensitive or "Sensitive" in value.type for value in manifest.inputs.values())
     outputs = any(type(value) in {dict, Sensitive} for value in manifest.outputs.values())
     return inputs or outputs or bool(manifest.providers)

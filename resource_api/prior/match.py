@@ -101,10 +101,11 @@ def leftovers(catalog: Catalog, prior: Prior) -> dict[int, list[int]]:
 def match(
     catalog: Catalog, instances: ProviderInstances, *, prune: bool, functions: Callable[[str], ProviderFunctions]
 ) -> tuple[Catalog, Prior]:
-    """Return the catalog with its orphans, and the records by entry; ``prune``: undeclared resources become orphans.
+    """Return the catalog with orphans, recorded resources to delete or forget, as entries; and the records by entry.
 
-    Raises ``ManifestError`` if former names (``aliases``, ``moved``) are ambiguous, or one of them is listed under
-    ``removed`` although its resource is declared.
+    Names alone decide. ``prune``: all undeclared resources become orphans; ``functions`` returns the pure functions of
+    a provider instance. Raises ``ManifestError`` if former names (``aliases``, ``moved``) are ambiguous, or one of them
+    is listed under ``removed`` although its resource is declared.
     """
     state, recovery = instances.state, Commit()
     if catalog.left_out.all and catalog.manifest.moved:
@@ -127,6 +128,7 @@ def match(
     if renaming.changes_state:
         catalog, prior = match(catalog, instances._replace(state=present), prune=prune, functions=functions)
         return catalog, prior._replace(recovery=recovering.join(renaming, prior.recovery))
+    # Entries without a record of their own that replace another resource, of the same title or another instance.
     predecessors = _predecessors(catalog, records, unclaimed, instances.replaced)
     for index, record in list(predecessors.items()):
         unclaimed.pop(record.key, None)

@@ -86,11 +86,11 @@ def import_resources(
 ) -> list[ImportOutcome]:
     """Record the existing resources that the manifest declares as ``targets`` as ours (contract §10.11).
 
-    A target is a reference or URN, or has wildcards as ``--target`` has. ``name``, unless None, must be the name
-    that is declared for the only one, in any spelling; a second target that is not declared is ``name``. A missing
-    resource is an error only where a target names it. ``strict``: as for ``Snapshot``. ``foreign_records``: by
-    reference, the records of another tool, whose private data and status are taken over. Raise ``UsageError`` when
-    a target is not declared.
+    A target is a reference or URN, or has wildcards as ``--target`` has. ``name``, unless None, must be the name that
+    is declared for the only one, in any spelling; a second target that is not declared is ``name``. A missing resource
+    is an error only where a target names it. ``strict``: whether rows that break the rules of ``get`` are an ``error``,
+    a ``warning`` or corrected (``off``). ``foreign_records``: by reference, the records of another tool, whose private
+    data and status are taken over. Raise ``UsageError`` when a target is not declared.
     """
     providers = ProviderPool(runtime.registry, runtime.run)
     bound = runtime.log.bind(stack=runtime.stack, phase="observe")

@@ -122,9 +122,11 @@ class ManifestCompiler:
     def read(
         self, source: Source, inputs: Mapping[str, object], providers: ProviderPool, *, complete: bool = True
     ) -> Manifest:
-        """Return a manifest, with ``providers`` set to the versions and implementations that it declares.
+        """Return a manifest with its includes, and prepare what it declares for its resources.
 
-        ``complete``: as for ``read_declarations``. Raise ``UsageError`` for inputs that are no mapping.
+        That is to start its Terraform providers, whose types are known only then, and to set versions and
+        implementations in ``providers``. ``complete``: a missing input is an error, not a reason to leave out an
+        include. Raise ``UsageError`` for inputs that are no mapping.
         """
         manifest = self.read_declarations(source, inputs, providers, complete=complete)
         if families := [declared for declared in manifest.providers.values() if declared.is_program]:
@@ -160,7 +162,10 @@ class ManifestCompiler:
     def _with_includes(
         self, manifest: Manifest, inputs: Mapping[str, object], providers: ProviderPool, *, complete: bool
     ) -> Manifest:
-        """Return a manifest with the included files whose conditions hold. Raise ``ManifestError``."""
+        """Return a manifest with the included files whose conditions (``when``) hold by its inputs, values and facts.
+
+        ``complete``: a condition that cannot be decided is a ``ManifestError``; otherwise its file is left out.
+        """
 
         def reason_to_leave_out(partly: Manifest, when: object) -> str:
             """Return the reason to leave out an include with the condition ``when``, or ""; ``partly``: read so far.

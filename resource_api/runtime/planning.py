@@ -291,7 +291,10 @@ def planned(
 
 
 def _recorded_in_sync(plan: planner.ExecutionPlan, providers: ProviderPool) -> frozenset[int]:
-    """Return the entries in sync whose record needs no change, without those whose chosen provider is a new one."""
+    """Return the entries in sync without those that another implementation manages now than the recorded one.
+
+    For these a run has to write the record, although the resource itself is unchanged.
+    """
     indices = set()
     for index in plan.in_sync:
         entry, record = plan.catalog.entries[index], plan.prior.records.get(index)

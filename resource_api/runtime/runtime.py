@@ -204,7 +204,7 @@ class Runtime(RunEnvironment):
         out: str | os.PathLike[str] | None = None,
         **options: Unpack[SelectionOptions],
     ) -> Plan:
-        """Return the plan of ``destroy``; ``out`` as for ``plan``."""
+        """Return the plan of ``destroy``; ``out``: a file in which it is saved, for ``apply``."""
         return self._plan_only(source, inputs or {}, to_options(options, prune=True, destroy=True, shown=True), out)
 
     def change(self, source: Source, **options: Unpack[ExecutionOptions]) -> Report:

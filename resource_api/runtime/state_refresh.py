@@ -88,10 +88,10 @@ def refresh(
 ) -> Refreshed:
     """Read every recorded resource of a manifest's stack again; record the present state, and outputs of it.
 
-    ``targets`` and ``excludes`` select resources, then outputs stay as they are; ``noop``: nothing is recorded, and
-    no lock is taken; ``strict``: as for ``Snapshot``. Raise ``ResourceError`` naming every resource that could not
-    be read and every output whose value cannot be computed, after the others are recorded; ``UsageError`` for a
-    pattern that matches nothing.
+    ``targets`` and ``excludes`` select resources, then outputs stay as they are; ``noop``: nothing is recorded, and no
+    lock is taken; ``strict``: whether rows that break the rules of ``get`` are an ``error``, a ``warning`` or corrected
+    (``off``). Raise ``ResourceError`` naming every resource that could not be read and every output whose value cannot
+    be computed, after the others are recorded; ``UsageError`` for a pattern that matches nothing.
     """
     providers = ProviderPool(runtime.registry, runtime.run)
     started = time.time()

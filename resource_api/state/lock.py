@@ -34,7 +34,7 @@ _held: set[int] = set()
 
 
 def _close_inherited() -> None:
-    """Close the descriptors of the parent's locks in a forked child."""
+    """Close the descriptors of the parent's locks in a forked child, which would keep them locked after its end."""
     for fd in _held:
         with suppress(OSError):
             os.close(fd)

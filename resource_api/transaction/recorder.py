@@ -170,6 +170,7 @@ class Recorder:
         ended = [run for run in ended if not run.result.read_error]
         plain = _are_plain(ended)
         for run in ended:
+            # A removal drops its record, unless the resource is still there or has to be created again.
             if run.removal or run.action in _REMOVING:
                 if pending := self._pending_creation(run):
                     put.append(pending)

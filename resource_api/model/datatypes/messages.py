@@ -92,12 +92,12 @@ def refusal(datatype: DataType, value: object, words: str = "", *, referred: boo
 
 
 def requirement(datatype: DataType, words: str = "") -> str:
-    """Return the requirement of a data type: ``must be one of present, absent``; ``words`` as for ``refusal``."""
+    """Return the requirement of a data type: ``must be one of present, absent``; ``words`` describe a ``Pattern`` in it."""
     return f"must be {alternatives(datatype.leaves, words)}"
 
 
 def alternatives(kinds: Sequence[DataType], words: str = "") -> str:
-    """Return data types that are alternatives in words: ``one of present, absent``; ``words`` as for ``refusal``."""
+    """Return data types that are alternatives in words: ``one of present, absent``; ``words`` describe a ``Pattern``."""
     leaves = [leaf for leaf in kinds if leaf.kind != "Undef"] or list(kinds)
     words_of = {"Enum", "Boolean"} if any(leaf.kind == "Enum" for leaf in leaves) else set[str]()
     enumerated = [word for leaf in leaves if leaf.kind in words_of for word in _words_of(leaf)]

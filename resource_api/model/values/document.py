@@ -93,7 +93,7 @@ class Document:
         return self._root
 
     def heads(self) -> dict[str, dict[str, Position]]:
-        """Return the positions that the parser has found anyway, to be saved with the data: section → key → position."""
+        """Return the positions that the parser has found anyway, to save with the data: section → key → position."""
         sections = self.data if type(self.data) is dict else {}
         return {
             section: {key: positions[key] for key in sections[section] if key in positions}
@@ -248,7 +248,7 @@ def unknown_keys(
 ) -> Iterator[Violation]:
     """Yield a violation, with the nearest allowed key, for each key of ``mapping`` that is not ``allowed``.
 
-    ``path``: the keys to the mapping; ``context`` selects the words of other tools, as in ``suggest``.
+    ``path``: the keys to the mapping; ``context`` selects the words of other tools, such as ``scope``.
     """
     for key, value in mapping.items():
         if key not in allowed:

@@ -124,7 +124,10 @@ class _Search:
         self._reached: list[list[int]] = []
 
     def pairs(self) -> list[Pair]:
-        """Return the indexes of equal lines, up to the end or to the furthest point after the most edits."""
+        """Return the indexes (old, new) of equal lines, by the fewest edits that lead to the end of both texts.
+
+        After the most edits the search ends at the furthest point; the lines behind it count as different.
+        """
         for edits in range(_MOST_EDITS):
             self._reached.append([self._furthest(edits, diagonal) for diagonal in range(-edits, edits + 1, 2)])
             end = len(self._old) - len(self._new)

@@ -96,7 +96,10 @@ else:
         """Turns the annotations of a class statement into the fields of a record."""
 
         def __new__(cls, name: str, _bases: tuple[type, ...], body: dict[str, Any]) -> type:
-            """Return a subclass of ``_Record`` with a constructor and a getter for each field, and no metaclass."""
+            """Return the named tuple that a class statement with annotated fields means.
+
+            It has a constructor and a getter for each field, and no metaclass: the class is as cheap as a plain one.
+            """
             fields = tuple(body.get("__annotations__", ()))
             defaults = {field: body[field] for field in fields if field in body}
             names = {"co_varnames": ("_cls", *fields), "co_name": "__new__", "co_qualname": f"{name}.__new__"}
