@@ -294,6 +294,7 @@ class Conclusion(NamedTuple):
                 digests = row_digests([rows[group.instance].get(name, {}) for name in group.names])
                 if digests != group.digests:
                     pairs = zip(group.indexes, group.digests, digests, strict=True)
+                    # Without a saved digest the resource is planned in every run.
                     changed.update(index for index, saved, digest in pairs if saved not in {"", digest})
         return descendants(changed, self.dependents)
 

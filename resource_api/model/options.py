@@ -217,8 +217,8 @@ def execution_options(
 ) -> Options:
     """Return the options with which a plan is applied: those that it was ``planned`` with, replaced by ``arguments``.
 
-    It is applied for real unless these have ``noop``, even if it was planned under noop. Raise as ``to_options`` does,
-    and ``UsageError`` for ``inputs`` and for an option that decides a plan's content.
+    It is applied for real unless these have ``noop``, even if it was planned under noop. Raise ``TypeError`` for an
+    unknown argument, ``UsageError`` for a wrong value, ``inputs``, or an option that decides a plan's content.
     """
     options = to_options(arguments)
     check_execution(inputs, arguments, (*EXECUTION, "strict"), "a plan, which has its own")

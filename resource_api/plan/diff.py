@@ -294,6 +294,7 @@ def _completed(difference: Difference, planned: Planned) -> Difference:
     if not isinstance(value, dict | list) or same_value(value, difference.should):
         return difference
     concealed = conceal_like(value, difference.should)
+    # A declared value that is known differs already: planned members that are unknown cannot make it equal.
     return difference._replace(should=concealed, excluded=difference.excluded or not is_unknown(difference.should))
 
 

@@ -302,7 +302,7 @@ class _Planner:
 
         A replacement becomes an error if a resource outside of the ``selected`` ones would have to go with it, or if
         resources could no longer be reached because their provider is configured with the replaced one. Raises
-        ``ManifestError`` and ``UsageError`` as ``plan`` does.
+        ``ManifestError`` for the problems of steps, ``UsageError`` for a deletion that leaves dependents behind.
         """
         if self.problems:
             raise ManifestError(self.problems)
@@ -592,7 +592,7 @@ class InputCollector:
         self._requested: set[int] = set()
         if options.replace:
             self._requested = targets.matching(options.replace, catalog, "--replace", prior.undeclared)
-        #: The references of resources of which an interrupted run has left the former one, which this run deletes.
+        #: The references of resources that an interrupted run has replaced without deleting the old one: this run does.
         self._superseded = {
             str(prior.state.records[catalog.entries[index].key].reference)
             for index, kind in prior.orphans.items()

@@ -73,9 +73,10 @@ def _order_with_removals(
     late: Mapping[int, int],
     on_failure: Mapping[int, Collection[int]],
 ) -> tuple[list[Operation], dict[int, list[int]]]:
-    """Order puts and removals by their edges; the arguments are those of ``order_operations``.
+    """Return the operations of a plan with removals, puts among them, in the order of their edges; and their waits.
 
-    A declared order of creation can contradict the reverse order of deletion: then automatic edges are left out.
+    A declared order of creation can contradict the reverse order of deletion: then automatic edges are left out. The
+    arguments hold indexes of entries, as described for ``order_operations``.
     """
     nodes = list(_nodes(steps, orphans))
     edges = _after_hosts(nodes, list(_Edges(nodes, requires).all()))
@@ -407,7 +408,8 @@ def segments(
 ) -> Iterator[list[Operation]]:
     """Yield the segments of a plan in its order: consecutive operations of one type that can share a ``set``.
 
-    ``waits`` and ``begins`` are those of ``SegmentBuilder``.
+    ``waits``: the number of an operation → the operations that must have succeeded before it. ``begins``: the first
+    numbers of late stages, which share no call with earlier operations.
     """
     for _, same_type in groupby(operations, key=lambda operation: operation.definition.instance):
         candidates = list(same_type)

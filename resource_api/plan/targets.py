@@ -139,8 +139,9 @@ def matching_indices(
     *,
     left_out: LeftOuts | None = None,
 ) -> set[int]:
-    """Return the indices of the ``resources`` that ``patterns`` match. Raises ``UsageError`` as ``matching``.
+    """Return the indices of the ``resources`` that ``patterns`` match.
 
+    Raises ``UsageError`` for a pattern without a match; the message says if it matches ``untouched`` records.
     ``aliases``: second name → reference. ``left_out``: the resources whose condition (``when``) is false; their names
     are no error, and select nothing.
     """
@@ -168,7 +169,7 @@ def matching_indices(
 
 
 def _exact_matches(text: str, names: Sequence[Sequence[str]]) -> set[int]:
-    """Return the indices of the resources with exactly this name; one that has it as its reference goes first.
+    """Return the indices of the resources with exactly this name; only of the one whose reference it is, if any.
 
     ``names``: those of each resource, its reference first.
     """

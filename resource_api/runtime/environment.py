@@ -180,7 +180,7 @@ class RunEnvironment(ResourceReader):
             return self._report(self.compiler.compile(source, inputs or {}, providers))
 
     def catalog_of_providers(self, source: Source, inputs: Mapping[str, object], providers: ProviderPool) -> Catalog:
-        """Return the catalog of a manifest without its resources, for ``destroy``, as ``catalog`` does."""
+        """Return the catalog of a manifest without its resources, for ``destroy``; report warnings, mask secrets."""
         with self.log.bind(phase="compile"):
             return self._report(self.compiler.compile_providers(source, inputs, providers))
 

@@ -91,7 +91,8 @@ class ManifestCompiler:
     def compile_providers(self, source: Source, inputs: Mapping[str, object], providers: ProviderPool) -> Catalog:
         """Return the catalog of a manifest's configured providers alone: ``destroy`` needs no declared resource.
 
-        Where these cannot be compiled, recorded configurations are used instead. Raise as ``compile`` does.
+        Where these cannot be compiled, recorded configurations are used instead. Raise ``ManifestError`` for a wrong
+        file, ``UntrustedCode`` for a Python manifest that others can write to.
         """
         catalog = self._compile_providers(self.read(source, inputs, providers, complete=False), inputs, providers)
         return self._warn_of_writers(catalog) if isinstance(source, (str, os.PathLike)) else catalog

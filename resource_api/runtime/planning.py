@@ -147,7 +147,7 @@ class Planning:
         return incremental_plan.plan(request, conclusion, self.snapshot, incremental)
 
     def _decide(self, catalog: Catalog, state: StackState) -> planner.ExecutionPlan:
-        """Return the plan as ``_decide_steps`` does, with the stack and phase in each log line."""
+        """Return the plan of a catalog and the recorded ``state``; each log line gets the stack and the phase."""
         with self._log.bind(project=state.project, stack=state.stack, phase="plan"):
             return self._decide_steps(catalog, state)
 
@@ -226,9 +226,9 @@ class Planning:
         self._environment.notify(Diagnosed(Problem(None, message, "warning", code=code)))
 
     def complete(self, plan: planner.ExecutionPlan) -> Plan:
-        """Return a plan with the side effects of its steps, and warn by ``preflight``, where its options need them.
+        """Return a plan with the side effects of its steps, if it is shown or binds the run; warn if it is shown.
 
-        Both ask providers, and so only a plan that is shown or binds the run gets them.
+        Side effects and the prerequisites to warn of (``preflight``) are asked of providers, which takes time.
         """
         is_shown = self.options.shown or self.options.noop
         refusals: Sequence[side_effects.Refusal] = ()

@@ -183,7 +183,7 @@ def no_record(state: StackState, target: Reference) -> str:
 
 
 def find_output(outputs: Mapping[str, object], name: str, *, reveal: bool = False) -> object:
-    """Return one output. Raise ``ResourceAPIError`` for an unknown one, and as ``revealed`` does."""
+    """Return one output. Raise ``ResourceAPIError`` for an unknown one, and for one to ``reveal`` without its value."""
     if name not in outputs:
         raise ResourceAPIError(f"there is no output '{name}'{hint(name, outputs)}")
     return revealed({name: outputs[name]})[name] if reveal else outputs[name]
@@ -257,7 +257,7 @@ def recorded_keys(state: StackState, text: str) -> list[RecordKey]:
 
 
 def parse_reference(text: str, state: StackState) -> Reference:
-    """Return the reference that a reference, or a URN of a stack, means on the command line. Raise ``UsageError``."""
+    """Return the reference in a text, which may be a URN. Raise ``UsageError`` for one of another stack."""
     with errors_as(UsageError):
         reference.check_stack(text, state.project, state.stack)
         return reference.parse_name(text)

@@ -145,8 +145,8 @@ class Runtime(RunEnvironment):
         one, does exactly the steps of that plan: raise ``ManifestError`` where it is stale. A plan of either kind has
         its inputs and options; only ``ExecutionOptions`` can be given, for a saved one without ``strict``: raise
         ``UsageError`` for any other, and for a saved plan of another project or stack. ``on_plan`` receives the plan
-        before anything is changed; an exception that it raises ends the run. ``use_cache`` as for ``plan``, for a
-        manifest; the conclusion of a run that had nothing to do is saved: later ones need not plan what is unchanged.
+        before anything is changed; an exception that it raises ends the run. ``use_cache``, for a manifest: save the
+        conclusion of a run that had nothing to do, and plan only the resources that have changed since such a run.
         """
         if isinstance(source, planner.ExecutionPlan):
             plan, run_options = source, execution_options(source.options, inputs, options)
@@ -191,7 +191,8 @@ class Runtime(RunEnvironment):
     ) -> Report:
         """Delete every resource of the manifest's stack that state records as ours; forget the others.
 
-        ``on_plan`` as for ``apply``: only the steps that it received are done, and the lock is held meanwhile.
+        ``on_plan`` receives the plan before anything is changed, while the lock is held: only its steps are done. An
+        exception that it raises ends the run.
         """
         run_options = to_options(options, prune=True, destroy=True)
         return self._apply(run_options, lambda planning: planning.plan_manifest(source, inputs or {}), on_plan)

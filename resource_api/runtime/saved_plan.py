@@ -71,7 +71,7 @@ _COMPARED: Final = (
 
 
 def write(plan: Plan, path: str, key: Key | None = None) -> None:
-    """Save a plan. Raise ``ResourceAPIError`` as ``document`` does, and where the file cannot be written."""
+    """Save a plan. Raise ``ResourceAPIError`` for one that cannot be saved, or a file that cannot be written."""
     write_document(path, document(plan, key, os.getcwd()))
 
 

@@ -97,10 +97,11 @@ class ResourceReader:
         strict: str = "error",
         selected: SelectedProvider | None = None,
     ) -> tuple[list[dict[str, object]], dict[str, str]]:
-        """Return the resources that can be read, as ``resources`` does, and reference → error of the unreadable ones.
+        """Return the rows of resources that can be read, and reference → error of the unreadable ones.
 
-        ``names`` may be a function that computes them from the provider's functions. Raise ``ProviderError`` when
-        none can be read, and ``UsageError`` for another ``strict``. ``selected`` is the result of ``select``.
+        ``names`` (None: all) may be a function that computes them from the provider's functions. Raise
+        ``ProviderError`` when none can be read, and ``UsageError`` for another ``strict``. ``selected`` is the result
+        of ``select``.
         """
         to_options({"strict": strict})
         with ProviderPool(self.registry, self.run) as providers:
@@ -117,7 +118,10 @@ class ResourceReader:
         strict: str = "error",
         selected: SelectedProvider | None = None,
     ) -> list[dict[str, object]]:
-        """Return the resources as ``read`` does. Raise ``ProviderError`` naming every one that cannot be read."""
+        """Return the rows of resources. Raise ``ProviderError`` naming every one that cannot be read.
+
+        ``names`` (None: all) may be a function that computes them. ``selected`` is the result of ``select``.
+        """
         rows, failures = self.read(type_name, names, strict=strict, selected=selected)
         if failures:
             raise ProviderError("\n".join(f"{reference}: {error}" for reference, error in failures.items()))
@@ -254,7 +258,7 @@ def canonical_identity(
 def parse_name(
     definition: TypeDefinition, name: str, changes: Sequence[str], read_secret: Callable[[str, str], str]
 ) -> tuple[str, dict[str, object]]:
-    """Return the title that NAME means, and the values of the ``ATTR=VALUE`` pairs as ``parse_attributes`` does.
+    """Return the title that NAME means, and the values of the ``ATTR=VALUE`` pairs, coerced to their data types.
 
     Where NAME is such a pair itself, the namevars among the pairs name the resource. Raise ``UsageError``, also for a
     missing namevar, and for an empty NAME, which comes from an unset variable.

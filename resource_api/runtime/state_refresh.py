@@ -86,7 +86,7 @@ def refresh(
     noop: bool = False,
     strict: str = "error",
 ) -> Refreshed:
-    """Read every recorded resource of a manifest's stack again; record the present state, and outputs of it.
+    """Read every recorded resource of a manifest's stack again; record the present state, and the outputs made of it.
 
     ``targets`` and ``excludes`` select resources, then outputs stay as they are; ``noop``: nothing is recorded, and no
     lock is taken; ``strict``: whether rows that break the rules of ``get`` are an ``error``, a ``warning`` or corrected

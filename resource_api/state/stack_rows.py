@@ -649,7 +649,10 @@ def _difference(values: Mapping[str, object], base: Mapping[str, object]) -> lis
 
 
 def _apply_difference(base: Mapping[str, object], difference: list[Any]) -> Mapping[str, object]:
-    """Return ``base`` with a difference of ``_difference`` applied; ``base`` itself where it is empty."""
+    """Return ``base`` with a difference applied: its mapping of other values, then the names to remove.
+
+    An empty difference returns ``base`` itself, which takes no memory.
+    """
     if len(difference) == 1 and not difference[0]:
         return base
     changed, *missing = difference

@@ -210,7 +210,7 @@ class MemoryStore:
     """Keeps state in this process: for tests and for programs that need no state between runs."""
 
     def __init__(self) -> None:
-        """Start empty."""
+        """Start without stacks and runs."""
         self._states: dict[StackName, StackState] = {}
         self._runs: list[Mapping[str, object]] = []
 

@@ -97,7 +97,7 @@ class ParallelRun:
     def _abandon(self, schedule: Schedule) -> None:
         """End all operations that have not ended when calls do not return after an interrupt.
 
-        The outcome of those calls is in doubt; the other operations are skipped.
+        The outcome of those calls is in doubt; the other operations are skipped, and handlers of failures do not begin.
         """
         for operation in self._plan.operations:
             if operation.number in schedule.running:
@@ -128,8 +128,8 @@ class Schedule:
         self._ready: dict[str, list[int]] = {}
         #: Deferred operations that wait for no other relationship, as a heap.
         self._deferred: list[int] = []
-        #: From each of these numbers on, operations begin when all earlier ones have ended; the count of those that
-        #: have not.
+        #: The number of the first operation of each late stage, which begins when all before it have ended; and, for
+        #: each stage, how many of those have not.
         self._begins = plan.stage_begins
         self._not_ended = list(self._begins)
         #: Operations that wait only for the stage before theirs. An operation is in ``_ready``, ``_deferred`` or here,

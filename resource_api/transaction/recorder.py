@@ -329,9 +329,9 @@ class Recorder:
         ]
 
     def _resolved_intents(self, runs: Iterable[OperationRun]) -> list[RecordKey]:
-        """Return the keys of unchanged resources with an intent of an interrupted run, which is over with that.
+        """Return the keys of unchanged resources with an intent of an interrupted run: their outcome is known now.
 
-        Those of noop resources stay, because nothing is recorded of these.
+        The intents of noop resources stay, because nothing is recorded of these.
         """
         keys = (run.step.entry.key for run in runs if not run.step.noop) if self._intents else ()
         return [key for key in keys if key in self._intents]

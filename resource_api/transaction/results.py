@@ -190,7 +190,7 @@ class Results:
     def _add_failure(self, run: OperationRun, cause: str) -> None:
         """Note a failed or skipped operation, which blocks others; ``cause``: the reference of the first failure."""
         self.failures[run.number] = cause
-        if run.step.entry.index not in self._plan.prior.orphans:
+        if run.step.entry.index not in self._plan.prior.orphans:  # only these failures stop all pruning
             self._declared_failures[cause] = None
 
     def _reason_to_skip(self, run: OperationRun) -> tuple[str, str] | None:

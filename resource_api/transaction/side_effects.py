@@ -92,7 +92,7 @@ class SideEffectCheck:
     def allowed(self, runs: Sequence[OperationRun], changes: Mapping[Name, Change]) -> Mapping[Name, Change]:
         """Return the changes whose side effects are allowed; the operations of all others have failed.
 
-        Raise as ``ask`` does.
+        Exceptions of the provider are passed on. Raise ``ProviderError`` for a malformed answer.
         """
         effective = {name: change for name, change in changes.items() if runs[0].definition.asks_side_effects(*change)}
         refused = effective.keys() - self._judge(runs, effective)

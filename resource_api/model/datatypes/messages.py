@@ -92,12 +92,18 @@ def refusal(datatype: DataType, value: object, words: str = "", *, referred: boo
 
 
 def requirement(datatype: DataType, words: str = "") -> str:
-    """Return the requirement of a data type: ``must be one of present, absent``; ``words`` describe a ``Pattern`` in it."""
+    """Return the requirement of a data type: ``must be one of present, absent``.
+
+    ``words`` describe the values of a ``Pattern`` in it: ``an absolute path``.
+    """
     return f"must be {alternatives(datatype.leaves, words)}"
 
 
 def alternatives(kinds: Sequence[DataType], words: str = "") -> str:
-    """Return data types that are alternatives in words: ``one of present, absent``; ``words`` describe a ``Pattern``."""
+    """Return data types that are alternatives as text: ``one of present, absent``.
+
+    ``words`` describe the values of a ``Pattern`` among them: ``an absolute path``.
+    """
     leaves = [leaf for leaf in kinds if leaf.kind != "Undef"] or list(kinds)
     words_of = {"Enum", "Boolean"} if any(leaf.kind == "Enum" for leaf in leaves) else set[str]()
     enumerated = [word for leaf in leaves if leaf.kind in words_of for word in _words_of(leaf)]
@@ -240,9 +246,10 @@ def first_problem(datatype: DataType, value: object, words: str = "") -> str:
 def _problems(
     datatype: DataType, value: object, words: str, written: object, path: tuple[str | int, ...]
 ) -> Iterator[Refusal]:
-    """Yield path and refusal of the innermost parts that a data type does not accept; arguments as of ``explain``.
+    """Yield path and refusal of the innermost parts that a data type does not accept.
 
-    Where no alternative of the type, or more than one, is meant for a list or mapping, the whole is refused.
+    Where no alternative of the type, or more than one, is meant for a list or mapping, the whole is refused. ``words``
+    describe the values of a ``Pattern``; ``written`` is the value with its references, in which ``path`` leads here.
     """
     try:
         if datatype.accepts_known(value):

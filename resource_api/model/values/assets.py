@@ -38,7 +38,10 @@ class Content:
     word: ClassVar[str] = "content"
 
     def __init__(self, sha256: str, origin: str = "", source: Any = None, read: Any = None) -> None:
-        """Make a value for the content with this digest; ``read`` reads it and is None if only the digest is known."""
+        """Make a value for the content with this digest; ``origin`` and ``source`` are its key and value in a manifest.
+
+        ``read`` reads the content and is None if only the digest is known.
+        """
         self.sha256 = sha256
         self.origin = origin
         self.source = source

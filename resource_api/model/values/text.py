@@ -107,5 +107,5 @@ def show_size(limit: int) -> str:
 
 
 def show_attribute(value: object) -> str:
-    """Return the value of an attribute as ``show`` does; ``(none)`` where it has none."""
+    """Return the value of an attribute on one line, as in plans; ``(none)`` where it has none."""
     return "(none)" if value is None else show(value)

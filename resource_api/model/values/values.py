@@ -282,7 +282,7 @@ def column_groups(
 
 
 def are_flat(resources: Sequence[Mapping[str, object]]) -> bool:
-    """Return whether all values of all resources are scalars, as ``is_flat`` does for one resource."""
+    """Return whether all values of all resources are scalars; one search is faster than one for each resource."""
     return SCALAR_TYPES.issuperset(map(type, chain.from_iterable([resource.values() for resource in resources])))
 
 

@@ -397,7 +397,7 @@ class CollectedRows:
     """The writes of one change to a stack, collected to be made by one statement: one journey to the server."""
 
     def __init__(self) -> None:
-        """Start without any."""
+        """Start without rows to write or delete."""
         #: The header of the stack, which every change writes.
         self.header: Row = (0, b"", 0)
         #: By table, the limits of the ids that are deleted before anything is written.

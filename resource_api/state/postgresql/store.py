@@ -150,7 +150,7 @@ class LeasedSession:
             change(rows)
             self._write_rows(name, stack.state, rows)
         except BaseException:
-            self.stacks.pop(name, None)
+            self.stacks.pop(name, None)  # it has the change, and the database may not
             raise
         return stack.state
 
@@ -159,7 +159,7 @@ class LeasedSession:
     ) -> None:
         """Apply ``change``, which moves a stack to a free name that is claimed too, and move its runs."""
         lease, free = self._lease(name), self._lease(new)
-        self.stacks.pop(name, None)
+        self.stacks.pop(name, None)  # first: after a failure it would have the change, and the database may not
         rows = CollectedRows()
         change(rows)
         moves = [
@@ -334,7 +334,7 @@ class PostgresqlStore(RowStore[LeasedSession]):
         return self._read(verify, [f"{self._server.url}: nothing is recorded yet"])
 
     def recover(self, timeout: float) -> Sequence[str]:  # noqa: ARG002 - nothing is written
-        """Verify as ``check`` does. Raises ``StateError`` for damage, which a backup of the server repairs."""
+        """Verify all stacks: nothing is lost here. Raises ``StateError`` for damage, which a backup repairs."""
         return ["nothing to recover: " + line for line in self.check()[:1]]
 
     def _read(self, read: Callable[[Connection], T], nothing: T) -> T:

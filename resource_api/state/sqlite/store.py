@@ -188,7 +188,10 @@ class SqliteStore(RowStore[WriteSession]):
         return run_archive.saved_runs(self.path)
 
     def save_conclusion(self, label: str, name: StackName, content: object, keys: Sequence[RecordKey]) -> None:
-        """Save plain data without secrets, valid until the stack changes."""
+        """Save the conclusion of a run in the cache, under ``label``; it is valid until the stack changes.
+
+        ``content`` is plain data without secrets; ``keys`` are those of all records, to which it refers.
+        """
         with self._writing() as session:
             # Of encrypted state nothing is kept outside the database; without a database nothing was recorded.
             if session.opened is not None and self._data_keys.key is None:
