@@ -673,6 +673,7 @@ def _rest_of_files(plan: ExecutionPlan, conclusion: Conclusion, mask: Mask) -> l
         text = json.dumps(files)
     except (TypeError, ValueError, RecursionError):
         return None
+    # JSON changes some data, such as keys that are numbers: that is not saved.
     return files if len(text) <= _MAX_CHARACTERS and json.loads(text) == files else None
 
 

@@ -417,6 +417,7 @@ def describe_side_effects(effects: Sequence[SideEffect]) -> Iterator[str]:
     for effect in effects:
         by_action.setdefault(effect.action, []).append(effect)
     for action, same in by_action.items():
+        # What would be removed is named in full: a user must see all of it.
         most = len(same) if any(effect.removes for effect in same) else _MOST_SIDE_EFFECTS
         verb = f"{action}es" if action.endswith(("ch", "sh", "s", "x")) else f"{action}s"
         yield f"also {verb} {show_first(same, most)}"

@@ -229,7 +229,10 @@ def execution_options(
 def check_execution(
     inputs: Mapping[str, object] | None, arguments: Mapping[str, object], allowed: Collection[str], plan: str
 ) -> None:
-    """Raise ``UsageError`` for inputs and options that a plan already has, all but ``allowed``; ``plan``: its words."""
+    """Raise ``UsageError`` for inputs and options that a plan already has, all but ``allowed``.
+
+    ``plan`` is a phrase of the message: ``a saved plan, which does what it shows``.
+    """
     refused = [*(["inputs"] if inputs else []), *(name for name in arguments if name not in allowed)]
     if refused:
         raise UsageError(f"{refused[0]} cannot be given with {plan}; plan again")

@@ -381,7 +381,7 @@ def _texts(definition: TypeDefinition, name: str, planned: object, value: object
 def find_drift(prior: Prior, observation: Callable[[Entry], Observation], entries: Iterable[Entry]) -> list[Drifted]:
     """Return the drift of recorded ``entries``: how what was read differs from what the last run recorded.
 
-    None for an imperative resource, which cannot be read back, and a renamed one, whose record is of another name.
+    An imperative resource has none, as it cannot be read back, nor has a renamed one: its record has another name.
     """
     drift, moved = [], set(prior.moved_keys.values())
     for entry in entries if prior.records else ():

@@ -75,8 +75,9 @@ def _order_with_removals(
 ) -> tuple[list[Operation], dict[int, list[int]]]:
     """Return the operations of a plan with removals, puts among them, in the order of their edges; and their waits.
 
-    A declared order of creation can contradict the reverse order of deletion: then automatic edges are left out. The
-    arguments hold indexes of entries, as described for ``order_operations``.
+    A declared order of creation can contradict the reverse order of deletion: then automatic edges are left out.
+    ``steps`` are in the order of the catalog, orphans last; all other arguments hold indexes of entries. ``late``:
+    orphan → its stage. ``on_failure``: entry → the entries that it comes after, whether they succeed or not.
     """
     nodes = list(_nodes(steps, orphans))
     edges = _after_hosts(nodes, list(_Edges(nodes, requires).all()))

@@ -178,7 +178,7 @@ def _exact_matches(text: str, names: Sequence[Sequence[str]]) -> set[int]:
 
 
 def aliases(catalog: Catalog) -> dict[str, str]:
-    """Return alias → reference, both complete, for all aliases of the resources and components of a catalog."""
+    """Return alias → reference, both with the component around them, of the resources and components of a catalog."""
     every: list[Entry | ComponentInstance] = [*catalog.entries, *catalog.components.values()]
     return {
         str(child_reference(declared.parent, declared.type, alias)): str(declared.reference)

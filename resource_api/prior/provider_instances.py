@@ -112,7 +112,7 @@ class _Matcher:
         self, state: StackState, recorded: Mapping[str, Record], functions: Callable[[str], ProviderFunctions]
     ) -> None:
         """Begin with the ``recorded`` instances by name; ``functions`` returns the pure functions of an instance."""
-        #: By name; these and ``_replaced`` become the fields of the result, see ``ProviderInstances``.
+        #: By name: recorded instances, configurations to use, reasons why one cannot be used; parts of the result.
         self.recorded = dict(recorded)
         self.configs: dict[str, Values] = {}
         self.refused: dict[str, str] = {}
@@ -121,6 +121,7 @@ class _Matcher:
         self._resources = {key: record for key, record in state.records.items() if record.type != PROVIDER_TYPE}
         #: The instances that have recorded resources.
         self.in_use = {record.instance for record in self._resources.values()}
+        #: By name, the reason why the resources of an instance are replaced.
         self._replaced: dict[str, str] = {}
         #: The commit so far: records of instances, and resources assigned to other instances.
         self._put: dict[RecordKey, Record] = {}

@@ -297,6 +297,7 @@ def state_untaint(call: Call) -> dict[str, Any]:
         if record.status not in {"tainted", "partial", "unconfirmed"}:
             msg = f"{record.reference} is not tainted, partial or unconfirmed: its status is {record.status}"
             raise UsageError(msg)
+        # Without ``changed_at``: the next plan need not wait for a change that is not visible yet.
         return Commit([record._replace(status="ready", changed_at="")])
 
     return _edit(call, "state untaint", edit)

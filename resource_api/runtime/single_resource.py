@@ -79,7 +79,10 @@ class ResourceReader:
         inputs: Mapping[str, object] | None = None,
         config: Mapping[str, object] | None = None,
     ) -> SelectedProvider | None:
-        """Return the configured provider that ``resources`` uses, or None for a type without a configuration."""
+        """Return the configured provider to read a type with, or None for a type without a configuration.
+
+        It is the entry ``provider`` of ``manifest`` or of ``providers.yaml``, or one with the configuration ``config``.
+        """
         definition = self.registry.type(type_name)
         check_has_resources(definition)
         is_selected = inputs or any(argument is not None for argument in (provider, manifest, config))

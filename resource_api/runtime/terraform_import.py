@@ -126,6 +126,7 @@ def _declarations(
             failed.append(ImportOutcome(reference, "failed", text))
             continue
         if reference not in declared:
+            # A value that a dependency has made is written as a reference to it.
             texts = {
                 text: source for address in resource.dependencies for text, source in computed.get(address, {}).items()
             }

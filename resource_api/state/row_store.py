@@ -50,7 +50,7 @@ class RowStore(ABC, Generic[S]):
     """Keeps state as rows; see ``StateStore`` for the obligations of its methods."""
 
     def __init__(self, key: Key | None = None) -> None:
-        """Open nothing yet. With a ``key`` every stack must be encrypted, for the reason that ``DataKeys`` gives."""
+        """Open nothing yet. With a ``key`` every stack must be encrypted: one in clear may be an attacker's."""
         self._data_keys = DataKeys(key)
         #: Held by a thread that uses the store: a run's threads share one session.
         self._guard = threading.RLock()

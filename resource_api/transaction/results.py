@@ -321,7 +321,7 @@ class Events:
             self.log("info", run, f"{word} {run.seconds:.1f} s", **end_fields(run, status))
 
     def log(self, level: str, run: OperationRun, text: str, change: Difference | None = None, **fields: object) -> None:
-        """Log a line about the resource of an operation; ``change``: a large difference, see ``LogEvent``."""
+        """Log a line about the resource of an operation; ``change``: its difference, if too large for that."""
         if self._is_shown and fields.get("status") in _SHOWN:
             return
         entry = run.step.entry

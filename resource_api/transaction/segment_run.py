@@ -289,13 +289,14 @@ class SegmentRun:
         self._transaction.recorder.commit_results(ended, self._results, self._transaction.refreshes.owed(ended))
 
     def _end_without_call(self, run: OperationRun) -> bool:
-        """End an operation that needs no call of its provider; return whether it does not.
+        """End an operation if it needs no call of its provider; return whether it has ended.
 
-        That is reading, importing or forgetting a resource, or removing one that is gone already.
+        That is reading, importing or forgetting a resource, or removing one that is gone already or retained.
         """
         action = run.decision.action
         if run.step.entry.index in self._transaction.plan.prior.orphans and not exists(run.is_):
             self._results.succeed(run, Action.FORGET)
+        # A removal after its creation is the second half of a replacement, which has to be reported.
         elif run.retained if exists(run.is_) else run.removal and run.step.create_first:
             self._results.complete(run)
         elif action is Action.READ or (run.removal and not exists(run.is_)):

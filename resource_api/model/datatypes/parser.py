@@ -261,7 +261,7 @@ def translate(source: str) -> re.Pattern[str]:
             offset = match.start() + (part.start() if members else 0)
             pieces.append(_member(part, pieces, offset) if members else _piece(part))
             offsets.append(offset)
-    if source.startswith("(?i)"):
+    if source.startswith("(?i)"):  # only as a group it means the same everywhere
         pieces[0] = "(?i:"
         pieces.append(")")
         offsets.append(len(source))
@@ -287,6 +287,7 @@ def _piece(match: re.Match[str]) -> str:
     if message:
         raise PatternError(message, match.start())
     if match["end"] or (escape and escape in "zZ"):
+        # As a group, so that a quantifier after it applies to all of it.
         return f"(?:{END})" if match.string.startswith(_QUANTIFIERS, match.end()) else END
     if escape == "A":
         return "^"

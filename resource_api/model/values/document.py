@@ -77,7 +77,10 @@ class Document:
         index: Callable[[], Node] | None = None,
         heads: Mapping[str, Mapping[str, Position]] | None = None,
     ) -> None:
-        """Keep ``data`` unchanged; without ``index``, positions are unknown."""
+        """Keep ``data`` unchanged; ``index`` parses the text again for positions that ``heads`` does not have.
+
+        Without it these are unknown. ``heads``: top-level key → key below it → position.
+        """
         self.data = data
         self.file = file
         self.raw = raw

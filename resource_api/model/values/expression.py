@@ -235,7 +235,7 @@ def _key(match: Match[str]) -> str:
 
 
 def _written_key(key: str) -> str:
-    """Return a key as ``_keys`` reads it."""
+    """Return a key as it is written in a reference, behind the keys before it: ``.a``, ``['a.b']``, ``[0]``."""
     if isinstance(key, Index):
         return f"[{key}]"
     if isinstance(key, ChosenKey):
@@ -285,14 +285,17 @@ def is_literal(value: object) -> bool:
 
 
 def are_literal(values: Sequence[Any]) -> bool:
-    """Return whether ``is_literal`` holds for all values, with one search for thousands of them."""
+    """Return whether all values certainly contain no path, with one search for thousands of them.
+
+    False if any is a list or mapping, as these are not examined.
+    """
     kinds = set(map(type, values))
     texts = values if kinds == {str} else [value for value in values if type(value) is str]
     return kinds <= SCALAR_TYPES and "${" not in "\n".join(texts)
 
 
 def find_paths(value: object) -> Iterator[ExpressionPath]:
-    """Yield every path in a value, at any depth. Raises ``ValueError`` like ``parse``."""
+    """Yield every path in a value, at any depth. Raises ``ValueError`` for an invalid one, and for one in a key."""
     if type(value) is str:
         value = parse(value) if "${" in value else None
     if isinstance(value, Expression):
@@ -307,7 +310,7 @@ def find_paths(value: object) -> Iterator[ExpressionPath]:
         yield from find_paths(value.reveal())
     elif isinstance(value, (dict, list)):
         for key in value if isinstance(value, dict) else ():
-            _key_text(key)
+            _key_text(key)  # raises for a path
         for item in value.values() if isinstance(value, dict) else value:
             yield from find_paths(item)
 

@@ -211,6 +211,7 @@ class ServerConnection:
 
     def _opened(self) -> Connection:
         """Return the connection, opened if there is none."""
+        # After a fork the connection remains that of the parent.
         if self._connection is None or self._connection.closed or self._pid != os.getpid():
             self.close()
             connection = psycopg.connect(self._parameters, autocommit=True, prepare_threshold=None)
@@ -219,7 +220,10 @@ class ServerConnection:
         return self._connection
 
     def has_tables(self) -> bool:
-        """Return whether the tables exist, as ``_tables_exist``; true holds for as long as the connection is open."""
+        """Return whether the tables exist; asked once, if they do, for as long as the connection is open.
+
+        Raise ``StateError`` for tables of another program, and for another format.
+        """
         if not self._has_tables:
             self._has_tables = _tables_exist(self._opened(), self.url)
         return self._has_tables

@@ -135,7 +135,7 @@ class WriteSession:
             with self.transaction() as database:
                 change(database)
         except BaseException:
-            self._forget(name)
+            self._forget(name)  # it has the change, and the database does not
             raise
         state = stack.state
         self._changed |= state.serial != serial
@@ -196,7 +196,7 @@ class WriteSession:
 
         Returns whether it was closed, and every write had succeeded.
         """
-        if self.opened is None or self._pid != os.getpid():
+        if self.opened is None or self._pid != os.getpid():  # after a fork it remains that of the parent
             return False
         with closing(self.opened.database):
             if self._changed and not self.failure:

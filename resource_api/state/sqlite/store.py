@@ -48,7 +48,7 @@ class SqliteStore(RowStore[WriteSession]):
     """Keeps state in the SQLite database at ``path`` and a few files beside it, created with the first write."""
 
     def __init__(self, path: str, key: Key | None = None) -> None:
-        """Open nothing yet. With a ``key`` every stack must be encrypted, for the reason that ``DataKeys`` gives."""
+        """Open nothing yet. With a ``key`` every stack must be encrypted: one in clear may be an attacker's."""
         super().__init__(key)
         self.path = path
         self._lock = Lock(path)
