@@ -232,7 +232,9 @@ def _type_declaration(registry: Registry, name: str) -> list[object] | None:
     if files is None:
         return None
     definition = registry.type(name)
-    attributes = [(attr, a.type, a.kind, a.default) for attr, a in definition.attributes.items()]
+    attributes = [
+        (key, attribute.type, attribute.kind, attribute.default) for key, attribute in definition.attributes.items()
+    ]
     return [*files, repr([attributes, sorted(definition.features), definition.title_patterns])]
 
 

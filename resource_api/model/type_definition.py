@@ -245,9 +245,9 @@ class TypeDefinition(AttributeSet):
         return definition
 
     def asks_side_effects(self, is_: Mapping[str, object] | None, should: Mapping[str, object]) -> bool:
-        """Return whether the provider is asked for the side effects of a change, or only of one that removes.
+        """Return whether the provider is asked for the side effects of a change.
 
-        With ``side_effects_of_removals`` that is a change of ``ensure`` of an existing resource.
+        With ``side_effects_of_removals`` only of one that removes: it changes ``ensure`` of an existing resource.
         """
         if "side_effects_of_removals" in self.features:
             return is_ is not None and is_.get("ensure") not in {"absent", should.get("ensure")}

@@ -251,7 +251,9 @@ def predict(entry: Entry, is_: Resource | None, should: Resource, functions: Pro
         raise ComparisonError(msg)
     for field, value in (("unknown", answer.unknown), ("replace", answer.replace), ("changes", answer.changes)):
         # One text would be a collection of letters.
-        if isinstance(value, str) or not (isinstance(value, Collection) and all(isinstance(n, str) for n in value)):
+        if isinstance(value, str) or not (
+            isinstance(value, Collection) and all(isinstance(name, str) for name in value)
+        ):
             raise ComparisonError(f"plan must give {field} as a list of attributes, not {type(value).__name__}")
     problems = list(_unknown_names(entry.definition, answer))
     if not (problems or answer.tolerant):

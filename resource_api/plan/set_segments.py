@@ -61,7 +61,10 @@ def order_operations(
                 requires = {index: before for index, before in requires.items() if index < len(steps)}
             return [Operation(step.entry.index, step) for step in steps], requires
         number_of = {step.entry.index: index for index, step in enumerate(steps)}
-        waits = {number_of[i]: [number_of[j] for j in requirements(i, requires, number_of)] for i in number_of}
+        waits = {
+            number_of[index]: [number_of[before] for before in requirements(index, requires, number_of)]
+            for index in number_of
+        }
         return [Operation(index, step) for index, step in enumerate(steps)], waits
     return _order_with_removals(steps, requires, orphans, late, on_failure)
 
@@ -254,7 +257,9 @@ class _Edges:
         itself comes after a removal is left out: that would be a circle.
         """
         puts, removals = self._puts, self._removals
-        replaced = {i for i, number in removals.items() if i in puts and not self._nodes[number].step.create_first}
+        replaced = {
+            index for index, number in removals.items() if index in puts and not self._nodes[number].step.create_first
+        }
         after_removal = graph.descendants(replaced, self._after)
         conditional = conditional_requirements(self._groups, self._after)
         for index in replaced:
@@ -320,7 +325,9 @@ class _Edges:
             if record is not None and record.is_replaced:
                 replaced.setdefault(record.instance, []).append(number)
         for index, user in self._puts.items() if replaced else ():
-            required = (self._nodes[self._puts[i]].step for i in self._required(index) if i in self._puts)
+            required = (
+                self._nodes[self._puts[before]].step for before in self._required(index) if before in self._puts
+            )
             successors = {step.definition.instance for step in required if step.create_first}
             for instance in successors & replaced.keys() if self._nodes[user].step.acts else ():
                 yield from (Edge(user, number, automatic=True) for number in replaced[instance])
@@ -378,7 +385,9 @@ def blocked(
     A replacement is done completely or not at all: if one of its operations is blocked, so is the other. If anything
     but an orphan cannot be done, all ``late`` entries are blocked; if anything cannot, those of the last stage, purged.
     """
-    causes = {o.number: str(o.step.reference) for o in operations if o.step.decision.error}
+    causes = {
+        operation.number: str(operation.step.reference) for operation in operations if operation.step.decision.error
+    }
     if not causes:
         return {}
     after, numbers = reverse(waits), numbers_by_entry(operations)
@@ -395,8 +404,14 @@ def blocked(
     spread(list(causes))
     for stage in sorted(set(late.values())):
         # A failed orphan blocks a purge only: what is pruned does not depend on another orphan without an edge.
-        before = [n for n in causes if stage == PURGE_STAGE or operations[n].step.entry.index not in orphans]
-        in_stage = [o.number for o in operations if late.get(o.step.entry.index) == stage and o.number not in causes]
+        before = [
+            number for number in causes if stage == PURGE_STAGE or operations[number].step.entry.index not in orphans
+        ]
+        in_stage = [
+            operation.number
+            for operation in operations
+            if late.get(operation.step.entry.index) == stage and operation.number not in causes
+        ]
         if before and in_stage:
             causes.update(dict.fromkeys(in_stage, causes[min(before)]))
             spread(in_stage)

@@ -180,6 +180,7 @@ class _Configurations:
         if not instance.pending:
             return instance.config
         functions = self._providers.functions(instance.name)
+        # An empty state: no recorded configuration is compared, as no resource of a stack is changed.
         with errors_as(ProviderError, ConfigurationError, f"{instance.position}: "):
             return deferred_configuration(instance, self._resolve, functions, ProviderInstances(StackState("", "")))
 

@@ -127,7 +127,9 @@ class Purging:
         """Return the names of a type that no purge deletes: declared, protected, to be forgotten, or replaced."""
         prior, instance = self._prior, definition.instance
         pruned = {index for index, kind in prior.orphans.items() if kind is OrphanKind.UNDECLARED}
-        kept_names = {e.name for e in self._catalog.entries if e.instance == instance and e.index not in pruned}
+        kept_names = {
+            entry.name for entry in self._catalog.entries if entry.instance == instance and entry.index not in pruned
+        }
         # Former names too: a resource that was moved may still have one.
         kept_names |= {name for instance_name, name in prior.moved_keys if instance_name == instance}
         records = [*prior.predecessors.values(), *filter(self._is_kept, prior.state.records.values())]

@@ -471,7 +471,9 @@ def _parameters(definition: TypeDefinition, saved: PlanStepJson) -> dict[str, An
     """Return parameter → value of those to show: with another value than the default; secrets are concealed."""
     attributes = {name: definition.attributes[name] for name in definition.parameters if name in saved["should"]}
     values = {name: _should(name, saved["should"][name], saved) for name in attributes}
-    return {n: attributes[n].conceal(value) for n, value in values.items() if attributes[n].default != value}
+    return {
+        name: attributes[name].conceal(value) for name, value in values.items() if attributes[name].default != value
+    }
 
 
 def _difference(change: ChangeJson, saved: PlanStepJson) -> Difference:

@@ -105,7 +105,7 @@ def exit_despite_threads(code: int) -> None:
 
     Python would wait for such a thread without limit. If it ends before, the timer ends with the process.
     """
-    if all(t.daemon or t is threading.main_thread() for t in threading.enumerate()):
+    if all(thread.daemon or thread is threading.main_thread() for thread in threading.enumerate()):
         return
     timer = threading.Timer(_PATIENCE, os._exit, (code,))
     timer.daemon = True

@@ -387,7 +387,9 @@ class Prerequisites:
         for run in self._runs:
             numbers = waits.get(run.number, ())
             if not inherited.keys().isdisjoint(numbers):
-                numbers = list(dict.fromkeys(n for number in numbers for n in (number, *inherited.get(number, ()))))
+                numbers = list(
+                    dict.fromkeys(before for number in numbers for before in (number, *inherited.get(number, ())))
+                )
             if not run.acts:
                 relevant = (number for number in numbers if number in self._by_number or number in self._failures)
                 inherited[run.number] = [number for number in relevant if number not in inherited]

@@ -208,7 +208,9 @@ class Recorder:
         entries = [entry for index in changed for entry in dependents.get(index, ())]
         records = self._plan.prior.records
         # A resource that was removed for its replacement has a record of that.
-        remaining = [e.index for e in entries if not (results.succeeded(e.index) or results.has_changed(e.index))]
+        remaining = [
+            entry.index for entry in entries if not (results.succeeded(entry.index) or results.has_changed(entry.index))
+        ]
         return [records[index]._replace(status="tainted") for index in remaining]
 
     def _pending_creation(self, run: OperationRun) -> Record | None:
@@ -250,7 +252,9 @@ class Recorder:
         plan, state = self._plan, self._plan.prior.state
         if results.nothing_to_do:
             left_out = {*plan.in_sync, *plan.catalog.on_failure}
-            unchanged = [OperationRun(o) for o in plan.operations if o.step.entry.index not in left_out]
+            unchanged = [
+                OperationRun(operation) for operation in plan.operations if operation.step.entry.index not in left_out
+            ]
         else:
             unchanged = [*self._take_unchanged(results), *results.refreshed_runs]
         sealed = seal_secrets(outputs, state.salt) if outputs is not None else None
@@ -392,7 +396,10 @@ class Records:
             requires=required_references(plan.catalog, entry),
             # For exports of the state.
             value_requires=entry.pending
-            and {name: sorted({str(e.reference) for e in entry.sources.get(name, ())}) for name in entry.pending},
+            and {
+                name: sorted({str(source.reference) for source in entry.sources.get(name, ())})
+                for name in entry.pending
+            },
             lifecycle=recorded_lifecycle(entry, before),
             provider=entry.provider,
             schema_version=definition.schema_version,

@@ -30,7 +30,11 @@ class Refreshes:
         #: Entry's index → the indices of the entries that its change refreshes.
         self._listeners = reverse(subscribes)
         #: Entry's index → the operation that creates or changes it.
-        self._operation = {o.step.entry.index: o.number for o in plan.operations if not o.removal} if subscribes else {}
+        self._operation = (
+            {operation.step.entry.index: operation.number for operation in plan.operations if not operation.removal}
+            if subscribes
+            else {}
+        )
         handlers = plan.catalog.on_failure
         #: Indices of the entries whose resource will exist and can be refreshed: only to them a refresh can be owed.
         self._refreshable = {
@@ -40,7 +44,11 @@ class Refreshes:
         }
         if not plan.complete:
             # A listener that is not among the targets is refreshed by a later run.
-            listeners = (e for e in plan.catalog.entries if e.index in subscribes and e.index not in self._operation)
+            listeners = (
+                entry
+                for entry in plan.catalog.entries
+                if entry.index in subscribes and entry.index not in self._operation
+            )
             self._refreshable |= {entry.index for entry in listeners if exists(entry.should)}
 
     def sources(self, run: OperationRun) -> list[str]:

@@ -200,7 +200,7 @@ class Results:
         """
         index = run.step.entry.index
         waits = self._plan.waits.get(run.number, ())
-        cause = next((self.failures[n] for n in waits if n in self.failures), self.blocked.get(index))
+        cause = next((self.failures[number] for number in waits if number in self.failures), self.blocked.get(index))
         if cause is None and run.removal and run.decision.action is Action.REPLACE:
             cause = self._failure_before_replacement(run)
         hint = ""

@@ -225,7 +225,11 @@ def _unpredicted(run: OperationRun, row: Mapping[str, object]) -> Iterator[Diffe
 
 def not_converged(run: OperationRun, differences: Sequence[Difference]) -> str:
     """Return the error of a change whose result differs from the request, or cannot be read."""
-    unread = [d.message for d in differences if d.message and d.is_ is None and d.should is None]
+    unread = [
+        difference.message
+        for difference in differences
+        if difference.message and difference.is_ is None and difference.should is None
+    ]
     return unread[0] if unread else "; ".join(not_as_requested(run, differences))
 
 

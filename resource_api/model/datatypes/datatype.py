@@ -139,7 +139,10 @@ class DataType(NamedTuple):
             return self.parts[0].conceal(value)
         if self.kind == "Struct" and type(value) is dict:
             members = self.members
-            return {key: members[key].conceal(v) if key in members else Sensitive(v) for key, v in value.items()}
+            return {
+                key: members[key].conceal(member) if key in members else Sensitive(member)
+                for key, member in value.items()
+            }
         if self.kind == "Hash" and type(value) is dict and not self.parts[0].sensitive:
             return {key: self.parts[1].conceal(item) for key, item in value.items()}
         if self.kind in {"Array", "Tuple"} and type(value) is list:
@@ -324,7 +327,12 @@ def _boolean(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
         if argument.kind != "word" or argument.value not in {"true", "false"}:
             raise _unexpected(argument, "true or false")
     words = tuple(argument.value == "true" for argument in arguments)
-    return make("Boolean", predicates.one_of(bool, words or (True, False)), [a.value for a in arguments], words=words)
+    return make(
+        "Boolean",
+        predicates.one_of(bool, words or (True, False)),
+        [argument.value for argument in arguments],
+        words=words,
+    )
 
 
 def _word(term: TypeTerm) -> str:
@@ -370,7 +378,7 @@ def _regex(term: TypeTerm) -> re.Pattern[str]:
 def _pattern(_term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
     """Return a ``Pattern``, of which one regular expression must match; ``patterns`` has them in Python's form."""
     regexes = [_regex(argument) for argument in arguments]
-    spelt, texts = [f"/{a.value}/" for a in arguments], tuple(regex.pattern for regex in regexes)
+    spelt, texts = [f"/{argument.value}/" for argument in arguments], tuple(regex.pattern for regex in regexes)
     return make("Pattern", predicates.matching(regexes), spelt, patterns=texts)
 
 
@@ -388,7 +396,9 @@ def _wrapper(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
 def _variant(_term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
     """Return a ``Variant`` of data types, one of which must accept a value."""
     parts = tuple(map(_argument_type, arguments))
-    return make("Variant", predicates.any_of([p.check for p in parts]), [p.text for p in parts], parts=parts)
+    return make(
+        "Variant", predicates.any_of([part.check for part in parts]), [part.text for part in parts], parts=parts
+    )
 
 
 def _array(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
@@ -401,9 +411,16 @@ def _array(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
 
 def _tuple(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
     """Return a Tuple; as in Puppet, its last type repeats up to the size, and ``min`` alone sets no maximum."""
-    types = [a for a in arguments if not (a.kind == "number" or (a.kind, a.value) == ("word", "default"))]
+    types = [
+        argument
+        for argument in arguments
+        if not (argument.kind == "number" or (argument.kind, argument.value) == ("word", "default"))
+    ]
     if not types or arguments[: len(types)] != types:
-        raise _unexpected(next(a for a in arguments if a not in types), "the types of a Tuple before its size")
+        raise _unexpected(
+            next(argument for argument in arguments if argument not in types),
+            "the types of a Tuple before its size",
+        )
     parts, limits = tuple(map(_argument_type, types)), arguments[len(types) :]
     low, high = _limits(term, limits, least=0) if limits else (len(parts), len(parts))
     check = predicates.tuple_([part.check for part in parts], low or 0, high)

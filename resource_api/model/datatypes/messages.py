@@ -205,7 +205,9 @@ def _advice(datatype: DataType, value: object, *, referred: bool) -> str:
         branch.kind in {"String", "Pattern"} or (branch.kind == "Enum" and quote_value(value) in branch.words)
         for branch in branches
     )
-    wants_it = type(value) is not bool and any(is_meant_for(b, int) or is_meant_for(b, float) for b in branches)
+    wants_it = type(value) is not bool and any(
+        is_meant_for(branch, int) or is_meant_for(branch, float) for branch in branches
+    )
     if not wants_text or wants_it:
         return ""
     return f"; {_REFERRED}" if referred else QUOTES

@@ -183,8 +183,8 @@ def _number(token: _Token) -> int | float:
 def _unquoted(text: str) -> str:
     """Return the text in quotes; as in Puppet, within single ones a backslash escapes only a quote and itself."""
     if text[0] == "'":
-        return _ESCAPED.sub(lambda m: m[1] if m[1] in "'\\" else m[0], text[1:-1])
-    return _ESCAPED.sub(lambda m: _DOUBLE_QUOTED.get(m[1], m[1]), text[1:-1])
+        return _ESCAPED.sub(lambda match: match[1] if match[1] in "'\\" else match[0], text[1:-1])
+    return _ESCAPED.sub(lambda match: _DOUBLE_QUOTED.get(match[1], match[1]), text[1:-1])
 
 
 def describe(term: TypeTerm) -> str:

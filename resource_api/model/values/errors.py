@@ -212,7 +212,7 @@ def diagnostic_code(error: ResourceAPIError) -> str:
     if type(error) is ResourceAPIError:
         return "failed"
     name = type(error).__name__.removesuffix("Error")
-    return "".join("_" + c.lower() if c.isupper() else c for c in name).lstrip("_")
+    return "".join("_" + character.lower() if character.isupper() else character for character in name).lstrip("_")
 
 
 class UsageError(ResourceAPIError):
@@ -284,7 +284,9 @@ class ManifestError(ResourceAPIError):
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         """Sort ``problems`` by file, line and column."""
-        self.problems: Sequence[Problem] = sorted(problems, key=lambda p: (p.file, p.line, p.column))
+        self.problems: Sequence[Problem] = sorted(
+            problems, key=lambda problem: (problem.file, problem.line, problem.column)
+        )
         super().__init__("\n".join(map(str, self.problems)))
 
 

@@ -116,7 +116,7 @@ class Expression(NamedTuple):
 
     def __str__(self) -> str:
         """Return it as it was written."""
-        return "".join(escape_expressions(p) if isinstance(p, str) else str(p) for p in self.parts)
+        return "".join(escape_expressions(part) if isinstance(part, str) else str(part) for part in self.parts)
 
 
 def is_reference_at(written: object, path: Sequence[str | int]) -> bool:

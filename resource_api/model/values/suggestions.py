@@ -72,7 +72,11 @@ def closest(word: str, words: Collection[str]) -> str:
     near = (
         spelt
         if len(spelt) <= _COMPARED
-        else nlargest(_COMPARED, spelt, key=lambda c: _common_start(plain, c) + _common_start(plain[::-1], c[::-1]))
+        else nlargest(
+            _COMPARED,
+            spelt,
+            key=lambda candidate: _common_start(plain, candidate) + _common_start(plain[::-1], candidate[::-1]),
+        )
     )
     if matches := [match for match in _alike(plain, near) if _have_alike_titles(plain, match)]:
         return spelt[matches[0]]

@@ -71,7 +71,7 @@ def show(value: object) -> str:
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(map(show, value)) + "]"
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{show(k)}: {show(v)}" for k, v in value.items()) + "}"
+        return "{" + ", ".join(f"{show(key)}: {show(item)}" for key, item in value.items()) + "}"
     return escape(str(value))
 
 

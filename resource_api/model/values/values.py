@@ -193,11 +193,11 @@ def reveal(value: object) -> Any:
     if isinstance(value, Sensitive):
         return reveal(value.reveal())
     if isinstance(value, dict):
-        return {k: reveal(v) for k, v in value.items()}
+        return {key: reveal(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [reveal(v) for v in value]
+        return [reveal(item) for item in value]
     if isinstance(value, tuple):
-        return tuple(reveal(v) for v in value)
+        return tuple(reveal(item) for item in value)
     return value
 
 
@@ -248,7 +248,7 @@ def same_value(is_: object, should: object) -> bool:
 def _same_kinds(is_: object, should: Any) -> bool:
     """Return whether equal values are of equal kinds in all parts: ``1``, ``1.0`` and ``True`` are equal to Python."""
     if isinstance(is_, dict):
-        return all(_same_kinds(v, should[k]) for k, v in is_.items())
+        return all(_same_kinds(member, should[key]) for key, member in is_.items())
     if isinstance(is_, (list, tuple)):
         return type(is_) is type(should) and all(map(_same_kinds, is_, should))
     return isinstance(is_, bool) == isinstance(should, bool) and isinstance(is_, float) == isinstance(should, float)

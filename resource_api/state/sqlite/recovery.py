@@ -102,7 +102,9 @@ class _Intact(NamedTuple):
 
     def __str__(self) -> str:
         """Return the serial of each stack, for messages."""
-        serials = [f"{n.project}/{n.stack} at serial {state.serial}" for n, state in sorted(self.states.items())]
+        serials = [
+            f"{name.project}/{name.stack} at serial {state.serial}" for name, state in sorted(self.states.items())
+        ]
         return ", ".join(serials) or "nothing recorded"
 
 

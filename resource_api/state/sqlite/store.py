@@ -235,7 +235,7 @@ class SqliteStore(RowStore[WriteSession]):
         if session.opened and name in headers:
             return self._read(session.opened, name)
         # A stack that was opened in this session and not written yet has no header.
-        numbers = {h.number for h in headers.values()} | {s.number for s in session.stacks.values()}
+        numbers = {header.number for header in headers.values()} | {stack.number for stack in session.stacks.values()}
         return StackRows(max(numbers, default=0) + 1, self._new_state(name), self._data_keys.for_new_stack(name))
 
 
