@@ -54,7 +54,7 @@ def decide_replacement(
     ``differences`` are between its present and its ``expected`` values, ``planned`` is its provider's plan for them.
     """
     replacing = _replacing_attributes(entry, differences, planned, inputs)
-    if inputs.lost_sources and not replacing.certain:  # it may have to go while a resource that it was made from does
+    if inputs.lost_sources and not replacing.certain:  # a resource that it was made from is deleted first
         replacing = _replacing_without_sources(entry, is_, expected, functions, inputs)
     if not (replacing.all or inputs.replacement):
         return None

@@ -85,8 +85,8 @@ class RowStore(ABC, Generic[S]):
             if not any(key in state.intents for key in commit.resolved):
                 return state
         with self._writing() as session:
-            stack = self._stack(session, name)
-            return session.change(name, stack, lambda tables: stack.commit(tables, commit, os.urandom(16).hex()))
+            stack, lineage = self._stack(session, name), os.urandom(16).hex()  # for a new stack
+            return session.change(name, stack, lambda tables: stack.commit(tables, commit, lineage))
 
     def overwrite(self, name: StackName, state: StackState) -> None:
         """Replace the whole state of a stack."""

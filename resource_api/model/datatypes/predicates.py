@@ -186,6 +186,7 @@ def tuple_(elements: Sequence[Check], low: float, high: float | None) -> Check:
     least, most = _bounds(low, high)
 
     def check(value: object) -> bool:
+        """Return whether a value is a list of an accepted length with such elements."""
         if type(value) is not list or not least <= len(value) <= most:
             return False
         pattern = chain(elements, repeat(elements[-1]))

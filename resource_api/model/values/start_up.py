@@ -40,12 +40,14 @@ else:
 
         @classmethod
         def _make(cls, values: Iterable[Any]) -> Self:
+            """Return a tuple of one value for each field. Raise ``TypeError`` for another number of them."""
             record = tuple.__new__(cls, values)
             if len(record) != len(cls._fields):
                 raise TypeError(f"Expected {len(cls._fields)} arguments, got {len(record)}")
             return record
 
         def _replace(self, /, **values: Any) -> Self:
+            """Return a copy with other ``values`` of some fields. Raise ``ValueError`` for an unknown field."""
             record = self._make(map(values.pop, self._fields, self))
             if values:
                 raise ValueError(f"Got unexpected field names: {list(values)!r}")
