@@ -301,9 +301,9 @@ class Conclusion(NamedTuple):
         return descendants(changed, self.dependents)
 
     def rest(self, affected: Collection[int] = ()) -> set[int]:
-        """Return the indexes of the resources to plan: the affected ones and those planned in every run.
+        """Return the indexes of the resources to plan: affected ones, those planned in every run, and all they name.
 
-        Also all that these name, as a declaration could not be compiled without them.
+        A declaration could not be compiled without the resources that it names.
         """
         always = (index for index, key in enumerate(self.keys) if not key)
         return descendants({*affected, *always}, self.references)
@@ -503,8 +503,8 @@ class Planner(NamedTuple):
 def save(request: CacheRequest, plan: ExecutionPlan, providers: ProviderPool, store: StateStore) -> None:
     """Save, for later runs, the conclusion of a run that had nothing to do and has written nothing.
 
-    Not of a run that printed warnings or other output while compiling: later runs would not print it. Not of a manifest
-    with ephemeral inputs, ``on_failure`` or ``purge``, about which only whole plans decide.
+    Nothing is saved of a run that printed warnings or other output while compiling: later runs would not print it; nor
+    of a manifest with ephemeral inputs, ``on_failure`` or ``purge``, about which only whole plans decide.
     """
     catalog, prior = plan.catalog, plan.prior
     name = StackName.of(prior.state)

@@ -257,8 +257,8 @@ def state_differences(
 ) -> list[Difference]:
     """Return each difference between two states of a resource, as a provider reports them for the log.
 
-    None unless it exists in both. Parameters are no part of a state. ``get`` returns no ``write_only`` values: of these
-    the attributes in ``hidden`` are different.
+    There are none unless it exists in both. Parameters are no part of a state. ``get`` returns no ``write_only``
+    values: of these the attributes in ``hidden`` are different.
     """
     if is_ is None or not exists(is_) or not exists(should):
         return []
@@ -319,8 +319,8 @@ def is_text_change(difference: Difference) -> bool:
 def large_change(definition: TypeDefinition, difference: Difference) -> Difference | None:
     """Return a difference that is too large for one line of the log; else None.
 
-    Its values are long, or a text of several lines: the log event carries them, to be shown cut or as a diff. None too
-    for one that is secret, or that a provider's message describes.
+    Its values are long, or a text of several lines: the log event carries them, to be shown cut or as a diff. One that
+    is secret, or that a provider's message describes, is never too large.
     """
     large = any(
         isinstance(value, (str, list, dict)) and len(value) > _LARGE for value in (difference.is_, difference.should)

@@ -272,7 +272,7 @@ class Step(NamedTuple):
     def adopts(self) -> bool:
         """Whether a run would record, for the first time, a resource that exists already and is not ours.
 
-        Not one that an interrupted run may have created, nor in a run without state (``context.unfinished`` is None).
+        It does not where an interrupted run may have created it, or without state (``context.unfinished`` is None).
         """
         context = self.context
         if (

@@ -232,10 +232,9 @@ def _decide_existing(
 def _differences(
     entry: Entry, is_: Resource, expected: Resource, functions: ProviderFunctions, inputs: DecisionInputs
 ) -> tuple[Sequence[Difference], Planned, Collection[str]]:
-    """Return the differences from the ``expected`` values, and the provider's plan for them.
+    """Return the differences from the ``expected`` values, the provider's plan for them, and unaffected attributes.
 
-    Then the attributes that the plan leaves as they are although they are declared otherwise. Raise
-    ``ComparisonError``.
+    The plan leaves these as they are, although they are declared otherwise. Raise ``ComparisonError``.
     """
     differences = compare(entry, is_, expected, functions, inputs)
     planned = predict(entry, is_, expected, functions)

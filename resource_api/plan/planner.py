@@ -449,9 +449,9 @@ class _Planner:
         return self.catalog.scope.resolver(self._value_of, self._call)
 
     def _known_should(self, entry: Entry) -> tuple[Resource, Sequence[str], str]:
-        """Return ``should`` with the values that its references have by now.
+        """Return ``should`` with the values that its references have by now, and two more results.
 
-        Then the attributes whose value is not known yet, and an error or "".
+        They are the attributes whose value is not known yet, and an error or "".
         """
         values: dict[str, object] = {}
         for name in entry.pending:
@@ -525,9 +525,9 @@ class _Planner:
             raise EvaluationError(failure or str(error)) from error
 
     def _needs_noop(self, entry: Entry, unknown: Sequence[str]) -> bool:
-        """Return whether an ``unknown`` attribute gets its value from a noop step, which never yields it.
+        """Return whether a step has to be noop, as an ``unknown`` attribute gets its value from a noop step.
 
-        Then this step is noop too.
+        That one never yields it.
         """
         required = (self.steps.get(index) for index in self.catalog.requires.get(entry.index, ()) if unknown)
         noop = {step.entry.index for step in required if step is not None and step.noop and would_change(step)}
@@ -667,9 +667,9 @@ class InputCollector:
         return None
 
     def _reason_elsewhere(self, entry: Entry, steps: Mapping[int, Step]) -> tuple[Replacement | None, bool]:
-        """Return the replacement that the change of another resource demands, or None.
+        """Return the replacement that the change of another resource demands, or None, and whether it is conditional.
 
-        Then whether it is conditional: that resource may turn out to need no change. ``steps``: entry's index → step.
+        It is if that resource may turn out to need no change. ``steps``: entry's index → step.
         """
         indexes = (trigger.index for trigger in trigger_entries(self._catalog, entry))
         planned = (steps[index] for index in indexes if index in steps)
@@ -683,7 +683,8 @@ class InputCollector:
     def _replacement_with_host(self, entry: Entry) -> tuple[Replacement | None, bool]:
         """Return the replacement of a resource that disappears with its host (``deleted_with``), or None.
 
-        The host is replaced in this run, or was in an interrupted one. Then whether it is conditional, as the host's.
+        The host is replaced in this run, or was in an interrupted one. The second result: whether it is conditional,
+        as the host's.
         """
         name = entry.meta.lifecycle.deleted_with
         if not name or not (self._replaced or self._superseded) or not entry.definition.ensurable:
@@ -698,7 +699,8 @@ class InputCollector:
     def _lost_sources(self, entry: Entry) -> tuple[dict[str, str], set[str]]:
         """Return attribute → the resource that its value comes from, if that is deleted before it is created again.
 
-        Then those attributes for which that is not certain. A resource that was created from such a value cannot stay.
+        A resource that was created from such a value cannot stay. The second result: the attributes for which the
+        deletion is not certain.
         """
         lost_sources, conditional = {}, set()
         for name, sources in entry.sources.items():

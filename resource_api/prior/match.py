@@ -277,9 +277,9 @@ def _upgrade_records(
 
 
 def _claimed_records(catalog: Catalog, state: StackState) -> tuple[dict[int, Record], dict[RecordKey, int]]:
-    """Return entry's index → its record, by present or else by former name.
+    """Return entry's index → its record, by present or else by former name; and the key of a former name → the index.
 
-    Then, for those found by a former name, the key in state → entry's index.
+    The second mapping has only the records that were found by a former name, by their keys in state.
     """
     former = former_names.FormerNames(catalog)
     claims: dict[int, Record] = {}

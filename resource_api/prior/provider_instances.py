@@ -225,8 +225,8 @@ class _Matcher:
     def _restore_older(self, after: Record) -> None:
         """Give the resources of an older instance back to the present one if its configuration is declared again.
 
-        They need no replacement then. Not if a resource of the same name exists under the present configuration: both
-        would have one key.
+        They need no replacement then. They stay where they are if a resource of the same name exists under the present
+        configuration: both would have one key.
         """
         names = {record.name for record in self._resources.values() if record.instance == after.name}
         for name, record in list(self.recorded.items()):

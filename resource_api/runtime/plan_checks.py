@@ -213,7 +213,7 @@ def refusal_warnings(
 ) -> Iterator[Problem]:
     """Yield a warning for each change that would fail now, by its program's own simulation (``refusals``).
 
-    Not where an earlier step may make it possible, nor for steps that one of ``warnings`` is about already.
+    There is none where an earlier step may make it possible, nor for steps that one of ``warnings`` is about already.
     """
     earlier = _EarlierSteps(plan, _acting(plan))
     warned = {problem.reference for problem in warnings}

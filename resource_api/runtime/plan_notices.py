@@ -253,7 +253,7 @@ def _is_new(state: StackState) -> bool:
 def _log_new(plan: ExecutionPlan, own_stack: StackName, other_stacks: Sequence[StackName], log: Log) -> None:
     """Log that nothing is recorded of a named stack: its name may be misspelt.
 
-    Not where a file of inputs beside the manifest (``stacks/NAME.yaml``) has its name.
+    Nothing is logged where a file of inputs beside the manifest (``stacks/NAME.yaml``) has its name.
     """
     path = plan.catalog.manifest.path
     described = _described_stacks(path)

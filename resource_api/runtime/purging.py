@@ -82,7 +82,7 @@ class Purging:
     def _strays(self, rule: PurgeRule) -> Sequence[Record]:
         """Return the resources that a rule of ``purge`` deletes: listed by their type, and declared nowhere.
 
-        As recorded, or else as listed, in the order of their list.
+        Each is its record, or else one made of its listed row, in the order of the list.
         """
         rows = self._listed(rule)
         kept_names = self._kept_names(rule.definition) if rows else ()

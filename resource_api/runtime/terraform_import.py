@@ -147,8 +147,8 @@ def _declarations(
 def _made_values(resources: Sequence[_Read]) -> dict[str, dict[str, str]]:
     """Return address of a resource → text that its provider has made → the expression that refers to it.
 
-    Where another resource has that text, the declaration gets the expression, to keep the dependency. Not of a resource
-    with several instances: a dependency does not show which one it means.
+    Where another resource has that text, the declaration gets the expression, to keep the dependency. Resources with
+    several instances are left out: a dependency does not show which one it means.
     """
     instances = Counter(row.resource.config_address for row in resources)
     return {

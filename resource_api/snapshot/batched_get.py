@@ -266,9 +266,9 @@ class Snapshot:
         return _Request(names, names is None or "simple_get_filter" not in definition.features, self.epoch)
 
     def _get(self, definition: TypeDefinition, names: list[Name] | None) -> tuple[list[Resource], dict[Name, str]]:
-        """Call ``get``, and ``import_`` for names with an id in ``imports``; return the rows.
+        """Call ``get``, and ``import_`` for names with an id in ``imports``; return the rows, and name → reason.
 
-        Then name → reason, where the provider has reported that a single resource cannot be read.
+        A name is in the latter where the provider has reported that this resource alone cannot be read.
         """
         filtered = "simple_get_filter" in definition.features
         imported, names = self._take_imports(definition, names)
@@ -359,7 +359,7 @@ class Snapshot:
     def due(self, entry: Entry, should: Mapping[str, object]) -> Due:
         """Ask the provider whether an imperative resource is due to run; a failure of it is in the answer.
 
-        So are, for one that is not due, its ``read_only`` values.
+        Where it is not due, the answer has its ``read_only`` values, to which others may refer.
         """
         answer = self._ask_due(entry, should)
         if answer.run or answer.failure or not entry.definition.read_only:

@@ -80,7 +80,7 @@ class _SnapshotQueries:
     def _late(self) -> Mapping[RecordKey, _LateChange]:
         """Key → the last change by an earlier run, which may not be visible yet: only types that settle need it.
 
-        Not of a resource that was deleted for its replacement: its deletion was seen.
+        A resource that was deleted for its replacement is left out: its deletion was seen.
         """
         records, intents = self._state.records.items(), self._state.intents.items()
         recorded = {
@@ -160,7 +160,7 @@ def _is_as_recorded(definition: TypeDefinition, row: Mapping[str, object] | None
 def _names_to_read(catalog: Catalog, prior: Prior, selected: set[int] | None) -> dict[TypeDefinition, list[Name]]:
     """Return the names to read for a plan, by type: of selected entries and those that they refer to.
 
-    Also those of resources to be replaced, and former names: the resource may still exist under one.
+    The names of resources to be replaced are among them, and former names: the resource may still exist under one.
     """
     indexes = range(len(catalog.entries)) if selected is None else _with_referred(catalog, selected)
     if catalog.on_failure:

@@ -152,7 +152,7 @@ class Execution:
     def _is_needed(self, run: OperationRun) -> bool:
         """Return whether a handler (``on_failure``) is carried out: one of its resources failed in this run.
 
-        Not after an interrupt, and not if only the plan of that resource failed: nothing was done (contract §10.8).
+        It is not after an interrupt, or if only the plan of that resource failed: nothing was done (contract §10.8).
         """
         failed = self._results.failed_entries & set(self._plan.catalog.on_failure[run.step.entry.index])
         if not failed or self._transaction.run.cancelled:

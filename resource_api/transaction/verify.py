@@ -181,7 +181,7 @@ def _comparable(
 ) -> Iterator[tuple[OperationRun, Resource]]:
     """Yield the operations that equality with the declared values verifies, each with its row.
 
-    Not those that are requested otherwise: removals, ones with ignored attributes, and ones with predicted values.
+    Those that are requested otherwise are left out: removals, ones with ignored attributes or predicted values.
     """
     for run in runs:
         should, row = run.step.entry.should, rows.get(run.name)

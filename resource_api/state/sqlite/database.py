@@ -205,7 +205,7 @@ def create(path: str) -> None:
             connection.execute("COMMIT")
             # close() would checkpoint too, but without an error when the disk refuses.
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        Database(new, immutable=True).close()
+        Database(new, immutable=True).close()  # raises if it cannot be opened
         private_files.rename(new, path)
 
 
