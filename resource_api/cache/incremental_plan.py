@@ -145,7 +145,7 @@ def _code_stamps(began: int, more: Iterable[str]) -> list[list[object]] | None:
 
 
 def _directory_stamps(began: int, code: Iterable[Sequence[Any]]) -> list[list[object]] | None:
-    """Return a stamp of every directory with ``code`` or on the search path, or None if one changed in the run.
+    """Return a stamp of every directory with ``code`` or on the search path, or None if one changed after ``began``.
 
     A directory changes when a file that later code would load instead is added.
     """
@@ -212,7 +212,7 @@ def _manifest_files(manifest: Manifest) -> list[list[str]] | None:
 
 
 def _is_same_file(path: str, real: str, digest: str) -> bool:
-    """Return whether a file of the manifest leads to the same place and has the same content."""
+    """Return whether a file of the manifest still leads to the path ``real``, and its content has this digest."""
     try:
         return os.path.realpath(path) == real and _digest(reading.read_file(path)[0]) == digest
     except (OSError, ValueError):

@@ -272,7 +272,7 @@ def _value_problems(attribute: Attribute) -> list[str]:
 def input_problems(attributes: object, noun: str, reserved: Collection[str] = ()) -> list[str]:
     """Return the problems of attributes that are inputs only and therefore have no kind.
 
-    ``noun`` names one of them in messages: ``config``, ``input``.
+    ``noun`` names one of them in messages: ``config``, ``input``. ``reserved``: names that none of them must have.
     """
     if not isinstance(attributes, MappingABC):
         return [f"{noun} must be a mapping of Attribute(...), not {type(attributes).__name__}"]

@@ -181,7 +181,10 @@ def nested_differences(
 
 
 def _member_pairs(is_: Any, should: Any, missing: object) -> Iterator[tuple[Any, Any, Any]]:
-    """Yield (key or index, old value, new value) for each member of two hashes or two arrays."""
+    """Yield (key or index, old value, new value) for each member of two hashes or two arrays.
+
+    ``missing`` stands for the value that one of them lacks.
+    """
     if isinstance(is_, dict):
         yield from ((key, is_.get(key, missing), should.get(key, missing)) for key in {**is_, **should})
     else:

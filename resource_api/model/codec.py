@@ -116,7 +116,10 @@ def plain(value: object, around: tuple[int, ...] = ()) -> Any:
 
 
 def _plain_items(value: object, around: tuple[int, ...]) -> Any:
-    """Return a collection as JSON data, with ``...`` for one within itself, and any other object as text."""
+    """Return a collection as JSON data, with ``...`` for one within itself, and any other object as text.
+
+    ``around``: the ids of the collections around ``value``.
+    """
     if id(value) in around:
         return "..."
     inside = (*around, id(value))

@@ -386,6 +386,7 @@ class _Planner:
 
         A provider may need a tool that an earlier resource installs. The transaction decides a deferred resource at its
         turn, side by side when all that acts before it has ended; until then an action stands in for the decision.
+        ``unknown``: the attributes whose values are not known yet.
         """
         imperative = "imperative" in entry.definition.features
         action = Action.RUN if imperative else Action.READ if entry.meta.lifecycle.external else Action.UPDATE
@@ -394,7 +395,10 @@ class _Planner:
         return self._make(entry, None, should, Decision(action), noop, deferred=reason, unknown=unknown)
 
     def _imperative_step(self, entry: Entry, should: Resource, unknown: Sequence[str], *, noop: bool) -> Step:
-        """Plan an imperative resource, which has no state to compare: its provider decides whether it is due to run."""
+        """Plan an imperative resource, which has no state to compare: its provider decides whether it is due to run.
+
+        With ``unknown`` attributes, whose values are not known yet, that is decided at its turn.
+        """
         if entry.meta.lifecycle.external:
             return self._make(entry, None, should, Decision(Action.READ), noop)
         replacement = self.collector.explicit_reason(entry)
@@ -584,7 +588,10 @@ class InputCollector:
     """Collects the inputs of each decision, in the order of planning: later ones depend on earlier replacements."""
 
     def __init__(self, catalog: Catalog, prior: Prior, options: Options, selected: Collection[int] | None) -> None:
-        """Find the resources of ``--replace``. Raises ``UsageError`` if a pattern matches nothing."""
+        """Find the resources of ``--replace``; ``selected``: the indexes of a partial run, None for all.
+
+        Raises ``UsageError`` if a pattern matches nothing.
+        """
         self._catalog = catalog
         self._prior = prior
         self._noop, self._destroy, self._state_options = options.noop, options.destroy, options.state_options

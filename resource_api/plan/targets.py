@@ -120,7 +120,7 @@ def tag_warnings(catalog: Catalog, options: Options, undeclared: Collection[int]
 
 
 def matching(patterns: Iterable[str], catalog: Catalog, option: str, untouched: Sequence[Record] = ()) -> set[int]:
-    """Return the indices of the resources of a catalog that ``patterns`` match.
+    """Return the indices of the resources of a catalog that the ``patterns`` of an option match.
 
     Raises ``UsageError`` for a pattern without a match; the message says if it matches ``untouched`` records.
     """
@@ -230,7 +230,10 @@ def _reference(pattern: str, option: str) -> str:
 def _with_related(
     chosen: set[int], catalog: Catalog, options: Options, recorded_dependents: Callable[[], Mapping[int, Iterable[int]]]
 ) -> set[int]:
-    """Return the chosen entries with those that the options add: their dependencies or dependents."""
+    """Return the chosen entries with those that the options add: their dependencies or dependents.
+
+    ``recorded_dependents`` returns index → the dependents that only state knows.
+    """
     related = set(chosen)
     if options.with_dependencies:
         related |= descendants(chosen, catalog.requires)

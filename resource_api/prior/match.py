@@ -155,7 +155,10 @@ def match(
 def _unclaimed(
     state: StackState, records: Mapping[int, Record], moved_keys: Collection[RecordKey]
 ) -> dict[RecordKey, Record]:
-    """Return, by key, the records that no entry claims as its own; usually there are none."""
+    """Return, by key, the records that no entry claims as its own; usually there are none.
+
+    ``records``: entry's index → its record; ``moved_keys``: keys of records that were found by a former name.
+    """
     if not moved_keys and len(records) == len(state.records):
         return {}
     claimed = {record.key for record in records.values()}
@@ -185,7 +188,7 @@ def rematch(
 ) -> tuple[Catalog, Prior, set[int] | None]:
     """Correct a match, which used names only, by the rows read since; return catalog, prior state and selection.
 
-    ``selected``: indexes of entries; None: all.
+    ``selected``: indexes of entries; None: all. ``prune``: undeclared resources become orphans.
     """
     prior, orphans = _reject_former_names(catalog, prior, selected, queries, prune=prune)
     predecessors = dict(prior.predecessors)
@@ -209,7 +212,7 @@ def _reject_former_names(
     """Undo matches by a former name where that resource still exists beside the new one; return match and new orphans.
 
     It was not renamed in the system: to manage the new one would lose the old one. An entry whose former resource alone
-    cannot be read gets an error, as it may exist.
+    cannot be read gets an error, as it may exist. ``prune``: the old one is an orphan, unless the new one replaces it.
     """
     moved_keys, errors = dict(prior.moved_keys), dict(prior.errors)
     records, predecessors, undeclared = dict(prior.records), dict(prior.predecessors), list(prior.undeclared)
@@ -374,7 +377,7 @@ def _sort_unclaimed(
 ) -> tuple[list[tuple[Record, OrphanKind]], list[Record]]:
     """Return the unclaimed records that this run deletes or forgets, with the kind of orphan; and those left alone.
 
-    These get the present names of ``renames``.
+    These get the present names of ``renames``. ``prune``: all undeclared ones are orphans, to be deleted or forgotten.
     """
     if not unclaimed:
         return [], []

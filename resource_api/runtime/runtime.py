@@ -231,7 +231,8 @@ class Runtime(RunEnvironment):
         """Change ``attributes`` of one resource, whose present values are ``row``, without recording it.
 
         The others keep their values, except where these are not valid together with the change: there the default of
-        the type is set. Raise ``ManifestError``, without positions in the manifest that is made for this.
+        the type is set. ``selected``: its configured provider, None for the default one. Raise ``ManifestError``,
+        without positions in the manifest that is made for this.
         """
         declared, defaults = values_of_change(definition, row, attributes)
         # The present values of attributes with a default are declared too: otherwise the change would reset them. Where
@@ -262,7 +263,10 @@ class Runtime(RunEnvironment):
         out: str | os.PathLike[str] | None,
         request: CacheRequest | None = None,
     ) -> Plan:
-        """Plan without a run that follows; save the plan where ``out`` names a file."""
+        """Plan without a run that follows; save the plan where ``out`` names a file.
+
+        With a ``request`` of the cache, resources that an earlier run found unchanged may be left out.
+        """
         with planned(self, options, lambda planning: planning.plan_manifest(source, inputs, request)) as (plan, _):
             if out is not None:
                 saved_plan.check_target(os.fspath(out), (read.file for read in plan.catalog.manifest.documents))
@@ -276,7 +280,7 @@ class Runtime(RunEnvironment):
         on_plan: Callable[[Plan], None] | None,
         request: CacheRequest | None = None,
     ) -> Report:
-        """Plan and execute under the lock; ``make`` returns the plan of a ``Planning``.
+        """Plan and execute under the lock; ``make`` returns the plan of a ``Planning``, ``on_plan`` receives it.
 
         With a ``request`` of the cache, a run that had nothing to do is saved there for later runs.
         """
@@ -337,7 +341,10 @@ class Runtime(RunEnvironment):
         return report
 
     def _finish(self, plan: Plan, report: Report, command: str, started: float, *, recorded: bool) -> None:
-        """Add the run to the history, save its document if it did anything, and pass that to ``on_document``."""
+        """Add the run to the history, save its document if it did anything, and pass that to ``on_document``.
+
+        State is written only if the run is ``recorded``; ``started``: its begin, in seconds since 1970.
+        """
         name = self.name(plan.catalog)
         code = 128 + self.run.signal if self.run.signal else report.exit_code
         fields: dict[str, object] = {

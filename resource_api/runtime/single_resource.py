@@ -238,7 +238,10 @@ def values_of_change(
 def manifest_of(
     reference: Reference, declared: Mapping[str, object], selected: SelectedProvider | None
 ) -> dict[str, object]:
-    """Return the manifest of one resource and its configured provider; ``${`` in a value is text, no expression."""
+    """Return the manifest of one resource and its configured provider; ``${`` in a value is text, no expression.
+
+    ``declared``: its attributes; ``selected``: None for the default provider.
+    """
     body = literal(dict(declared))
     if selected is None:
         return {"resources": {str(reference): body}}
@@ -264,7 +267,8 @@ def parse_name(
     """Return the title that NAME means, and the values of the ``ATTR=VALUE`` pairs, coerced to their data types.
 
     Where NAME is such a pair itself, the namevars among the pairs name the resource. Raise ``UsageError``, also for a
-    missing namevar, and for an empty NAME, which comes from an unset variable.
+    missing namevar, and for an empty NAME, which comes from an unset variable. ``read_secret`` returns the value of a
+    sensitive attribute from its name and its text.
     """
     if not name:
         raise UsageError("NAME is empty")

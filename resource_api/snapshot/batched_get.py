@@ -118,7 +118,10 @@ class Snapshot:
     """
 
     def __init__(self, providers: ProviderPool, strict: str = "error") -> None:
-        """Make an empty snapshot, which reads with ``providers`` when rows are requested."""
+        """Make an empty snapshot, which reads with ``providers`` when rows are requested.
+
+        ``strict``: whether rows that break the rules of ``get`` are an ``error``, a ``warning`` or corrected (``off``).
+        """
         self.providers = providers
         self.strict = strict
         self._checker = RowChecker(strict, partial(providers.run.log.write, "warning"))
@@ -431,7 +434,10 @@ class RowChecker:
     """
 
     def __init__(self, strict: str, warn: Callable[..., None]) -> None:
-        """Make a checker; ``warn`` is called with the arguments of ``Log.write`` after the level."""
+        """Make a checker; ``warn`` is called with the arguments of ``Log.write`` after the level.
+
+        ``strict``: whether rows that break the rules of ``get`` are an ``error``, a ``warning`` or corrected (``off``).
+        """
         self.strict = strict
         self._write_warning = warn
         #: Type and message of the warnings so far: each is written once.

@@ -515,7 +515,7 @@ def verify(database: RowReader, find_data_key: FindDataKey) -> dict[StackName, S
 def describe_stacks(
     location: str, states: Mapping[StackName, StackState], holder: Callable[[StackName], str]
 ) -> Iterator[str]:
-    """Yield the lines of ``state check`` about a verified store.
+    """Yield the lines of ``state check`` about a verified store at ``location``, a path or URL.
 
     ``holder`` returns the run that holds a stack; for "" its open intents are described as in doubt.
     """

@@ -312,7 +312,7 @@ class Prerequisites:
         """Take the operations of a segment in their order.
 
         ``waits``: number of an operation → numbers of those that must have succeeded before it. ``failures``: numbers
-        of all failed operations of the run; it grows meanwhile.
+        of all failed operations of the run; it grows meanwhile. ``fail_fast``: any failure halts the segment.
         """
         self._runs = runs
         self._fail_fast = fail_fast

@@ -489,7 +489,10 @@ class Records:
 
 
 def _failed_status(run: OperationRun, before: Record | None) -> str:
-    """Return the status to record after a failure, by which the next run creates, replaces or updates the resource."""
+    """Return the status to record after a failure, by which the next run creates, replaces or updates the resource.
+
+    ``before``: its record so far, or None.
+    """
     if run.result.unconfirmed:
         return "unconfirmed"
     if run.result.tainted and exists(run.is_):

@@ -243,7 +243,8 @@ class Results:
         """Report a step: once, although a replacement has two operations; its refresh is reported too.
 
         Where the first operation of a replacement failed, the second is skipped without a report. ``half_done`` marks a
-        step that failed after one of them had changed the resource.
+        step that failed after one of them had changed the resource. ``cause``: the reference of the failure that
+        blocked it, or "".
         """
         index = run.step.entry.index
         if index in self._reported and (status == "skipped" or action is not Action.REFRESH):

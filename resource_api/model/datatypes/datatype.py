@@ -297,7 +297,7 @@ def _limits(term: TypeTerm, arguments: list[TypeTerm], *, whole: bool = True, le
 
 
 def _limit_texts(low: float | None, high: float | None) -> list[str]:
-    """Return the limits of a data type as its arguments in the canonical text."""
+    """Return the limits of a data type, None for no limit, as its arguments in the canonical text."""
     if low is None and high is None:
         return []
     return ["default" if low is None else repr(low), *([] if high is None else [repr(high)])]

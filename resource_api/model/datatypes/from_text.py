@@ -48,7 +48,10 @@ def coerce(datatype: DataType, text: str, words: str = "") -> Any:
 
 
 def _refusal(datatype: DataType, text: str, words: str) -> str:
-    """Return the reason why a text is refused; for a list or mapping written as JSON, that of its first wrong part."""
+    """Return the reason why a text is refused; for a list or mapping written as JSON, that of its first wrong part.
+
+    ``words`` describe the values of a ``Pattern`` in the data type.
+    """
     advice, requirement = _advice(datatype.leaves, text), messages.requirement(datatype, words)
     value = _json(text) if any(_json in _READERS.get(leaf.kind, ()) for leaf in datatype.leaves) else _NOTHING
     if value is not _NOTHING and (problem := messages.first_problem(datatype, value, words)):

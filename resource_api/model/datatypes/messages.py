@@ -191,7 +191,10 @@ def kind_of(value: object) -> str:
 
 
 def _advice(datatype: DataType, value: object, *, referred: bool) -> str:
-    """Return advice on a refused value, such as to quote a number of YAML (``mode: 0644``), or ""."""
+    """Return advice on a refused value, such as to quote a number of YAML (``mode: 0644``), or "".
+
+    ``referred``: the value comes from a reference, so that quotes would not help.
+    """
     if type(value) is dict and not _CALLS.isdisjoint(value):
         return "; call a function under values: and write ${values.NAME} here"
     contents = [branch.kind.lower() for branch in datatype.branches if branch.kind.lower() in ORIGINS]
@@ -237,7 +240,10 @@ def explain(datatype: DataType, value: object, words: str = "", written: object 
 
 
 def first_problem(datatype: DataType, value: object, words: str = "") -> str:
-    """Return the first problem of ``explain`` and the position of the part, as the end of a sentence, or ""."""
+    """Return the first problem of a value and the position of the part, as the end of a sentence, or "".
+
+    ``words`` describe the values of a ``Pattern`` in the data type.
+    """
     problems = explain(datatype, value, words)
     if not problems:
         return ""
@@ -273,7 +279,11 @@ def _problems(
 def _part_problems(
     datatype: DataType, value: Any, words: str, written: object, path: tuple[str | int, ...]
 ) -> Iterator[Refusal]:
-    """Yield the problems of a list or mapping of the right kind: its size, its keys, its parts."""
+    """Yield the problems of a list or mapping of the right kind: its size, its keys, its parts.
+
+    ``words`` describe the values of a ``Pattern``; ``written`` is the value with its references, in which ``path``
+    leads here.
+    """
     if not datatype.has_size(value):
         limits, element = _limits(datatype), "element" if type(value) is list else "key"
         plural = "" if limits in {"1", "at least 1", "at most 1"} else "s"

@@ -182,7 +182,7 @@ def array(element: Check, low: float | None, high: float | None) -> Check:
 
 
 def tuple_(elements: Sequence[Check], low: float, high: float | None) -> Check:
-    """Accept lists whose elements match ``elements`` in order; the last one repeats."""
+    """Accept lists of ``low`` to ``high`` elements that match ``elements`` in order; the last one repeats."""
     least, most = _bounds(low, high)
 
     def check(value: object) -> bool:
@@ -196,7 +196,7 @@ def tuple_(elements: Sequence[Check], low: float, high: float | None) -> Check:
 
 
 def mapping(key: Check, item: Check, low: float | None, high: float | None) -> Check:
-    """Accept dicts whose keys and values match."""
+    """Accept dicts of ``low`` to ``high`` members whose keys match ``key``, and the values ``item``."""
     least, most = _bounds(low, high)
 
     def check(value: object) -> bool:

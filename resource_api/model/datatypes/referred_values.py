@@ -53,14 +53,20 @@ _VALUES: Final[dict[str, frozenset[type]]] = {
 
 
 def with_texts(datatype: DataType, written: object, value: object) -> Any:
-    """Return a value in which numbers that came from references are text where the data type accepts only text."""
+    """Return a value in which numbers that came from references are text where the data type accepts only text.
+
+    ``written`` is the value with its references: it shows which numbers came from one.
+    """
     if type(value) not in _CONVERTED or datatype.accepts(value):
         return value
     return _convert(datatype.leaves, written, value)
 
 
 def _convert(kinds: Kinds, written: object, value: Any) -> Any:
-    """Return a value of the data types ``kinds`` in which referred numbers and Booleans are text if only text fits."""
+    """Return a value of the data types ``kinds`` in which referred numbers and Booleans are text if only text fits.
+
+    ``written`` is the value with its references.
+    """
     if type(value) is Sensitive:
         return Sensitive(_convert(kinds, unwrapped(written), value.reveal()))
     if type(value) not in _CONVERTED:
@@ -156,7 +162,7 @@ def kinds_as_written(written: object, kinds_of: KindsOf) -> Kinds:
     """Return the data types that the value of a reference, or of a text with references, can have; else none.
 
     Of a text it is a String with the text around the references. ``Undef`` is left out: a value that may be missing is
-    never refused for that.
+    never refused for that. ``kinds_of`` returns the data types at the end of a reference.
     """
     parsed = parse(written) if type(written) is str and "${" in written else written
     if not isinstance(parsed, Expression):

@@ -149,7 +149,10 @@ def build_contents(value: object, read: Callable[[ContentSpec], Content]) -> Any
 
 
 def _parse_spec(word: str, body: Any, read: Callable[[ContentSpec], Content]) -> ContentSpec:
-    """Return the source that an asset or archive declares. Raise ``ValueError`` unless it is one valid origin."""
+    """Return the source that an asset or archive (``word``) declares; ``read`` makes the members of an archive.
+
+    Raise ``ValueError`` unless it is one valid origin.
+    """
     origins = ORIGINS[word]
     keys = [key for key in origins if isinstance(body, dict) and key in body]
     if len(keys) != 1:
@@ -170,7 +173,10 @@ def _parse_spec(word: str, body: Any, read: Callable[[ContentSpec], Content]) ->
 
 
 def _literal_archive(files: object, read: Callable[[ContentSpec], Content]) -> tuple[tuple[str, Content], ...]:
-    """Return the contents of a literal archive, sorted by name. Raise ``ValueError`` with a sentence for the user."""
+    """Return the contents of a literal archive, sorted by name; ``read`` makes one from its source.
+
+    Raise ``ValueError`` with a sentence for the user.
+    """
     if not isinstance(files, dict):
         msg = "files of an archive must be a mapping of names to assets and archives"
         raise ValueError(msg)  # noqa: TRY004 - a sentence for people

@@ -187,7 +187,10 @@ class Mask:
         return {index for index in indexes if self._spans(texts[index], 0)}
 
     def _spans_under(self, escape: Escape, text: str, nested: int) -> list[Span]:
-        """Return where secrets are in a text once one kind of escapes is undone, as positions in the text itself."""
+        """Return where secrets are in a text once one kind of escapes is undone, as positions in the text itself.
+
+        ``nested``: how many more levels of escapes to undo.
+        """
         plain = escape.undo(text)
         if plain == text or not (spans := self._spans(plain, nested)):
             return []
@@ -243,7 +246,8 @@ class Mask:
     def _index(self, text: str, *, declared: bool) -> None:
         """Put one secret into the index: the windows of each form in which it may be written, and of its long lines.
 
-        Forms that are too short for a window go into the pattern.
+        Forms that are too short for a window go into the pattern. ``declared``: it is an input, and found as a word
+        even if it is short.
         """
         if declared and len(text) < _SHORTEST:
             self._words.add(text)

@@ -39,7 +39,7 @@ class DataKey:
     """The data key of one stack, document or plan. ``wrapped``: the data key as it is stored."""
 
     def __init__(self, data_key: bytes, wrapped: Mapping[str, object], subject: str) -> None:
-        """Take the data key; ``subject`` begins error messages."""
+        """Take the data key, and the same ``wrapped`` by the user's key, as it is stored; ``subject`` begins errors."""
         self.wrapped = wrapped
         self._subject = subject
         self._cipher = Cipher(derive_key(data_key, "values"))
