@@ -58,7 +58,8 @@ def decide(
 ) -> Decision:
     """Return the decision about a resource; ``is_`` is None if it does not exist.
 
-    A provider's comparison or plan that fails becomes the error of the decision.
+    ``inputs``: the facts from state, options and other steps that count too. A provider's comparison or plan that fails
+    becomes the error of the decision.
     """
     if inputs.orphan is not None:
         return _decide_orphan(entry, is_, inputs)
