@@ -40,7 +40,7 @@ class Provider(ImperativeProvider):
         return (True, f"does not hold: {unmet}") if unmet else False
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
-        """Fail each assertion that does not hold."""
+        """Check each assertion, and fail those that do not hold: what depends on one is then skipped."""
         for name, (_, should) in changes.items():
             with context.updating(name, message="Checking"):
                 if unmet := _unmet(should):

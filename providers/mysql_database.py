@@ -32,7 +32,7 @@ class Provider(ServerProvider):
         return resources
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterable[Resource]:
-        """Read all databases in ``names``, or all."""
+        """Return the databases in ``names``, or all but the server's own, from one query."""
         condition = f"NOT {among('SCHEMA_NAME', OWN)}" if names is None else among("SCHEMA_NAME", names)
         with self._server.session(context) as session:
             rows = session.rows(QUERY + condition)

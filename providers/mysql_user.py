@@ -106,7 +106,7 @@ class Provider(ServerProvider):
         return is_.get("plugin") == NATIVE and reveal(is_.get("password_hash")) == _hash(should["password"])
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterable[Resource]:
-        """Read all accounts in ``names``, or all."""
+        """Return the accounts in ``names``, or all, from one query; never the server's own."""
         with self._server.session(context) as session:
             query = SELECT + (MARIADB if session.is_mariadb else MYSQL)
             if names is not None:

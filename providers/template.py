@@ -41,7 +41,11 @@ class Provider:
         trim_blocks: bool,
         lstrip_blocks: bool,
     ) -> str:
-        """Return the text that a template makes. Raise ``ResourceError`` with the line of a mistake."""
+        """Return the text that a template makes of its inputs; it can read nothing else.
+
+        One with loops or products may never end, and is computed in a process of its own. Raise ``ResourceError`` with
+        the line of a mistake.
+        """
         with prerequisites.needing("jinja2", "pip install 'resource-api[templates]'"):
             import jinja2
             from jinja2.sandbox import ImmutableSandboxedEnvironment

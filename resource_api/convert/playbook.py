@@ -529,7 +529,7 @@ class _Reader:
 
 
 def _file_beside(file: str, name: object) -> str:
-    """Return the path of the file with this name that a task in ``file`` includes, or "" if there is none."""
+    """Return the path of a file that a task in ``file`` includes, or "" if it is missing or its name an expression."""
     directory = os.path.dirname(file)
     # In a role, whose tasks are in `tasks`, variables are beside that, in `vars`.
     candidates = [os.path.join(directory, str(name)), os.path.join(directory, "..", "vars", str(name))]
