@@ -121,7 +121,7 @@ def access(should: Mapping[str, Any], user: str | None) -> Iterator[tuple[list[s
 
 
 def reason(error: Exception) -> str:
-    """Return why git failed, without the command and its options."""
+    """Return why git failed, in its own words: the command with its options would hide them."""
     if not isinstance(error, CommandError) or error.status is None or not error.stderr.strip():
         return str(error)
     return messages(error.stderr)

@@ -172,7 +172,7 @@ def _row(name: str, fields: Mapping[str, str]) -> Resource:
 
 
 def _edits(should: Mapping[str, Any]) -> dict[str, str]:
-    """Return the fields to write, by name."""
+    """Return field → text of the declared attributes, to write into the file; other fields of it stay."""
     edits = {"Explanation": should["explanation"]} if should.get("explanation") is not None else {}
     edits |= {"Package": " ".join(should["packages"])} if "packages" in should else {}
     edits |= {"Pin": should["pin"]} if "pin" in should else {}

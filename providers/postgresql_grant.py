@@ -133,7 +133,10 @@ class Provider(ServerProvider):
         return databases
 
     def _read(self, database: str, names: Collection[Name] | None) -> list[list[Row]]:
-        """Return the rights in a database by name; a grant on a whole schema has a row for each object."""
+        """Return the rows of rights in a database, grouped by name; a grant on a whole schema has one for each object.
+
+        ``names``: those asked for, each with a row if its role exists, also without rights; None for all rights.
+        """
         if names is None:
             kinds, requested = INSIDE if database else OUTSIDE, GRANTS
         else:

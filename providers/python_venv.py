@@ -214,7 +214,7 @@ def _make_directory(path: str, batch: files.Batch, ids: Mapping[str, int]) -> No
 
 
 def _interpreters(path: str) -> list[str]:
-    """Return the names of the interpreters in an environment."""
+    """Return the names of the interpreters in an environment, such as ``python`` and ``python3``, all of them links."""
     programs = f"{path}/bin"
     names = os.listdir(programs) if os.path.isdir(programs) else ()  # noqa: PTH112, PTH208 - text in, text out
     return [name for name in names if name.startswith("python")]

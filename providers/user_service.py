@@ -103,7 +103,11 @@ class Provider(ServiceProvider):
                     units.systemctl("daemon-reload")
 
     def _start_manager(self, user: str, units: Units, is_: Mapping[str, Any], should: Mapping[str, Any]) -> None:
-        """Start the service manager of a user who lingers, which is so whether logged in or not, and wait for it."""
+        """Let a user linger, if that is declared, and start the user's service manager if it should run then.
+
+        For users who linger it runs without a login; the start is waited for, as the manager answers the calls that
+        follow.
+        """
         if should.get("linger") is True and not is_.get("linger"):
             self.loginctl("enable-linger", "--", user)
         if _lingers(user) and not units.answers():

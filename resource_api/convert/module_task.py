@@ -223,7 +223,10 @@ class ModuleTask:
         return {} if command is None else {"validate_cmd": str(command).replace("%s", "%")}
 
     def path(self, *names: str) -> Any:
-        """Return an absolute path without a slash at its end. Raise ``Unconvertible``."""
+        """Return an argument that is an absolute path, without a slash at its end, as titles of files have none.
+
+        Raise ``Unconvertible`` for a relative path.
+        """
         path = self.need(*names)
         if isinstance(path, str) and not path.startswith(("/", "${")):
             refuse(f"the path '{path}' is not absolute")
