@@ -14,7 +14,10 @@ import sys
 
 
 def size(path: str) -> int:
-    """Return the total size of the unpacked files, without the file that states it and compiled files."""
+    """Return the total size of the unpacked files, without the file that states it and compiled files.
+
+    ``whole`` compares it, because files may be empty after a power cut.
+    """
     return sum(
         size(file.path) if file.is_dir(follow_symlinks=False) else file.stat(follow_symlinks=False).st_size
         for file in os.scandir(path)

@@ -121,7 +121,7 @@ class HostGroup:
         self._addresses: dict[str, str] = {}
 
     def add(self, host: Host) -> None:
-        """Add a host."""
+        """Add a host that has the group's result."""
         self.hosts.append(host.name)
         if host.address:
             self._addresses[host.name] = host.address

@@ -317,7 +317,7 @@ class _Child:
     """A forked child process."""
 
     def __init__(self, pid: int) -> None:
-        """Take over the child ``pid``."""
+        """Take over the forked child ``pid``, to wait for its end."""
         self.pid = pid
         self._exit_code: int | None = None
         #: The thread that reads its output and another that stops it may wait at the same time.
