@@ -87,9 +87,9 @@ def find_suspect(provider: ProviderFunctions, resources: Sequence[Mapping[str, o
 def check_values(
     definition: AttributeSet, resource: Mapping[str, object], written: Mapping[str, object] | None = None
 ) -> list[Problem]:
-    """Return the known values of one resource that their data types refuse, with the reasons.
+    """Return a problem for each known value of a resource that its data type refuses, with the reason.
 
-    ``written`` has its values with their references.
+    What is unknown yet is checked when it is known. ``written`` has the values with their references, for messages.
     """
     accepts, unrestricted = definition.accepts, definition.unrestricted_types
     problems: list[Problem] = []
@@ -97,7 +97,7 @@ def check_values(
         if type(value) in unrestricted[name] or value is UNKNOWN or accepts[name](value):
             continue
         if isinstance(value, Sensitive) and name not in definition.sensitive and accepts[name](value.reveal()):
-            continue
+            continue  # a reference to a secret makes any attribute secret
         if _is_partly_known(definition.attributes[name].datatype, value):
             continue
         arguments = definition.attributes[name], value, (written or {}).get(name), definition.spelling(name)
@@ -106,9 +106,10 @@ def check_values(
 
 
 def with_texts(datatype: DataType, written: object, value: object) -> Any:
-    """Return a value with the results of references in it as text where its data type accepts only text.
+    """Return a value in which numbers and Booleans are text where the data type accepts only text.
 
-    ``written``: the value with its references.
+    Only results of references are so converted, as in ``port: ${inputs.port}``; ``written``, the value with its
+    references, tells which these are.
     """
     if value is None or type(value) in {str, float}:
         return value
@@ -118,9 +119,9 @@ def with_texts(datatype: DataType, written: object, value: object) -> Any:
 def explain_refusal(
     name: str, attribute: Attribute, value: object, written: object, spelling: str = ""
 ) -> Iterator[Problem]:
-    """Yield the validation errors of an attribute's value; ``written`` is the value with its references.
+    """Yield the reasons why the data type of an attribute refuses ``value``, with a hint where a title is the value.
 
-    ``spelling`` is the name in messages, if it is another one.
+    ``written`` is the value with its references; ``spelling`` the name in messages, if it is another one.
     """
     hint = ""
     if attribute.kind == "namevar" and isinstance(value, str):
@@ -135,7 +136,10 @@ def explain_refusal(
 
 
 def _is_partly_known(datatype: DataType, value: object) -> bool:
-    """Return whether a value has unknown parts and its known parts fit; False for a value that contains itself."""
+    """Return whether a value has unknown parts, so that it is checked later, and its known parts fit.
+
+    False for a value that contains itself, as a provider may return one.
+    """
     try:
         return is_unknown(value) and datatype.accepts_known(value)
     except RecursionError:
@@ -162,10 +166,9 @@ def canonicalize(
 ) -> tuple[list[Resource], dict[int, list[Problem]]]:
     """Return the canonical form of each resource of one type, and the problems by the resource's index.
 
+    The provider's ``canonicalize`` and ``validate`` are called once for all; where they raise, once for each, so that
+    the exception becomes the problem of the resource that causes it. A resource with problems is returned unchanged.
     ``written`` returns the values, with their references, of the resource at an index.
-
-    A resource with problems is returned unchanged. When the provider raises for all of them, it is called for each, and
-    the exception becomes the problem of the resource that causes it.
     """
     definition = provider.definition
     problems = {}
@@ -193,7 +196,11 @@ def canonicalize(
 def _call_canonicalize(
     provider: ProviderFunctions, resources: list[Resource]
 ) -> tuple[list[Resource], dict[int, list[Problem]]]:
-    """Return the answers of ``canonicalize``, called once, or for each one if that raises; and problems by index."""
+    """Return what the provider's ``canonicalize`` makes of resources, and the problems of its answers by index.
+
+    It is called once for all, or for each one if that raises. Answers are checked as values are, but only where they
+    may be wrong: there are thousands.
+    """
     arguments = resources
     if not are_flat(resources):  # no provider receives an unknown value
         arguments = [{key: value for key, value in row.items() if not is_unknown(value)} for row in resources]
@@ -221,12 +228,12 @@ def _call_canonicalize(
 
 
 def _declared(resource: Resource) -> Resource:
-    """Return the attributes that have a value."""
+    """Return a resource without the attributes that are None, which means undeclared."""
     return {name: value for name, value in resource.items() if value is not None}
 
 
 def _call_for_one(provider: ProviderFunctions, resource: Resource) -> Resource | Exception:
-    """Return the answer of ``canonicalize`` for one resource, or the exception that it raises."""
+    """Return the answer of ``canonicalize`` for one resource, or the exception that it raises, as its problem."""
     assert provider.canonicalize is not None
     try:
         return provider.canonicalize([resource])[0]
@@ -237,7 +244,10 @@ def _call_for_one(provider: ProviderFunctions, resource: Resource) -> Resource |
 def _check_answer(
     definition: TypeDefinition, before: Resource, after: Resource | Exception
 ) -> tuple[Resource, list[Problem]]:
-    """Return an answer of ``canonicalize`` completed with the unknown values, and its problems."""
+    """Return the answer of ``canonicalize`` for the resource ``before``, and its problems.
+
+    Unknown values, which no provider receives, are added to it. It may have neither more nor fewer attributes.
+    """
     if isinstance(after, Exception):
         return before, _failures(definition, before, "canonicalize", after)
     if after.keys() != before.keys():
@@ -264,7 +274,11 @@ def failure(method: str, error: Exception) -> str:
 def _failures(
     definition: TypeDefinition, resource: Mapping[str, object], method: str, error: Exception
 ) -> list[Problem]:
-    """Return the problems of a method that raised: of each attribute with a secret that it cannot hold, if any has."""
+    """Return the problems of a provider's method that raised.
+
+    A method that meets a wrapped secret where its type declares none fails with an error about the wrapper: then the
+    problem is that the attribute cannot be a secret.
+    """
     secrets = [name for name, value in resource.items() if name not in definition.sensitive and holds_secret(value)]
     if secrets and isinstance(error, (AttributeError, TypeError)):
         texts = {name: f"{definition.spelling(name)} cannot be or contain a secret" for name in secrets}
@@ -280,7 +294,7 @@ def first_unknown(resource: Mapping[str, object]) -> str | None:
 def _validation_problems(
     definition: TypeDefinition, resource: Mapping[str, object], answer: list[Problem] | Exception
 ) -> list[Problem]:
-    """Return the problems in an answer of ``validate``, with its code; of the exception that it raised, the failure."""
+    """Return the problems that a provider's ``validate`` reports of a resource, or that it failed if it raised."""
     if isinstance(answer, Exception):
         return _failures(definition, resource, "validate", answer)
     return [problem._replace(code="validate" if problem.code == "invalid" else problem.code) for problem in answer]

@@ -60,9 +60,10 @@ class PurgeRule(NamedTuple):
         return f"purge of {capitalize_type(self.definition.name)}"
 
     def includes(self, row: Mapping[str, object]) -> bool:
-        """Return whether a row is one that the rule may delete.
+        """Return whether a resource that the type lists, a ``row``, is one that the rule may delete.
 
-        Raise ``ConditionError`` for a test that does not fit its value.
+        It is if its values pass ``where`` and its title is none of the exceptions. Raise ``ConditionError`` for a test
+        that does not fit its value.
         """
         for name, test in self.where.items():
             if conditions.test_failure(test, row.get(name), name):
@@ -171,7 +172,7 @@ def _check_outputs(manifest: Manifest, evaluator: Evaluator, diagnostics: Diagno
 
 
 def _arrange(entries: list[Entry], order: Sequence[str]) -> None:
-    """Sort and number entries by the ``order`` of their references, those that are not in it last."""
+    """Sort and number entries by the ``order`` of their references that a saved plan has; others come last."""
     positions = {reference: index for index, reference in enumerate(order)}
     entries.sort(key=lambda entry: positions.get(str(entry.reference), len(positions)))
     for index, entry in enumerate(entries):
@@ -179,14 +180,20 @@ def _arrange(entries: list[Entry], order: Sequence[str]) -> None:
 
 
 def _warn_of_missing(table: ResourceTable, diagnostics: Diagnostics) -> None:
-    """Report, beside errors, resources whose provider cannot be made; without errors the plan decides."""
+    """Warn, beside errors, of resources whose provider cannot be made before something is installed.
+
+    Without errors the plan decides whether a resource before them installs it.
+    """
     for entry in table.entries:
         if message := table.missing.get(entry.instance):
             diagnostics.add(entry, Problem(None, message, "warning", code="type"))
 
 
 def _check_moves(manifest: Manifest, table: ResourceTable, diagnostics: Diagnostics) -> None:
-    """Report a moved name that is still declared or of another type, moves in a circle, and a name that moved twice."""
+    """Report entries of ``moved`` that contradict the manifest or each other.
+
+    These are a former name that is still declared or of another type, circles, and a name that occurs twice.
+    """
     sources, targets = set(), set()
     forward = {move.source: move.target for move in manifest.moved}
     for move in manifest.moved:
@@ -209,7 +216,7 @@ def _check_moves(manifest: Manifest, table: ResourceTable, diagnostics: Diagnost
 
 
 def _names_after(name: Reference, forward: Mapping[Reference, Reference]) -> set[Reference]:
-    """Return the names to which one has moved, step by step; ``forward``: a name → the next one."""
+    """Return the later names of a resource, step by step; ``forward``: a name → the next one. A circle ends it."""
     names: set[Reference] = set()
     while (name := forward.get(name, name)) not in names and name in forward:
         names.add(name)
@@ -217,13 +224,16 @@ def _names_after(name: Reference, forward: Mapping[Reference, Reference]) -> set
 
 
 def _may_have_moved(source: Reference, entry: Entry) -> bool:
-    """Return whether a resource may have had a former name: it keeps its type, unless that takes others over."""
+    """Return whether ``source`` may be a former name of a resource, by its type.
+
+    It must be the same one, unless the type declares that it takes the other's resources over.
+    """
     former_type = split_component(source, entry.type)[1].type
     return former_type == entry.type or entry.definition.takes_over(former_type)
 
 
 def _check_removals(manifest: Manifest, table: ResourceTable, diagnostics: Diagnostics) -> None:
-    """Report a removed name that is still declared, or to which another name moved."""
+    """Report entries of ``removed`` that are still declared, or to which ``moved`` renames a resource."""
     for removal in manifest.removed:
         declared = table.components.get(removal.reference) or table.find(removal.reference)
         if declared is not None:
@@ -238,7 +248,7 @@ def _check_removals(manifest: Manifest, table: ResourceTable, diagnostics: Diagn
 
 
 def _catalog(manifest: Manifest, table: ResourceTable, order: Order, scope: Scope) -> Catalog:
-    """Number the entries and their relationships in the order of execution."""
+    """Return the catalog: entries and relationships, numbered by the manifest so far, in the order of execution."""
     entries, index_of = table.entries, order.sequence
     if not isinstance(order.sequence, range):  # nearly always it is the manifest's own order
         entries = [table.entries[number] for number in order.sequence]
@@ -281,7 +291,7 @@ def _catalog(manifest: Manifest, table: ResourceTable, order: Order, scope: Scop
 
 
 def _purge_rules(table: ResourceTable, diagnostics: Diagnostics, scope: Scope) -> Sequence[PurgeRule]:
-    """Return the rules of a manifest whose conditions hold.
+    """Return the rules that the entries of ``purge`` make, those whose conditions hold.
 
     Report types that cannot be listed or whose resources cannot be deleted, attributes that cannot be tested, and
     invalid conditions.
@@ -302,7 +312,7 @@ def _purge_rules(table: ResourceTable, diagnostics: Diagnostics, scope: Scope) -
 
 
 def _purged_definition(purge: Purge, table: ResourceTable, diagnostics: Diagnostics) -> TypeDefinition | None:
-    """Return the type of an entry, for its provider instance; report one that cannot be purged."""
+    """Return the type of an entry of ``purge``, for its provider instance; report one that cannot be purged: None."""
     name = capitalize_type(purge.type)
     try:
         if table.component(purge.type) is not None:
@@ -324,7 +334,7 @@ def _purged_definition(purge: Purge, table: ResourceTable, diagnostics: Diagnost
 
 
 def _purge_refusal(definition: TypeDefinition) -> str:
-    """Return the reason for which a type cannot be purged, or an empty text."""
+    """Return why a type cannot be purged, or "": purging lists its resources, and deletes those not declared."""
     if not definition.attributes:
         return "its type has functions and no resources"
     if "imperative" in definition.features:
@@ -335,7 +345,10 @@ def _purge_refusal(definition: TypeDefinition) -> str:
 
 
 def _purge_holds(purge: Purge, table: ResourceTable, diagnostics: Diagnostics, scope: Scope) -> bool:
-    """Return whether the condition of an entry holds; otherwise leave it out. Report an invalid condition."""
+    """Return whether the condition of an entry of ``purge`` holds; otherwise record it as left out, with the reason.
+
+    Report an invalid condition.
+    """
     if purge.when is True:
         return True
     try:
@@ -350,7 +363,7 @@ def _purge_holds(purge: Purge, table: ResourceTable, diagnostics: Diagnostics, s
 
 
 def _check_purge_attributes(purge: Purge, definition: TypeDefinition, diagnostics: Diagnostics) -> None:
-    """Report the attributes under ``where`` whose values ``get`` does not return, or that are secret."""
+    """Report attributes under ``where`` of a purge that cannot be tested: unknown, never read by ``get``, or secret."""
     for name in purge.where:
         attribute = definition.attributes.get(name)
         if attribute is None:
@@ -367,7 +380,10 @@ def _check_purge_attributes(purge: Purge, definition: TypeDefinition, diagnostic
 def declaration_problems(
     manifest: Manifest, find_type: Callable[[str], TypeDefinition], is_component: Callable[[str], bool]
 ) -> Sequence[Problem]:
-    """Return the problems of a manifest that hold on every host; ``find_type`` may raise ``DefinitionError``."""
+    """Return the problems of a manifest that any host would report, before it is sent to many.
+
+    No facts are known here: only names and literal values are checked. ``find_type`` may raise ``DefinitionError``.
+    """
     if any(declared.is_program for declared in manifest.providers.values()):
         return ()  # the types of Terraform providers are known when these are started
     # A configured provider may be one of another version of the type.
@@ -391,7 +407,7 @@ def declaration_problems(
 
 
 def _unknown_inputs(manifest: Manifest, value: object) -> Iterator[str]:
-    """Yield the error of each path in a value to an input that the manifest does not declare."""
+    """Yield an error for each ``${inputs.x}`` in a value that names an input that the manifest does not declare."""
     for path in expression.find_paths(value):
         if path.root == "inputs" and path.keys[0] not in manifest.inputs:
             yield f"{path}: unknown input '{path.keys[0]}'{hint(path.keys[0], manifest.inputs, 'input')}"

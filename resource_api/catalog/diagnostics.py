@@ -39,9 +39,10 @@ class Diagnostics:
 
     @property
     def distinct(self) -> list[Problem]:
-        """All problems and warnings, those of a default for the first resource that inherits it.
+        """All problems and warnings that are worth showing: one mistake may concern thousands of resources.
 
-        Of errors of one kind at one position, those of the first elements of ``for_each``, and the number of the rest.
+        A problem of a default is shown for the first resource that inherits it. Of errors of one kind at one position,
+        those of the first elements of ``for_each`` are shown, and the number of the rest.
         """
         problems, hidden = list(self.problems), set(self._repeated)
         for indices in self._by_position.values():
@@ -53,14 +54,14 @@ class Diagnostics:
 
     @property
     def many(self) -> bool:
-        """Whether there are too many problems to compare further words with all names of a manifest."""
+        """Whether there are so many problems that further suggestions, each compared with all names, take too long."""
         return len(self.problems) >= _MANY
 
     def resource_error(
-        self, subject: Entry | ComponentInstance, attribute: str | None, message: str, code: str, hint: str = ""
+        self, declared: Entry | ComponentInstance, attribute: str | None, message: str, code: str, hint: str = ""
     ) -> None:
         """Add an error of a resource or component, or of an attribute or metaparameter of it."""
-        self.add(subject, Problem(attribute, message, code=code, hint=hint))
+        self.add(declared, Problem(attribute, message, code=code, hint=hint))
 
     def attribute_error(self, entry: Entry, attribute: str, message: str, code: str, hint: str = "") -> None:
         """Add an error of an attribute that the type of a resource has."""
@@ -73,45 +74,50 @@ class Diagnostics:
         self.resource_error(entry, attribute, f"unknown attribute '{attribute}'", "unknown_attribute", hint)
 
     def suggested(self, entry: Entry) -> Collection[str]:
-        """Return the attributes that are suggested to a resource: that they are missing is the same mistake."""
+        """Return the attributes that were suggested for a resource's misspelt ones, which are not missing then."""
         return self._suggested.get(entry.index, ())
 
     def component_error(
         self, component: ComponentInstance, output: str, message: str, code: str, hint: str = ""
     ) -> None:
-        """Add an error of an output, at its position in the component's file."""
+        """Add an error of an output of a component, at its position in the component's own file."""
         assert component.document is not None
         position, name = DocumentPath(component.document, ("outputs", output)).place(), str(component.reference)
         self.problems.append(Problem(None, message, "error", name, *position, code=code, hint=hint))
 
-    def add(self, subject: Entry | ComponentInstance, problem: Problem, *inner: str | int) -> None:
+    def add(self, declared: Entry | ComponentInstance, problem: Problem, *inner: str | int) -> None:
         """Add a problem of a resource or component, or of a metaparameter of it, that has no position yet.
 
         ``inner``: keys below the metaparameter.
         """
-        self._add_at(subject, problem, problem.attribute, *inner)
+        self._add_at(declared, problem, problem.attribute, *inner)
 
     def add_of_attribute(self, entry: Entry, problem: Problem) -> None:
         """Add a problem of an attribute, beside which a metaparameter may have the same name (contract §10.8)."""
         self._add_at(entry, problem, entry.definition.spelling(problem.attribute) if problem.attribute else None)
 
-    def _add_at(self, subject: Entry | ComponentInstance, problem: Problem, key: str | None, *inner: str | int) -> None:
-        """Add a problem with the position of a key of the declaration; a warning is kept apart."""
-        position = self.manifest.place(subject.declaration, key, *inner)
-        located = problem._replace(reference=str(subject.reference), **position._asdict())
+    def _add_at(
+        self, declared: Entry | ComponentInstance, problem: Problem, key: str | None, *inner: str | int
+    ) -> None:
+        """Add a problem with the position of ``key`` in the declaration, or of a key below it; a warning is kept apart.
+
+        An error of an inherited default is hidden if another resource has inherited the same one.
+        """
+        position = self.manifest.place(declared.declaration, key, *inner)
+        located = problem._replace(reference=str(declared.reference), **position._asdict())
         if problem.severity != "error":
             self.warnings.append(located)
             return
-        declared = subject.declaration
-        if key is not None and self.manifest.inherits(declared, key):
-            default = declared.file, declared.type, key, problem.message
+        declaration = declared.declaration
+        if key is not None and self.manifest.inherits(declaration, key):
+            default = declaration.file, declaration.type, key, problem.message
             if default in self._of_defaults:
                 self._repeated.add(len(self.problems))
             self._of_defaults.add(default)
-        self._append(declared, located)
+        self._append(declaration, located)
 
     def _append(self, declared: Declaration, problem: Problem) -> None:
-        """Add an error, with the element of its declaration; one that another element of it has too is not shown."""
+        """Add an error; of a declaration with ``for_each`` name the element, and hide what another element has too."""
         if (element := declared.element) is not None:
             key = declared.file, declared.key, problem.attribute, problem.message
             if key in self._of_elements:
@@ -158,9 +164,9 @@ class Diagnostics:
         """Add an error at a position."""
         self.problems.append(Problem(None, message, "error", "", *position, code=code, hint=hint))
 
-    def location(self, subject: Entry | ComponentInstance) -> str:
+    def location(self, declared: Entry | ComponentInstance) -> str:
         """Return ``site.yaml:14`` for a resource or component."""
-        position = self.manifest.place(subject.declaration)
+        position = self.manifest.place(declared.declaration)
         file_line = f"{position.file}:{position.line}" if position.line else position.file
-        element = subject.declaration.element
+        element = declared.declaration.element
         return f"{file_line}, {element.origin}" if element is not None else file_line

@@ -63,7 +63,7 @@ class EntryBuilder:
     def build(self, manifest: Manifest) -> None:
         """Add an entry for every declaration of a manifest, then the aliases."""
         literal = have_literal_names(manifest.resources)
-        for declaration in manifest.resources if literal else self._expander.evaluated(manifest.resources):
+        for declaration in manifest.resources if literal else self._expander.declarations(manifest.resources):
             self._add(declaration, manifest)
         for entry in self._table.entries:
             for alias in entry.meta.aliases:
@@ -74,14 +74,14 @@ class EntryBuilder:
                 name = child_reference(component.parent, component.type, alias)
                 self._check_alias(component, alias, self._table.components.setdefault(name, component))
 
-    def _check_alias(self, owner: Entry | ComponentInstance, alias: str, first: Entry | ComponentInstance) -> None:
-        """Report an alias whose ``first`` owner is another one."""
-        if first is not owner:
+    def _check_alias(self, declared: Entry | ComponentInstance, alias: str, first: Entry | ComponentInstance) -> None:
+        """Report an alias of a resource or component that is the title or alias of the ``first`` one already."""
+        if first is not declared:
             message = f"the alias '{alias}' is taken; first at {self._diagnostics.location(first)}"
-            self._diagnostics.resource_error(owner, "alias", message, "duplicate")
+            self._diagnostics.resource_error(declared, "alias", message, "duplicate")
 
     def _add(self, declaration: Declaration, manifest: Manifest) -> None:
-        """Add the resource or the component that a declaration has by its type; report an unknown type."""
+        """Add what a declaration declares: a resource, or the resources of a component; report an unknown type."""
         # A type that was found before needs no search, unless ``provider`` selects a configured instance of it.
         definition = None if "provider" in declaration.meta else self._definitions.get(declaration.type)
         component = None
@@ -100,7 +100,7 @@ class EntryBuilder:
             self._add_resource(Entry(declaration, definition), manifest)
 
     def _add_resource(self, entry: Entry, manifest: Manifest) -> None:
-        """Add an entry to the table unless its title exists already."""
+        """Add an entry to the table, with its metaparameters checked; report one whose title exists already."""
         declaration = entry.declaration
         if (first := self._table.add_title(entry)) is not entry:
             self._report_duplicate(entry, first)
@@ -119,7 +119,10 @@ class EntryBuilder:
         entry.written = self._declared_values(entry, manifest.defaults_of(declaration) if manifest.defaults else {})
 
     def _report_duplicate(self, declared: Entry | ComponentInstance, first: Entry | ComponentInstance) -> None:
-        """Report a title that the ``first`` resource or component has already; two elements may have made both."""
+        """Report a title that the ``first`` resource or component has already.
+
+        If two elements of one ``for_each`` made both, say so: the manifest has the title only once then.
+        """
         message, hint = f"declared twice; first at {self._diagnostics.location(first)}", ""
         element, former = declared.declaration.element, first.declaration.element
         if element is not None and former is not None and element.number > former.number:
@@ -128,7 +131,10 @@ class EntryBuilder:
         self._diagnostics.resource_error(declared, None, message, "duplicate", hint)
 
     def _add_component(self, component: ComponentInstance, loaded: LoadedComponent, manifest: Manifest) -> None:
-        """Add the entries of a component; references to an invalid component's resources are not reported."""
+        """Add the entries of a component's resources.
+
+        The type of an invalid component becomes incomplete, so that references to its resources are not reported too.
+        """
         if (first := self._table.components.setdefault(component.reference, component)) is not component:
             self._report_duplicate(component, first)
             return
@@ -162,7 +168,10 @@ class EntryBuilder:
             return declaration.type
 
     def _check_implementation(self, entry: Entry) -> None:
-        """Report an implementation that the type lacks, or that belongs to a configured provider."""
+        """Report an ``implementation`` (one of a type's providers) that the type lacks.
+
+        Of a type with a configuration it is chosen with that, in the section ``providers``, and refused here.
+        """
         stated, functions = entry.meta.implementation, self._table.provider(entry.instance)
         names = functions.implementations
         if functions.definition.config.attributes:
@@ -174,7 +183,10 @@ class EntryBuilder:
             self._diagnostics.resource_error(entry, "implementation", message, "provider", hint)
 
     def _check_lifecycle(self, entry: Entry) -> None:
-        """Write the attributes in ``lifecycle`` as the type has them; report unknown ones, which have no effect."""
+        """Check ``lifecycle``; replace in it names as manifests write them, and ``*``, by the type's attributes.
+
+        Unknown attributes are reported, and key paths whose changes can never be ignored are a warning.
+        """
         lifecycle, definition = entry.meta.lifecycle, entry.definition
         self._check_former_names(entry)
         if definition.spelt:
@@ -214,12 +226,15 @@ class EntryBuilder:
         stated = entry.declaration.attributes.get("ensure", defaults.get("ensure"))
         # Ignored, an absence or one that an expression decides keeps what exists.
         is_kept = stated == "absent" or (type(stated) is str and "${" in stated)
-        if name == "ensure" and not is_kept and len(_words(attribute.datatype) - {"absent"}) == 1:
+        if name == "ensure" and not is_kept and len(_enum_words(attribute.datatype) - {"absent"}) == 1:
             return "what exists is present, and what does not is created"
         return ""
 
     def _attributes_of(self, entry: Entry, key: str, key_paths: Sequence[str]) -> Iterator[str]:
-        """Yield the attribute of each key path in the member ``key`` of ``lifecycle``; report an invalid key path."""
+        """Yield the attribute of each key path, such as ``labels.app``; report an invalid one.
+
+        ``key`` is the option of ``lifecycle`` that has them, for the message.
+        """
         for text in key_paths:
             try:
                 yield parse_place(text)[0]
@@ -227,7 +242,7 @@ class EntryBuilder:
                 self._diagnostics.resource_error(entry, "lifecycle", f"lifecycle.{key}: {error}", "lifecycle")
 
     def _check_former_names(self, declared: Entry | ComponentInstance) -> None:
-        """Report texts in ``lifecycle.aliases`` that can be no former name."""
+        """Report texts in ``lifecycle.aliases``, the former names of a resource, that can be no name of its type."""
         for text in declared.meta.lifecycle.aliases:
             try:
                 reference.parse_alias(text, declared.parent, declared.type)
@@ -235,7 +250,10 @@ class EntryBuilder:
                 self._diagnostics.resource_error(declared, "lifecycle", f"lifecycle.aliases: {error}", "reference")
 
     def _declared_values(self, entry: Entry, defaults: Mapping[str, object]) -> dict[str, Any]:
-        """Return defaults, attributes and the namevars from the title; report and leave out invalid attributes."""
+        """Return the values that a resource is declared with: ``defaults``, its own, and the namevars in its title.
+
+        Report and leave out invalid attributes.
+        """
         values = {**defaults, **entry.declaration.attributes}
         if entry.definition.spelt:
             values = entry.definition.renamed(values)
@@ -251,7 +269,10 @@ class EntryBuilder:
         return values
 
     def _check_attribute(self, entry: Entry, name: str, values: dict[str, object]) -> None:
-        """Report and remove an invalid attribute; replace references to resources in a valid one."""
+        """Report an attribute that is unknown or ``read_only``, and remove it from ``values``.
+
+        In one that the type declares to hold references to resources, replace these by expressions.
+        """
         definition, value = entry.definition, values[name]
         if name not in definition.attributes:
             names = {*map(definition.spelling, definition.attributes), *METAPARAMETERS}
@@ -272,11 +293,12 @@ class EntryBuilder:
                 del values[name]
 
     def _referenced_name(self, value: object, types: frozenset[str], declaration: Declaration) -> Any:
-        """Return an expression for the namevar of the resource ``Type[title]`` in a value; other values unchanged.
+        """Return the value of an attribute that refers to resources, with ``Type[title]`` as an expression.
 
-        ``types``: the types to which the attribute may refer, any if it is empty. Each item of a list is replaced. In
-        the ``declaration`` of a component's resource, the component's resources come before others of the same name.
-        Raise ``ValueError`` and ``DefinitionError``.
+        The expression yields the resource's name, and makes the resource come first. Each item of a list is replaced,
+        other values are names already. ``types``: those to which it may refer, any if it is empty. In ``declaration``
+        of a component, the component's resources hide others of the same name. Raise ``ValueError``,
+        ``DefinitionError``.
         """
         if isinstance(value, list):
             return [self._referenced_name(item, types, declaration) for item in value]
@@ -305,8 +327,8 @@ _NEVER_CHANGED: Final[Mapping[str, str]] = {
 }
 
 
-def _words(datatype: DataType) -> set[str | bool | None]:
-    """Return the words of an ``Enum``, also of one within ``Optional``, and None for any other data type in it."""
+def _enum_words(datatype: DataType) -> set[str | bool | None]:
+    """Return the words that a data type accepts, with None if it accepts other values than words too."""
     words: set[str | bool | None] = set()
     for leaf in datatype.leaves:
         words |= set(leaf.words) if leaf.kind == "Enum" else {None} if leaf.kind != "Undef" else set()
@@ -314,7 +336,10 @@ def _words(datatype: DataType) -> set[str | bool | None]:
 
 
 def _renamed_key_paths(entry: Entry, key_paths: Sequence[str]) -> Sequence[str]:
-    """Return key paths with the names of attributes as their type has them: ``timeout_.x`` as ``timeout.x``."""
+    """Return key paths with the names of attributes as their type has them: ``timeout_.x`` as ``timeout.x``.
+
+    Manifests write the underscore where an attribute is called like a metaparameter.
+    """
     heads = [(attribute_of(text), text) for text in key_paths]
     return tuple(entry.definition.attribute_spelt(head) + text[len(head) :] for head, text in heads)
 
@@ -328,7 +353,7 @@ _NOT_FOR_COMPONENTS: Final = ("ignore_changes", "replace_on_changes", "import")
 
 
 def _is_pending(value: object) -> bool:
-    """Return whether an input of a component, or a part of it, waits for a resource or is invalid."""
+    """Return whether an input of a component, or a value in it, is not known: only a resource yields it, or invalid."""
     return any(isinstance(leaf, Expression) or leaf is UNKNOWN for _, leaf in leaves(value))
 
 
@@ -346,7 +371,10 @@ class Expander:
         self._resolve = scope.resolver(lambda _path: UNKNOWN, expand_components=False)
 
     def expand(self, component: ComponentInstance, loaded: LoadedComponent) -> list[Declaration] | None:
-        """Return the declarations of a component's resources, and set its inputs and outputs; None if it is invalid."""
+        """Return the declarations of a component's resources; None if its use is invalid, which is reported.
+
+        Set its inputs and outputs, which expressions may use.
+        """
         if message := self._misuse(component):
             self._error(component, None, message, "component")
             return None
@@ -368,23 +396,23 @@ class Expander:
         self._check_outputs(component, loaded.definition)
         declarations = (declared._replace(parent=parent) for declared in builder.resources)
         return [
-            self._with_inherited(component, declared) for declared in self.evaluated(declarations, component.inputs)
+            self._with_inherited(component, declared) for declared in self.declarations(declarations, component.inputs)
         ]
 
-    def evaluated(
-        self, declarations: Iterable[Declaration], inputs: Mapping[str, object] | None = None
+    def declarations(
+        self, written: Iterable[Declaration], inputs: Mapping[str, object] | None = None
     ) -> Iterator[Declaration]:
-        """Yield the declarations that the written ones yield, with their names evaluated.
+        """Yield the declarations of resources that the ``written`` ones stand for, with their names evaluated.
 
-        ``inputs``: the inputs of the component that declares them. The type of an invalid declaration becomes
-        incomplete, so that references to its resource are not reported too.
+        One with ``for_each`` or ``when`` yields any number. ``inputs``: those of the component that declares them. The
+        type of an invalid declaration becomes incomplete, so that references to its resource are not reported too.
         """
         maker: for_each.DeclarationMaker | None = None
-        for written in declarations:
-            derived: Iterable[Declaration] = (written,)
-            if not CARDINALITY.isdisjoint(written.meta):
+        for written_declaration in written:
+            derived: Iterable[Declaration] = (written_declaration,)
+            if not CARDINALITY.isdisjoint(written_declaration.meta):
                 maker = maker or for_each.DeclarationMaker(self._table, self._diagnostics, self._scope, inputs)
-                derived = maker.make(written)
+                derived = maker.make(written_declaration)
             for declaration in derived:
                 if (declared := self._names.evaluate_declaration(declaration)) is not None:
                     yield declared
@@ -392,13 +420,13 @@ class Expander:
                     self._table.incomplete.add(declaration.type)
 
     def _report_inside(self, component: ComponentInstance, problems: Sequence[Problem]) -> None:
-        """Report the problems of a component's own document under the component's name."""
+        """Report problems of what a component's code declares under the name of this use of the component."""
         for problem in problems:
             inner = f"/{problem.reference}" if problem.reference else ""
             self._diagnostics.problems.append(problem._replace(reference=f"{component.reference}{inner}"))
 
     def _misuse(self, component: ComponentInstance) -> str:
-        """Return the reason that a component cannot be built as declared, or an empty string."""
+        """Return why a component cannot be used as declared, or "": in itself, too deep, a wrong lifecycle or title."""
         chain = component_chain(component.parent)
         if component.type in {outer.type for outer in chain}:
             names = [*map(str, chain), f"{capitalize_type(component.type)}[{component.title}]"]
@@ -440,10 +468,10 @@ class Expander:
         return inputs
 
     def _input(self, component: ComponentInstance, name: str, attribute: Attribute, value: object) -> Any:
-        """Return an argument evaluated, or ``UNKNOWN`` for an invalid one, which is reported.
+        """Return the value given to an input of a component, evaluated; ``UNKNOWN`` for an invalid one, reported.
 
-        ``attribute``: the declaration of the input. Assets and archives are made beside the manifest's file, unless a
-        part of their description waits for a resource.
+        ``attribute``: the declaration of the input. Assets and archives are made here, because their paths are relative
+        to the manifest, not to the component; unless only a resource yields a part of their description.
         """
         try:
             result = with_texts(attribute.datatype, value, self._evaluate(value))
@@ -455,7 +483,11 @@ class Expander:
             return UNKNOWN
 
     def _evaluate(self, value: object) -> Any:
-        """Return a value as far as it is known; one of a resource or ephemeral stays an expression for its users."""
+        """Return an input of a component as far as it is known now.
+
+        An expression stays one if only a resource yields its value, or if it is ephemeral: the component's resources
+        that use it evaluate it, where it is also checked that no ephemeral value is recorded.
+        """
         if type(value) is str and "${" in value:
             result = expression.evaluate(value, self._resolve)
             return expression.parse(value) if is_unknown(result) or self._scope.ephemeral_input(value) else result
@@ -466,7 +498,7 @@ class Expander:
         return Sensitive(self._evaluate(value.reveal())) if isinstance(value, Sensitive) else value
 
     def _check_outputs(self, component: ComponentInstance, definition: ComponentDefinition) -> None:
-        """Report outputs that a component sets without declaring them, or the reverse."""
+        """Report outputs that a component's code sets without declaring them, or declares without setting them."""
         for name in component.outputs.keys() - definition.outputs.keys():
             hint = suggestion(name, definition.outputs)
             message = f"sets an output '{name}' that it does not declare"
@@ -505,9 +537,10 @@ class Expander:
         return declared._replace(meta=meta)
 
     def _is_provider_for(self, name: str, type_name: str) -> bool:
-        """Whether a configured provider suits a type: its own, or a component, whose resources inherit it in turn.
+        """Return whether a resource of ``type_name`` in a component inherits the component's provider ``name``.
 
-        An unknown provider does too, so that the declaration that inherits it reports the error.
+        One of the provider's type does, and a component, whose resources inherit it in turn. An unknown provider is
+        inherited by all, so that one of them reports the error.
         """
         configured = self._manifest.providers.get(name)
         if configured is None or configured.type == type_name:

@@ -39,15 +39,18 @@ T = TypeVar("T")
 
 
 def _item(written: Any, key: str) -> Any:
-    """Return the part under a key of a mapping or an index of a list, or None if there is none."""
+    """Return the value under a key of a mapping, or at an index, as text, of a list; None if there is none."""
     if type(written) is dict:
         return written.get(key)
     return written[int(key)] if key.lstrip("-").isdecimal() and -len(written) <= int(key) < len(written) else None
 
 
 def _key_problem(path: ExpressionPath, attribute: Attribute) -> str:
-    """Return the error of a path to a key that no value of an attribute can have, or an empty string."""
-    if expression.has_choices(path):
+    """Return the error of a path to a key that no value of an attribute can have by its data type, or "".
+
+    So ``${Type[a].info.nmae}`` is found before anything is read.
+    """
+    if expression.has_choices(path):  # the keys are not known yet
         return ""
     missing = referred_values.missing_key(attribute.datatype.leaves, path.keys[1:])
     if not missing:
@@ -58,7 +61,7 @@ def _key_problem(path: ExpressionPath, attribute: Attribute) -> str:
 
 
 def _within(kinds: Kinds, keys: tuple[str, ...]) -> Kinds:
-    """Return the data types of the part at ``keys`` of a value of one of ``kinds``."""
+    """Return the data types that the part at ``keys`` has in a value of one of the data types ``kinds``."""
     for key in keys:
         kinds = referred_values.part_kinds(kinds, key)
     return kinds
@@ -106,7 +109,10 @@ class Evaluator:
             self._canonicalize([entry])
 
     def _not_literal(self, literal: dict[str, list[Entry]]) -> Iterator[Entry]:
-        """Add the entries without expressions to ``literal``, by provider instance; yield the rest."""
+        """Add the entries without expressions to ``literal``, by provider instance; yield the rest.
+
+        For speed a whole batch is checked at once, and single entries only where something in it has an expression.
+        """
         for batch in batches(self._table.entries):
             all_literal = expression.are_literal(
                 [value for entry in batch for value in _written_values(entry).values()]
@@ -118,7 +124,7 @@ class Evaluator:
                     yield entry
 
     def check_calls(self) -> None:
-        """Report inputs of functions that can never fit, whatever the referenced resources have."""
+        """Report inputs of functions to which references are given whose data types can never fit."""
         for name, call in self.scope.calls.items():
             if call is None:
                 continue  # it is reported
@@ -129,14 +135,14 @@ class Evaluator:
                         self._diagnostics.value_error(name, ("with", key), message)
 
     def recheck_named_values(self) -> None:
-        """Report named values that the outputs of components, unknown before, make invalid, at their own position."""
+        """Report named values that are invalid now that the outputs of components, which they may use, are known."""
         if self._table.components:
             check_named_values(self._diagnostics, self.scope, self.scope.resolver(self._of_resource, once=True))
 
     def check_components(self) -> None:
-        """Report inputs and outputs of components that are invalid whatever resources have, where they are set.
+        """Report inputs and outputs of components whose expressions are wrong, at the place where they are set.
 
-        Uses of an invalid one are not reported too: it becomes unknown, and users come after their sources.
+        What uses an invalid one is not reported too: an output becomes unknown, the message about an input is kept.
         """
         components = list(dict.fromkeys(self._table.components.values()))
         resolve = self.scope.resolver(self._of_resource, once=True)
@@ -146,7 +152,7 @@ class Evaluator:
                     self._diagnostics.resource_error(component, name, message, "expression")
                     self._of_inputs.add(message)
         wrong = []
-        for component in reversed(components):
+        for component in reversed(components):  # those within others come first: an output may use their outputs
             for name, value in component.outputs.items():
                 if message := self._evaluation_error(value, resolve):
                     wrong.append((component, name, message))
@@ -156,7 +162,7 @@ class Evaluator:
                 self._diagnostics.component_error(component, name, f"output '{name}': {message}", "expression")
 
     def _evaluation_error(self, value: object, resolve: Callable[[ExpressionPath], Any]) -> str:
-        """Return the error of evaluating a value, or an empty string."""
+        """Return the error of evaluating the expressions in a value, or an empty string."""
         try:
             if not expression.is_literal(value):
                 self.evaluate(value, resolve)
@@ -165,14 +171,14 @@ class Evaluator:
         return ""
 
     def check_unused_values(self) -> None:
-        """Report invalid named values without uses: no evaluation of a resource or an output has met them."""
+        """Report invalid named values that nothing uses: the others are reported where they are evaluated."""
         resolve = self.scope.resolver(self._of_resource, once=True)
         for name in self._diagnostics.manifest.values:
             if name not in self._used and (message := self._evaluation_error(named_value(name), resolve)):
                 self._diagnostics.value_error(name, (), message, "expression")
 
     def check_unused_defaults(self) -> None:
-        """Report invalid ``defaults`` that no declaration inherits, as far as their values are known."""
+        """Report invalid ``defaults`` of types without a resource in the file: the others are checked in resources."""
         manifest = self._diagnostics.manifest
         inherited = {(declared.file, declared.type) for declared in manifest.resources} if manifest.defaults else ()
         for file, defaults in manifest.defaults.items():
@@ -187,9 +193,10 @@ class Evaluator:
                     self._diagnostics.problems.append(problem._replace(message=message, **position._asdict()))
 
     def check_without_resource(self) -> None:
-        """Report mistakes in declarations that make no resource; of their values, only literal ones are looked at.
+        """Report mistakes in the literal values of declarations that make no resource, for ``when`` or ``for_each``.
 
-        The named values that they use are used: one that is valid for them alone is not reported (contract §10.6).
+        They would first be seen on another machine. Named values that only they use count as used: they need not be
+        valid here (contract §10.6).
         """
         declarations = self._table.left_out.declarations() + self._table.empty
         distinct = {(declared.file, declared.key, declared.parent): declared for declared in declarations}
@@ -205,7 +212,10 @@ class Evaluator:
     def _default_problems(
         self, type_name: str, defaults: Mapping[str, object], *, literal: bool = False
     ) -> Iterator[Problem]:
-        """Yield the problems of values that no resource has; ``literal``: values with expressions are not evaluated."""
+        """Yield the problems of attributes, by name, that are declared for a type but that no resource has.
+
+        ``literal``: values with expressions are skipped, otherwise evaluated.
+        """
         try:
             declared = AttributeSet(self._table.attributes(type_name))
         except DefinitionError as error:
@@ -221,7 +231,7 @@ class Evaluator:
                 yield from self._default_value_problems(declared, name, written)
 
     def _default_value_problems(self, declared: AttributeSet, name: str, written: object) -> Iterator[Problem]:
-        """Yield the problems of a default in the manifest, which is checked even where no resource uses it."""
+        """Yield the problems of one such value, ``written`` for the attribute ``name`` of a type, as far as known."""
         try:
             value = self.evaluate(written)
         except ValueError as error:
@@ -235,8 +245,8 @@ class Evaluator:
     def evaluate(self, value: object, resolve: Callable[[ExpressionPath], Any] | None = None) -> Any:
         """Return a value that belongs to no resource, such as an output, as far as it is known.
 
-        ``resolve``: a function that resolves paths, instead of the evaluator's. Raises ``ValueError`` with a message
-        for users.
+        Its paths into resources are checked first, for an unknown resource would only make it unknown. ``resolve``: a
+        function that resolves paths, instead of the evaluator's. Raises ``ValueError`` with a message for users.
         """
         for path in self._paths(value):
             if isinstance(path.root, Reference) and (message := self._path_problem(path)):
@@ -255,7 +265,10 @@ class Evaluator:
             yield path
 
     def _resource_paths(self, entry: Entry, values: dict[str, Any]) -> dict[str, list[ExpressionPath]]:
-        """Return the paths into resources by attribute; report an invalid one, whose value becomes ``UNKNOWN``."""
+        """Return the paths into other resources in an entry's ``values``, by attribute.
+
+        An invalid value is reported, and becomes ``UNKNOWN`` in ``values``.
+        """
         resource_paths = {}
         for name, value in values.items():
             if expression.is_literal(value):
@@ -275,7 +288,10 @@ class Evaluator:
         return resource_paths
 
     def _ephemeral_problem(self, entry: Entry, name: str, value: object) -> str:
-        """Mark an attribute as made from an ephemeral input; return an error if that is not allowed, or ""."""
+        """Return the error of an attribute that is made from an ephemeral input and would be recorded, or "".
+
+        One that may be is noted in the entry, so that it is neither recorded nor referred to.
+        """
         if not (source := self.scope.ephemeral_input(value)):
             return ""
         entry.ephemeral = (*entry.ephemeral, name)
@@ -306,7 +322,10 @@ class Evaluator:
         return self._table.find(path.root)
 
     def _path_problem(self, path: ExpressionPath) -> str:
-        """Return the error of a path to an unknown resource or attribute, or an empty string."""
+        """Return the error of a path to an unknown resource, attribute or key, or "" if there is none.
+
+        None is returned either where the resource may be missing only for a mistake that is reported already.
+        """
         target = self._find(path)
         if target is None:
             assert isinstance(path.root, Reference)
@@ -346,7 +365,10 @@ class Evaluator:
         entry.pending = pending or EMPTY
 
     def misfits(self, name: str, attribute: Attribute, value: object) -> Iterator[str]:
-        """Yield a message for each reference in a value, or text with references, that can never fit an attribute."""
+        """Yield a message for each reference in a value whose data type can never fit the attribute.
+
+        Data types are compared, since values are first known in a run; ``name`` is the attribute's in messages.
+        """
         for key_path, expected, actual, written in referred_values.misfits(
             attribute.datatype.leaves, value, self._kinds_of
         ):
@@ -354,7 +376,7 @@ class Evaluator:
             yield f"{name}{place_text(key_path)} must be {wants}, and {written} is {is_}"
 
     def _kinds_of(self, path: ExpressionPath) -> Kinds:
-        """Return the data types that a path's value can have, as the definitions tell without a value; none if unknown.
+        """Return the data types that a path's value can have by the definitions of types and functions; () if unknown.
 
         A path leads to a named value, which is a function's result or an expression, to an output of a component, or to
         an attribute of a resource.
@@ -379,7 +401,10 @@ class Evaluator:
         return _within(attribute.datatype.leaves, path.keys[1:]) if attribute is not None else ()
 
     def _as_written(self, written: object, keys: tuple[str, ...]) -> Kinds:
-        """Return the data types at ``keys`` in a named value or an output; none if unknown."""
+        """Return the data types at ``keys`` in a named value or an output as it is ``written``; () if unknown.
+
+        A reference in it, to another value or a resource, is followed.
+        """
         while keys and type(written) in {dict, list}:
             written, keys = _item(written, keys[0]), keys[1:]
         parsed = parse(written) if type(written) is str and "${" in written else written
@@ -414,7 +439,10 @@ class Evaluator:
         return referred_value(target.definition, path.keys[0], value)
 
     def _canonicalize(self, entries: Sequence[Entry]) -> None:
-        """Fill in defaults, check and canonicalize resources of one type, and set their identities."""
+        """Set the desired values of resources of one provider: defaults filled in, checked, in canonical form.
+
+        Report what is invalid; give the others their identities, by which two with the same name are found.
+        """
         provider = self._table.provider(entries[0].instance)
         filled = [self._fill_defaults(entry) for entry in entries]
         canonical, problems = canonicalize.canonicalize(provider, filled, lambda index: self._declared(entries[index]))
@@ -431,20 +459,20 @@ class Evaluator:
                 identify(entry, self._table, self._diagnostics, self.scope)
 
     def _distinct(self, entry: Entry, problems: Sequence[Problem]) -> Sequence[Problem]:
-        """Return problems without those of missing attributes that were written with a typo, which is reported."""
+        """Return problems without those of missing attributes that are only misspelt: the misspelling is reported."""
         suggested = self._diagnostics.suggested(entry)
         hidden = [canonicalize.missing_attribute(entry.definition, name) for name in suggested]
         return [problem for problem in problems if problem not in hidden] if hidden else problems
 
     def _declared(self, entry: Entry) -> Mapping[str, Any]:
-        """Return the values of an entry with their references, for messages."""
+        """Return the values of an entry as the manifest has them, with their references, for messages."""
         values = {**self._diagnostics.manifest.defaults_of(entry.declaration), **entry.declaration.attributes}
         return entry.definition.renamed(values) if entry.definition.spelt else values
 
     def _fill_defaults(self, entry: Entry) -> Resource:
-        """Return the values of an entry with its type's defaults, and set its ``written``.
+        """Return the values of an entry with its type's defaults; replace its ``written`` by what later stages need.
 
-        That is a copy of the values with a pending or a sensitive one; else only their names, which is much smaller.
+        That is a copy of the values if one is pending or sensitive; else only their names, which is much smaller.
         """
         values = _written_values(entry)
         if entry.pending or entry.definition.sensitive:
@@ -462,7 +490,7 @@ def _ephemeral(name: str) -> str:
 
 
 def _has_path(value: object) -> bool:
-    """Return whether a value holds an expression, or the beginning of one."""
+    """Return whether a value holds an expression; an invalid one counts too."""
     try:
         return next(expression.find_paths(value), None) is not None
     except ValueError:
@@ -470,7 +498,10 @@ def _has_path(value: object) -> bool:
 
 
 def _written_values(entry: Entry) -> Resource:
-    """Return the very mapping of an entry's values: as written, and changed in place until it is canonicalized."""
+    """Return the mapping, not a copy, of an entry's written values, for the evaluator changes it in place.
+
+    Canonicalizing replaces it by other data; before that it is a dictionary.
+    """
     assert type(entry.written) is dict
     return entry.written
 
@@ -511,12 +542,12 @@ def check_named_values(diagnostics: Diagnostics, scope: Scope, resolve: Callable
 
 
 def named_value(name: str) -> Expression:
-    """Return the expression of a named value."""
+    """Return the expression ``${values.name}``, whose evaluation also checks for cycles and limits."""
     return Expression((ExpressionPath("values", (name,)),))
 
 
 def _used_names(value: object) -> list[str]:
-    """Return the named values that a value uses; none for an invalid value, which is reported on evaluation."""
+    """Return the named values that a value refers to; none for an invalid value, which is reported on evaluation."""
     try:
         return [path.keys[0] for path in expression.find_paths(value) if path.root == "values"]
     except ValueError:
@@ -524,7 +555,10 @@ def _used_names(value: object) -> list[str]:
 
 
 def referenced_first(references: Mapping[T, Sequence[T]]) -> list[T]:
-    """Return the keys, references before referrers; cycles, reported elsewhere, in any order."""
+    """Return the keys of ``references`` so that each comes after those that it refers to.
+
+    Those in a cycle, reported elsewhere, come in any order. Iterative: a chain may be longer than the stack.
+    """
     ordered: dict[T, None] = {}
     for start in references:
         stack = [start]

@@ -121,12 +121,11 @@ class Scope:
         expand_components: bool = True,
         once: bool = False,
     ) -> Callable[[ExpressionPath], Any]:
-        """Return the function that resolves a path for ``expression.evaluate``.
+        """Return the function that resolves a path for ``expression.evaluate``; it raises ``ValueError`` for users.
 
-        ``of_resource`` returns the value of a path into a resource, and into a component unless ``expand_components``;
-        ``call`` calls a function with known inputs; by default results are ``UNKNOWN``. ``once``: each named value is
-        evaluated once, and the texts of all paths are bounded together. The returned function raises ``ValueError``
-        with a message for users.
+        What is known differs by stage, so the caller gives ``of_resource``, the value of a path into a resource (and a
+        component unless ``expand_components``), and ``call``, the result of a function with known inputs; by default
+        ``UNKNOWN``. ``once``: for many paths; each named value is evaluated once, and their texts have one limit.
         """
         lookup = _Lookup(of_resource, call, expand_components)
         if not once:
@@ -143,10 +142,10 @@ class Scope:
     def resolve_name(
         self, written: Reference, inside: tuple[str, ...] = (), expansion: _Expansion | None = None
     ) -> Reference | None:
-        """Return a reference with the expressions in its title evaluated: inputs, values and facts.
+        """Return a reference with the expressions in its title, inputs, values and facts, evaluated.
 
         None if it uses an invalid input or value, which has been reported. Raises ``ValueError`` with a message for
-        users. ``inside``: the names of the values being evaluated, and ``expansion`` their lookups.
+        users. ``inside`` and ``expansion`` are those of the evaluation around it, if any, to bound both together.
         """
         if "${" not in written.title:
             return written
@@ -168,8 +167,8 @@ class Scope:
     ) -> Any:
         """Return a value that is known before anything is read; ``UNKNOWN`` if it uses an invalid input or value.
 
-        ``noun`` names it in messages. Raises ``ValueError`` with a message for users. ``inside``: the names of the
-        values being evaluated, and ``expansion`` their lookups.
+        ``noun``, such as "a title", names it in messages. Raises ``ValueError`` with a message for users. ``inside``
+        and ``expansion`` are those of the evaluation around it, if any, to bound both together.
         """
         refusals = partial(_refuse_resource, noun), partial(_refuse_function, noun)
         lookup = _Lookup(*refusals, expand_components=False, inside=inside, expansion=expansion)
@@ -177,7 +176,7 @@ class Scope:
         return UNKNOWN if is_unknown(value) else value
 
     def uses_invalid(self, value: object) -> bool:
-        """Whether a value uses an invalid input or named value, which is reported already."""
+        """Return whether a value uses an invalid input or named value: an error of it would repeat the one reported."""
         # ``calls`` has None for an invalid value; a valid one that is no call is not in it.
         return any(
             self.inputs.get(path.keys[0]) is UNKNOWN
@@ -187,10 +186,10 @@ class Scope:
         )
 
     def paths(self, value: object, *, of_configurations: bool = True) -> Iterator[ExpressionPath]:
-        """Yield every path in a value, and those in the named values and outputs that it uses.
+        """Yield every path in a value, and those in the named values and outputs that it uses, directly or not.
 
-        ``of_configurations``: also those in the configurations of the providers that are called for it.
-        Raises ``ValueError`` with a message for users.
+        So the resources are found that must come before it. ``of_configurations``: also those in the configurations of
+        providers whose functions it calls. Raises ``ValueError`` with a message for users.
         """
         visited: set[ExpressionPath] = set()
         waiting = [value]
@@ -208,17 +207,20 @@ class Scope:
                     waiting.append(definition)
 
     def ephemeral_input(self, value: object) -> str:
-        """Return the name of an ephemeral input that a value is made from, or an empty string.
+        """Return the name of an ephemeral input that a value is made from and must not be recorded for, or "".
 
-        A function's result is not made from its provider's configuration. Raises ``ValueError`` with a message for
-        users.
+        A function's result does not count as made from its provider's configuration. Raises ``ValueError`` with a
+        message for users.
         """
         ephemeral = {name for name, declared in self._manifest.inputs.items() if declared.ephemeral}
         paths = self.paths(value, of_configurations=False) if ephemeral else ()
         return next((path.keys[0] for path in paths if path.root == "inputs" and path.keys[0] in ephemeral), "")
 
     def _definition(self, path: ExpressionPath, *, of_configurations: bool) -> Any:
-        """Return the named value or output of a path, as written, or None for other paths."""
+        """Return the named value or the component's output to which a path leads, as written; None for other paths.
+
+        ``of_configurations``: with the configurations of the provider whose function the named value calls.
+        """
         if path.root == "values":
             name = path.keys[0]
             value, call = self._manifest.values.get(name), self.calls.get(name)
@@ -249,13 +251,16 @@ class Scope:
         return value
 
     def make_contents(self, value: object, file: str) -> Any:
-        """Return a value with the assets and archives that ``file`` describes in it."""
+        """Return a value with the asset or archive that each description in it stands for.
+
+        Their paths are relative to ``file``, which describes them.
+        """
         contents, root = self._contents, self._manifest.root
         location = f"{root}/{file}" if root and not file.startswith("/") else file
         return value if contents is None else assets.build_contents(value, lambda spec: contents(spec, location))
 
     def _resolve(self, lookup: _Lookup, written: ExpressionPath) -> Any:
-        """Return the value of a path as written, with the names and keys in it evaluated first."""
+        """Return the value of a path; paths in its title and keys, as in ``${inputs.a[inputs.b]}``, come first."""
         path = self._with_name(written, lookup.inside, lookup.expansion)
         if path is None:
             return UNKNOWN
@@ -264,9 +269,9 @@ class Scope:
         return self._at(path, lookup)
 
     def _chosen(self, written: ExpressionPath, lookup: _Lookup) -> Any:
-        """Return the value of a path in which other paths choose keys; a secret if such a key is.
+        """Return the value of a path in which other paths choose keys, as in ``${inputs.a[inputs.b]}``.
 
-        Raise ``ValueError`` for a key that does not exist.
+        It is a secret if such a key is, for it may tell the key. Raise ``ValueError`` for a key that does not exist.
         """
         path, secret = expression.with_choices(written, partial(self._resolve, lookup))
         if path is None:
@@ -281,7 +286,10 @@ class Scope:
         return value if value is UNKNOWN or not secret or isinstance(value, Sensitive) else Sensitive(value)
 
     def _at(self, path: ExpressionPath, lookup: _Lookup) -> Any:
-        """Return the value at a path, by its root. Raise ``ValueError`` for one that cannot be evaluated."""
+        """Return the value at a path without chosen keys, by its root: ``inputs``, ``facts``, a resource and so on.
+
+        Raise ``ValueError`` for one that cannot be evaluated.
+        """
         if path.root == "inputs":
             return _value_at(self.inputs, path, "input")
         if path.root == "facts":
@@ -301,9 +309,10 @@ class Scope:
     def _with_name(
         self, written: ExpressionPath, inside: tuple[str, ...] = (), expansion: _Expansion | None = None
     ) -> ExpressionPath | None:
-        """Return a path with the expressions in its resource's title evaluated, or None as ``resolve_name``.
+        """Return a path with its resource's title evaluated; None if that uses an invalid value, reported already.
 
-        An attribute that is called like a metaparameter has its own name in it.
+        The attribute gets the name that its type has for it: manifests write ``retry_`` where it is called like a
+        metaparameter. ``inside`` and ``expansion`` are those of the evaluation around it.
         """
         if not isinstance(written.root, tuple):
             return written
@@ -318,7 +327,7 @@ class Scope:
         return written
 
     def _fact(self, path: ExpressionPath) -> Any:
-        """Return a fact or a member of it. Raise ``ValueError`` with the nearest name."""
+        """Return the value of a path into a fact: ``${facts.os.name}``. Raise ``ValueError`` with the nearest name."""
         try:
             value = self._facts[path.keys[0]]
         except KeyError:
@@ -327,7 +336,10 @@ class Scope:
         return expression.follow_keys(value, path, path.keys[1:])
 
     def _stack_output(self, path: ExpressionPath) -> Any:
-        """Return another stack's output, and record its use. Raise ``EvaluationError`` for none, ``ValueError``."""
+        """Return another stack's output, and record its use: the plan shows from which stacks it takes values.
+
+        Raise ``EvaluationError`` if there is none, ``ValueError`` if it cannot be read.
+        """
         stack, name = path.keys[:2]
         try:
             outputs = {} if self._stacks is None else self._stacks(stack)
@@ -345,17 +357,19 @@ class Scope:
         return expression.follow_keys(outputs[name], path, path.keys[2:])
 
     def _value(self, path: ExpressionPath, lookup: _Lookup) -> Any:
-        """Return a named value, or the answer of the function that it calls."""
+        """Return the value of a path into ``values``; of a value that is a call, into the function's result.
+
+        It is ``UNKNOWN`` if the value is invalid, or an input of the function is not known yet.
+        """
         name = path.keys[0]
-        if name not in self.calls:
+        if name not in self.calls:  # a value, and no call
             if name not in self._manifest.values:
                 raise _unknown_name(path, "value", self._manifest.values)
             return self._evaluate(name, self._manifest.values[name], path, lookup)
-        if (call := self.calls[name]) is None:
+        if (call := self.calls[name]) is None:  # it is invalid, and reported
             return UNKNOWN
         if name in self.constants:
             return expression.follow_keys(self.constants[name], path, path.keys[1:])
-        # No function is called with unknown inputs.
         arguments = self._evaluate(name, dict(call.arguments), path._replace(keys=path.keys[:1]), lookup)
         function = lookup.call
         if call.function.pure and self._pure is not None:
@@ -381,9 +395,10 @@ class Scope:
         return self._evaluate(f"{path.root}.{name}", outputs[name], path, lookup)
 
     def _evaluate(self, name: str, value: object, path: ExpressionPath, lookup: _Lookup) -> Any:
-        """Return the value at a path into a named value, which is evaluated once in an expansion.
+        """Return the value at a path into a named value or an output, which is written as ``value``.
 
-        ``name`` is the one that the message for a cycle has. Raise ``ValueError`` for a cycle.
+        It is evaluated once in an expansion, but counts for each use. ``name`` stands for it in the message for a
+        cycle. Raise ``ValueError`` for a cycle, and beyond the limits.
         """
         inside = (*lookup.inside, name)
         if name in lookup.inside:
@@ -405,7 +420,10 @@ class Scope:
 
 
 def _value_at(values: Mapping[str, object], path: ExpressionPath, kind: str) -> Any:
-    """Return the value of a path into named ``values``. Raise ``ValueError`` for an unknown name."""
+    """Return the value of a path into the mapping ``values``. Raise ``ValueError`` for an unknown name.
+
+    ``kind`` says in the message what was named, such as "input".
+    """
     if path.keys[0] not in values:
         raise _unknown_name(path, kind, values)
     return expression.follow_keys(values[path.keys[0]], path, path.keys[1:])
@@ -433,12 +451,12 @@ _TEXTS: Final = ("tag", "loglevel", "ignore_changes", "replace", "replace_on_cha
 
 
 def _takes_text(path: tuple[str | int, ...]) -> bool:
-    """Whether the part at a path of a metaparameter is text, or a list of texts."""
+    """Return whether the part at a path of a metaparameter is text or texts, so that numbers become text there."""
     return not {*path[:2]}.isdisjoint(_TEXTS)
 
 
 def value_at(value: Any, path: Sequence[str | int]) -> Any:
-    """Return the part at a path of a value, or None."""
+    """Return the part of a value to which the keys and indexes of ``path`` lead, or None if there is none."""
     for step in path:
         try:
             value = value[step]
@@ -448,7 +466,10 @@ def value_at(value: Any, path: Sequence[str | int]) -> Any:
 
 
 def have_literal_names(declarations: Sequence[Declaration]) -> bool:
-    """Whether no title or metaparameter of these, checked at once for speed, has an expression or a condition."""
+    """Return whether all titles and metaparameters are literal, so that nothing is to be evaluated in them.
+
+    It is checked for all declarations at once, for speed: most manifests of many resources are so.
+    """
     if not CARDINALITY.isdisjoint(chain.from_iterable(map(attrgetter("meta"), declarations))):
         return False
     values = [value for declared in declarations for value in declared.meta.values()]
@@ -481,7 +502,10 @@ class NameEvaluator:
         return manifest._replace(moved=tuple(moved), removed=tuple(removed))
 
     def evaluate_declaration(self, declared: Declaration) -> Declaration | None:
-        """Return a declaration with its title and metaparameters evaluated, or None if the title is invalid."""
+        """Return a declaration with its title and metaparameters evaluated; None if the title is invalid, reported.
+
+        An invalid metaparameter is reported and left out.
+        """
         if "${" in declared.title:
             try:
                 name = self._scope.resolve_name(Reference(declared.type, declared.title))
@@ -503,7 +527,10 @@ class NameEvaluator:
         return declared._replace(meta={key: value for key, value in meta.items() if value is not None})
 
     def _metaparameter(self, declared: Declaration, key: str, written: object) -> Any:
-        """Return the evaluated value of a metaparameter, or None for an invalid one, which is reported."""
+        """Return the evaluated value of a metaparameter, or None for an invalid one, which is reported.
+
+        It is checked now, as literal values were when they were read; the message names the expression and its value.
+        """
         before = len(self._diagnostics.problems)
         value = self._part(declared, (key,), written)
         lacks_part = len(self._diagnostics.problems) > before
@@ -548,17 +575,23 @@ class NameEvaluator:
         return expression.text_of(value) if _takes_text(path) and type(value) in {int, bool} else value
 
     def _report(self, declared: Declaration, path: tuple[str | int, ...], message: str, hint: str = "") -> None:
-        """Report a problem at ``path``, a metaparameter and keys in it, which may be in ``defaults``; each once."""
+        """Report a problem at ``path``, a metaparameter and keys in it.
+
+        It may stand in ``defaults``, for many resources, and is reported once.
+        """
         attribute = str(path[0])
         position = self._diagnostics.manifest.place(declared, attribute, *path[1:])
         if (position, message) not in self._reported:
             self._reported.add((position, message))
-            subject = str(declared.reference)
-            problem = Problem(attribute, message, "error", subject, *position, code="metaparameter", hint=hint)
+            reference_text = str(declared.reference)
+            problem = Problem(attribute, message, "error", reference_text, *position, code="metaparameter", hint=hint)
             self._diagnostics.problems.append(problem)
 
     def _references(self, declared: Declaration, attribute: str, value: object, label: str = "") -> Any:
-        """Return a reference or a list of references evaluated, without invalid ones."""
+        """Return a reference or a list of references with their titles evaluated, without invalid ones, reported.
+
+        ``attribute`` is the metaparameter that holds them, ``label`` its name in messages if that is another.
+        """
         if isinstance(value, list):
             references = [self._references(declared, attribute, text, label) for text in value]
             return [item for item in references if item is not None]
@@ -574,7 +607,10 @@ class NameEvaluator:
         return None if name is None else str(name)
 
     def _name(self, change: Moved | Removed, written: Reference, *path: str) -> Reference | None:
-        """Return a reference in a move or removal evaluated, or None for an invalid one, which is reported."""
+        """Return a reference in ``moved`` or ``removed`` with its title evaluated; None for an invalid one, reported.
+
+        ``path`` leads to it in the entry: ``from`` or ``to``.
+        """
         try:
             return self._scope.resolve_name(written)
         except ValueError as error:

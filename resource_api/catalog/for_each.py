@@ -72,9 +72,9 @@ class DeclarationMaker:
         self._resolve_name = scope.resolver(_refuse_resource)
 
     def _resolve(self, path: ExpressionPath) -> Any:
-        """Return the value of a path whose scope is known before anything is read. Raise ``ValueError``.
+        """Return the value of a path in a collection or condition. Raise ``ValueError`` where it cannot be known yet.
 
-        An input is the component's where there is one; it is ``UNKNOWN`` while it waits for a resource.
+        In a component ``inputs`` are the component's; one that only a resource yields is ``UNKNOWN``.
         """
         if path.root != "inputs" or self._inputs is None:
             return self._resolve_name(path)
@@ -89,12 +89,15 @@ class DeclarationMaker:
         return Sensitive(value) if secret else value
 
     def make(self, written: Declaration) -> Iterator[Declaration]:
-        """Yield the declarations that a written one makes, their titles and metaparameters not evaluated yet."""
+        """Yield the declarations that one with ``for_each`` or ``when`` stands for: one, one per element, or none.
+
+        Their titles and metaparameters are not evaluated yet.
+        """
         loop, when = map(written.meta.get, ("for_each", "when"))
         meta = {name: value for name, value in written.meta.items() if name not in CARDINALITY}
         plain = written._replace(meta=meta, derivation=Derivation())
         try:
-            condition = _parse(True if when is None else when, repeated=loop is not None)
+            condition = _parse(True if when is None else when, has_elements=loop is not None)
             at_once = not condition.uses_each  # then it is judged once, for all elements
             reason = condition.judge(self._resolve) if at_once else ""
         except ConditionError as error:
@@ -108,7 +111,11 @@ class DeclarationMaker:
             yield from self._repeated(plain, elements, conditions.TRUE if at_once else condition)
 
     def _leave_out(self, declared: Declaration, reason: str) -> None:
-        """Keep a declaration whose condition does not hold under all of its names; nothing of it must be valid."""
+        """Record in the table a declaration whose condition does not hold, under each name that references may use.
+
+        So a reference to it is explained, not called unknown. Nothing of it need be valid; where its title cannot be
+        evaluated, a pattern of the titles that it may have takes the place of the names.
+        """
         try:
             name = self._scope.resolve_name(Reference(declared.type, declared.title))
         except ValueError:
@@ -119,12 +126,12 @@ class DeclarationMaker:
             self._table.left_out.add(left_out, (), _title_pattern(declared))
             return
         declared = declared._replace(title=name.title)
-        titles = [name.title, *as_list(declared.meta.get("alias")), *self._names(declared)]
+        titles = [name.title, *as_list(declared.meta.get("alias")), *self._namevar_title(declared)]
         names = [str(child_reference(declared.parent, declared.type, title)) for title in titles]
         self._table.left_out.add(LeftOut(names[0], reason, position, declared), names)
 
-    def _names(self, declared: Declaration) -> list[str]:
-        """Return the literal value of the only namevar of a declaration, which is a name of the resource too."""
+    def _namevar_title(self, declared: Declaration) -> list[str]:
+        """Return the value of the only namevar of a declaration if it is literal: references may use it as a title."""
         namevars = self._namevars(declared)
         value = declared.attributes.get(namevars[0]) if len(namevars) == 1 else None
         return [value] if type(value) is str and expression.is_literal(value) else []
@@ -145,7 +152,7 @@ class DeclarationMaker:
             return ()
 
     def _valid_elements(self, declared: Declaration, written: object) -> list[Element] | None:
-        """Return the elements of a collection, or None for an invalid one, which is reported unless it is already.
+        """Return the elements of the collection ``written`` in ``for_each``, or None for an invalid one, reported.
 
         Its type is then incomplete: references to resources of the type are not reported as unknown.
         """
@@ -205,7 +212,10 @@ class DeclarationMaker:
                 self._error(declared, name, error, *error.path)
 
     def _error(self, declared: Declaration, attribute: str | None, error: ValueError, *path: str | int) -> None:
-        """Report a mistake; references to the resources that are missing for it are not reported too."""
+        """Report a mistake in ``for_each``, ``when`` or an element's value, unless an invalid input has caused it.
+
+        The type becomes incomplete: references to the resources that are missing for it are not reported too.
+        """
         self._table.incomplete.add(declared.type)
         if is_reported(error, self._scope):
             return
@@ -215,7 +225,7 @@ class DeclarationMaker:
 
 
 def is_reported(error: ValueError, scope: Scope) -> bool:
-    """Whether a condition has no known value because of an invalid input, which is reported itself."""
+    """Return whether the error of a condition may only follow from an invalid input, which is reported itself."""
     return isinstance(error, NotKnownError) and any(value is UNKNOWN for value in scope.inputs.values())
 
 
@@ -224,19 +234,25 @@ def unmet_condition(when: object, scope: Scope) -> str:
 
     Raise ``ConditionError`` for one that is wrong; its ``path`` leads to the cause within the condition.
     """
-    return _parse(when, repeated=False).judge(scope.resolver(_refuse_resource))
+    return _parse(when, has_elements=False).judge(scope.resolver(_refuse_resource))
 
 
-def _parse(when: object, *, repeated: bool) -> conditions.Condition:
-    """Return the condition ``when``. Raise ``ConditionError``, also for ``each`` unless it stands beside a loop."""
+def _parse(when: object, *, has_elements: bool) -> conditions.Condition:
+    """Return the parsed condition ``when``; ``has_elements``: it stands beside ``for_each``, and may use ``each``.
+
+    Raise ``ConditionError``.
+    """
     condition = conditions.parse(when)
-    if condition.uses_each and not repeated:
+    if condition.uses_each and not has_elements:
         raise ConditionError("each is known only beside for_each")
     return condition
 
 
 def choose_outputs(manifest: Manifest, table: ResourceTable, diagnostics: Diagnostics, scope: Scope) -> Manifest:
-    """Return a manifest without the outputs whose conditions fail, which are kept in ``table``; report invalid ones."""
+    """Return a manifest without the outputs whose ``when`` does not hold; report invalid conditions.
+
+    Those outputs are kept in ``table`` with the reason, for ``validate`` and the plan to show.
+    """
     outputs = dict(manifest.outputs)
     for name, when in manifest.output_conditions.items():
         try:
@@ -282,9 +298,10 @@ def _elements(value: Any) -> Iterator[Element]:
 
 
 def _title_pattern(declared: Declaration) -> re.Pattern[str] | None:
-    """Return the pattern of the references that a title may become, and of the resources within a component.
+    """Return the pattern of the references that a title with expressions may become; None for an invalid title.
 
-    None for an invalid title. It tells that an unknown reference may be to a declaration that is left out.
+    By it an unknown reference is explained that may mean this declaration, which is left out, or a resource in it if it
+    is a component.
     """
     try:
         parsed = expression.parse(declared.title)
@@ -330,7 +347,7 @@ class _Templates:
         self._existing: dict[tuple[str, ...], bool] = {}
 
     def _of_mapping(self, values: dict[str, Any]) -> list[tuple[str, Template]]:
-        """Return the keys of the values that depend on the element, with their functions."""
+        """Return the keys whose values depend on the element, each with the function that makes the value for one."""
         pairs = ((name, self._template(value)) for name, value in values.items())
         return [(name, template) for name, template in pairs if template is not None]
 
@@ -368,7 +385,10 @@ class _Templates:
         )
 
     def _template(self, value: object) -> Template | None:
-        """Return the function that makes a value for an element, or None where it is the same for all."""
+        """Return the function that makes ``value`` for an element, or None where it is the same for all.
+
+        Values are parsed once: a collection may have ten thousand elements.
+        """
         if type(value) is str:
             return self._of_text(value) if _EACH in value and "${" in value else None
         if type(value) is dict:
@@ -383,7 +403,10 @@ class _Templates:
         return None
 
     def _of_text(self, text: str) -> Template | None:
-        """Return the function that makes a text for an element, or None for one that no element changes."""
+        """Return the function that makes a text with ``${each...}`` for an element, or None for a text without it.
+
+        Other expressions stay, to be evaluated later.
+        """
         try:
             parsed = expression.parse(text)
         except ValueError:
@@ -407,7 +430,10 @@ class _Templates:
         return joined
 
     def _of_path(self, path: ExpressionPath) -> Template | ExpressionPath:
-        """Return a path, or the function that makes a part of a text for an element."""
+        """Return a path that no element changes, or the function that makes a part of a text from an element.
+
+        Of ``${each...}`` it makes the value; of a path with ``each`` in its title or a key, the path for the element.
+        """
         if path.root == "each":
             return self._getter(path, whole=False)
         title = self._template(path.root.title) if isinstance(path.root, Reference) else None
@@ -423,7 +449,10 @@ class _Templates:
         return path_of
 
     def _key(self, key: str, element: Element) -> str:
-        """Return a key of a path that is evaluated later, chosen if the element chooses it. Raise ``ValueError``."""
+        """Return a key of a path that is evaluated later; of ``[each...]`` the key that the element chooses.
+
+        Raise ``ValueError`` for a secret.
+        """
         if not isinstance(key, ChosenKey) or key.path.root != "each":
             return key
         value = self.member(key.path, element, whole=True)
@@ -432,7 +461,10 @@ class _Templates:
         return expression.chosen_key(value, key.path)
 
     def _whole(self, path: str | ExpressionPath) -> Template:
-        """Return the function for a value that is one whole reference, which keeps its data type."""
+        """Return the function that makes a value that is one reference and nothing else, so that it is no text.
+
+        ``${each...}`` becomes the element's value; any other path stays an expression.
+        """
         assert isinstance(path, ExpressionPath)
         part = self._of_path(path)
         assert callable(part)
@@ -442,7 +474,10 @@ class _Templates:
         return lambda element: _literal(get(element))
 
     def _getter(self, path: ExpressionPath, *, whole: bool) -> Template:
-        """Return the function for the value of a path into an element, fast for members of mappings."""
+        """Return the function that follows a path into an element, with a short way for keys of mappings.
+
+        ``whole``: the path is the whole value, not a part of a text.
+        """
         general = partial(self.member, path, whole=whole)
         if expression.has_choices(path) or path.keys[0] not in conditions.ELEMENT_KEYS:
             return general
@@ -459,23 +494,23 @@ class _Templates:
         return member
 
     def resolve(self, element: Element, path: ExpressionPath) -> Any:
-        """Return the value of a path that is known before anything is read. Raise ``ValueError``."""
+        """Return the value of a path in a condition for an element: of ``each`` its own. Raise ``ValueError``."""
         return self.member(path, element, whole=True) if path.root == "each" else self._resolve(path)
 
     def member(self, written: ExpressionPath, element: Element, *, whole: bool) -> Any:
-        """Return the value of a path into an element.
+        """Return the value of a path into an element; a secret if a secret chooses one of its keys.
 
-        A member that only other elements have is null where it is the ``whole`` value. Raise ``ValueError``.
+        ``whole`` as for ``_member``. Raise ``ValueError``.
         """
         chosen, secret = expression.with_choices(written, partial(self.resolve, element))
         value = self._member(chosen or _refuse_resource(written), element, whole=whole)
         return Sensitive(value) if secret and not isinstance(value, Sensitive) else value
 
     def _member(self, path: ExpressionPath, element: Element, *, whole: bool) -> Any:
-        """Return the member of an element that ``${each...}`` names, or None where only other elements have it.
+        """Return the value that ``${each...}`` names in an element, or None, null, where only other elements have it.
 
-        Raise ``ValueError`` for a member that no element has, and for one that this element lacks within a text, which
-        would have a gap; ``whole``: the path is the whole value.
+        Null leaves an attribute undeclared; a text would have a gap. So raise ``ValueError`` for a value that this
+        element lacks unless the path is the ``whole`` value, and for one that no element has: a typing mistake.
         """
         first = path.keys[0]
         if first == "key" and element.key is MISSING:
@@ -486,22 +521,25 @@ class _Templates:
         try:
             return expression.follow_keys(_part(element, first), path, path.keys[1:])
         except EvaluationError as error:
-            if not self._exists(path):
+            if not self._any_element_has(path):
                 raise
             if whole:
                 return None
             msg = f"{path} has no value for this element, and has one for others"
             raise ConditionError(msg, (), "give it to all elements, or make it the whole value") from error
 
-    def _exists(self, path: ExpressionPath) -> bool:
-        """Return whether at least one element has the member of a path."""
+    def _any_element_has(self, path: ExpressionPath) -> bool:
+        """Return whether at least one element has a value at a path; only one that none has is a typing mistake."""
         if path.keys not in self._existing:
-            self._existing[path.keys] = any(_has(element, path) for element in self._elements)
+            self._existing[path.keys] = any(_has_value(element, path) for element in self._elements)
         return self._existing[path.keys]
 
 
 def _title_text(written: str, value: object) -> str:
-    """Return a title of an element, in which other scopes are not evaluated yet. Raise ``ValueError``."""
+    """Return the title of an element's declaration as text; other expressions in it are evaluated later.
+
+    ``written`` is the title in the manifest. Raise ``ValueError`` for a value that no title can be.
+    """
     if type(value) is str and value.isprintable() and value:
         return value
     if is_secret(value):
@@ -514,7 +552,7 @@ def _title_text(written: str, value: object) -> str:
 
 
 def _parsed(leaf: Any) -> Any:
-    """Return the expression of a text, to tell references by, and any other value as it is; also an invalid text."""
+    """Return a text as the expression that it holds; other values, and text without a valid expression, unchanged."""
     try:
         parsed = expression.parse(leaf) if type(leaf) is str else leaf
     except ValueError:
@@ -523,7 +561,7 @@ def _parsed(leaf: Any) -> Any:
 
 
 def _explain_each(written: object) -> ConditionError | None:
-    """Return the error of a collection that depends on its own elements, or None for any other."""
+    """Return the error of a ``for_each`` that uses ``each``, or None if ``written`` does not use it."""
     if not expression.uses_scope(written, "each"):
         return None
     msg = "a collection cannot depend on each, which is one of its own elements"
@@ -535,8 +573,8 @@ def _part(element: Element, name: str) -> Any:
     return element[conditions.ELEMENT_KEYS.index(name)]
 
 
-def _has(element: Element, path: ExpressionPath) -> bool:
-    """Return whether an element has the member of a path."""
+def _has_value(element: Element, path: ExpressionPath) -> bool:
+    """Return whether an element has a value at a path ``${each...}``."""
     try:
         expression.follow_keys(_part(element, path.keys[0]), path, path.keys[1:])
     except EvaluationError:
@@ -545,9 +583,9 @@ def _has(element: Element, path: ExpressionPath) -> bool:
 
 
 def _metaparameter(name: str, value: object) -> Any:
-    """Return a metaparameter whose expressions are texts again, as they are evaluated like written ones.
+    """Return a metaparameter made for an element as a manifest would write it: what remains of expressions is text.
 
-    Raise ``ConditionError`` for one that holds a secret.
+    It is later evaluated like a written one. Raise ``ConditionError`` for one that holds a secret.
     """
     if is_secret(value):
         path = next(path for path, leaf in leaves(value) if isinstance(leaf, Sensitive))
@@ -565,14 +603,18 @@ def _metaparameter(name: str, value: object) -> Any:
 
 
 def _literal(value: object) -> Any:
-    """Return a value in which no path is found: a value of an element is never parsed again."""
+    """Return an element's value with ``${`` escaped: it is data, and must not be evaluated as an expression."""
     if type(value) is str:
         return escape_expressions(value) if "${" in value else value
     return value if type(value) in SCALAR_TYPES else literal(value)
 
 
 def _joined(parts: list[Any], sources: Sequence[Any]) -> Any:
-    """Return a text of literal texts and values of an element, an expression where paths of other scopes are left."""
+    """Join the parts of a text: literal texts, values of an element, and paths that are evaluated later.
+
+    With such a path the result is an expression, with a secret it is one. ``sources`` has each part as it was written,
+    for messages.
+    """
     pieces = [
         part
         if isinstance(source, str) or isinstance(part, (Sensitive, ExpressionPath))

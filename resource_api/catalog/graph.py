@@ -64,7 +64,10 @@ class Order(NamedTuple):
 
 
 def descendants(start: Iterable[int], after: Mapping[int, Iterable[int]]) -> set[int]:
-    """Return ``start`` and everything after it, directly or not; ``after``: index → the indices that follow it."""
+    """Return ``start`` and everything that comes after it, directly or not, such as what its failure skips.
+
+    ``after``: index → the indices that follow it.
+    """
     reached = set(start)
     waiting = list(reached)
     while waiting:
@@ -85,16 +88,19 @@ def reverse(requires: Mapping[int, Iterable[int]]) -> dict[int, list[int]]:
 
 
 def order(count: int, edges: Iterable[Edge]) -> Order:
-    """Return the order of ``count`` resources, which are numbered in the order of the manifest."""
+    """Return the order of ``count`` resources, which are numbered in the order of the manifest, that the edges allow.
+
+    Where an automatic edge makes a cycle with explicit ones it is dropped, and the rest is sorted again.
+    """
     remaining = list(dict.fromkeys(edges))
     yielded: list[Edge] = []
     while True:
         if all(edge.first < edge.then for edge in remaining):
             return Order(range(count), remaining, yielded=yielded)
-        sequence, stuck = _sequence(count, remaining)
-        if not stuck:
+        sequence, in_cycles = _sequence(count, remaining)
+        if not in_cycles:
             return Order(sequence, remaining, yielded=yielded)
-        cycles = _cycles(stuck, remaining)
+        cycles = _cycles(in_cycles, remaining)
         between: dict[tuple[int, int], list[Edge]] = {}
         for edge in remaining:
             between.setdefault((edge.first, edge.then), []).append(edge)
@@ -106,7 +112,10 @@ def order(count: int, edges: Iterable[Edge]) -> Order:
 
 
 def _sequence(count: int, edges: Iterable[Edge]) -> tuple[list[int], set[int]]:
-    """Return a topological sequence (Kahn), in the manifest's order where possible, and the indices in cycles."""
+    """Return a topological sequence (Kahn), in the manifest's order where possible.
+
+    Return also the indices that have no place in it: those in cycles, and after them.
+    """
     from heapq import heappop, heappush  # a library in C that only edges against the manifest's order need
 
     after: dict[int, list[int]] = {}
@@ -126,15 +135,18 @@ def _sequence(count: int, edges: Iterable[Edge]) -> tuple[list[int], set[int]]:
     return sequence, {index for index in range(count) if waiting[index]}
 
 
-def _cycles(stuck: set[int], edges: Iterable[Edge]) -> list[list[int]]:
-    """Return one cycle for each strongly connected component, from its first resource in the manifest."""
+def _cycles(in_cycles: set[int], edges: Iterable[Edge]) -> list[list[int]]:
+    """Return disjoint cycles among the resources ``in_cycles`` or after one, each from its first in the manifest.
+
+    From each resource edges are walked backwards until one comes again: each has one before it, so a cycle is reached.
+    """
     before: dict[int, list[int]] = {}
     for edge in edges:
-        if edge.first in stuck and edge.then in stuck:
+        if edge.first in in_cycles and edge.then in in_cycles:
             before.setdefault(edge.then, []).append(edge.first)
     cycles: list[list[int]] = []
     visited: set[int] = set()
-    for start in sorted(stuck):
+    for start in sorted(in_cycles):
         path: list[int] = []
         positions: dict[int, int] = {}
         node = start
@@ -151,9 +163,10 @@ def _cycles(stuck: set[int], edges: Iterable[Edge]) -> list[list[int]]:
 
 
 def _contradicted(cycle: Sequence[int], between: Mapping[tuple[int, int], Sequence[Edge]]) -> list[Edge]:
-    """Return the automatic edges of a cycle that explicit ones contradict; none if all are automatic.
+    """Return the automatic edges of a cycle, which give way to the explicit ones in it; none if all are automatic.
 
-    ``between`` has the edges by their two ends.
+    One beside which an explicit edge leads the same way stays, for dropping it would not break the cycle. ``between``
+    has the edges by their two ends.
     """
     inside = [edge for step in zip(cycle, [*cycle[1:], cycle[0]], strict=True) for edge in between.get(step, ())]
     explicit = {(edge.first, edge.then) for edge in inside if not edge.automatic}
@@ -192,7 +205,10 @@ class EdgeBuilder:
         self._automatic_of: dict[TypeDefinition, Sequence[tuple[str, str, object]]] = {}
 
     def edges(self, references: Mapping[Entry, Sequence[Entry]]) -> Iterator[Edge]:
-        """Yield every edge, by the entries' indices; ``references``: entry → the entries that its values use."""
+        """Yield every edge between resources, by the entries' indices, as declared by values, metaparameters, types.
+
+        ``references``: entry → the entries that its values refer to.
+        """
         for entry, targets in references.items():
             yield from (Edge(target.index, entry.index) for target in targets)
         for entry in self._table.entries:
@@ -204,36 +220,40 @@ class EdgeBuilder:
             if relationships := self._automatic_relationships(entry.definition):
                 yield from self._automatic(entry, relationships)
 
-    def _explicit(self, declared: Entry | ComponentInstance, subjects: Sequence[Entry]) -> Iterator[Edge]:
-        """Yield the edges of metaparameters; ``subjects``: the resource itself, or all resources of a component."""
+    def _explicit(self, declared: Entry | ComponentInstance, resources: Sequence[Entry]) -> Iterator[Edge]:
+        """Yield the edges that the metaparameters of a resource or component declare.
+
+        ``resources``: the resource itself, or all resources of the component, for all of which they hold.
+        """
         meta = declared.declaration.meta
         for word, (first, refresh) in _RELATIONSHIPS.items():
             if (value := meta.get(word)) is None:
                 continue
             for text in (value,) if type(value) is str else value:
                 for target in self._resolved.get(text) or self._resolve(declared, word, text):
-                    for subject in subjects:
-                        before, after = (target, subject) if first else (subject, target)
+                    for resource in resources:
+                        before, after = (target, resource) if first else (resource, target)
                         yield Edge(before.index, after.index, refresh)
         if declared.meta is not NO_META:
-            yield from self._lifecycle(declared, subjects)
+            yield from self._lifecycle(declared, resources)
             if not declared.meta.on_failure:
                 return
-            self.failure_handlers += [subject for subject in subjects if subject.meta.on_failure]
+            self.failure_handlers += [resource for resource in resources if resource.meta.on_failure]
             for text in self._own(declared, declared.meta.on_failure, lambda outer: outer.meta.on_failure):
                 for target in self._resolve(declared, "on_failure", text):
-                    handlers = (subject for subject in subjects if text in subject.meta.on_failure)
-                    yield from (Edge(target.index, subject.index, on_failure=True) for subject in handlers)
+                    handlers = (resource for resource in resources if text in resource.meta.on_failure)
+                    yield from (Edge(target.index, resource.index, on_failure=True) for resource in handlers)
 
-    def _lifecycle(self, declared: Entry | ComponentInstance, subjects: Sequence[Entry]) -> Iterator[Edge]:
+    def _lifecycle(self, declared: Entry | ComponentInstance, resources: Sequence[Entry]) -> Iterator[Edge]:
         """Yield the edges of ``replace_triggered_by`` and ``deleted_with``: their targets come first."""
         triggers = declared.meta.lifecycle.replace_triggered_by
         for text in self._own(declared, triggers, lambda outer: outer.meta.lifecycle.replace_triggered_by):
             for target in self._resolve(declared, "lifecycle", text):
-                yield from (Edge(target.index, subject.index) for subject in subjects)
-        host = self._host(declared)
-        if host is not None:
-            yield from (Edge(host.index, subject.index, automatic=True) for subject in subjects if subject is not host)
+                yield from (Edge(target.index, resource.index) for resource in resources)
+        whole = self._deleted_with(declared)
+        if whole is not None:
+            others = (resource for resource in resources if resource is not whole)
+            yield from (Edge(whole.index, resource.index, automatic=True) for resource in others)
 
     def _own(
         self,
@@ -241,7 +261,10 @@ class EdgeBuilder:
         references: Sequence[str],
         inherited_from: Callable[[ComponentInstance], Sequence[str]],
     ) -> Sequence[str]:
-        """Return references without inherited ones: the enclosing component yields those edges."""
+        """Return the references in a metaparameter that are not inherited: the component around it yields those edges.
+
+        ``inherited_from`` returns the references of the same metaparameter of that component.
+        """
         outer = self._component_around(declared) if references else None
         inherited = inherited_from(outer) if outer is not None else ()
         return [text for text in references if text not in inherited] if inherited else references
@@ -250,8 +273,11 @@ class EdgeBuilder:
         """Return the component that declares a resource or component, or None."""
         return self._table.components.get(reference.parse(declared.parent)) if declared.parent else None
 
-    def _host(self, declared: Entry | ComponentInstance) -> Entry | None:
-        """Return the resource of ``deleted_with``; None without it, or inherited, or for an invalid one, reported."""
+    def _deleted_with(self, declared: Entry | ComponentInstance) -> Entry | None:
+        """Return the resource that ``lifecycle.deleted_with`` names, with which this one goes; report an invalid one.
+
+        None without it, and where it is inherited: the component around it has that edge.
+        """
         text, outer = declared.meta.lifecycle.deleted_with, self._component_around(declared)
         if not text or (outer is not None and outer.meta.lifecycle.deleted_with == text):
             return None
@@ -266,7 +292,10 @@ class EdgeBuilder:
         return self._table.find(name)
 
     def _resolve(self, declared: Entry | ComponentInstance, word: str, text: str) -> Sequence[Entry]:
-        """Return the resources of a reference in a metaparameter; report an invalid one, note one that is left out."""
+        """Return the resources that a reference in the metaparameter ``word`` names; report an unknown one.
+
+        A reference to what ``when`` leaves out is dropped, which is noted in ``notes``.
+        """
         try:
             name = reference.parse(text)
         except ValueError as error:
@@ -296,18 +325,18 @@ class EdgeBuilder:
     def _matching(self, declared: Entry | ComponentInstance, word: str, name: Reference) -> Sequence[Entry] | None:
         """Return the resources that a reference with wildcards names, or None if it names one title or is a mistake.
 
-        A resource, or a component with its resources, does not name itself. It may name none where a
-        declaration of its type is left out, or made for each element of an empty collection.
+        ``declared`` itself is not among them. There may be none where a declaration of the type is left out, or made
+        for each element of an empty collection: then that is noted, not a mistake.
         """
         if not {"*", "?"}.intersection(name.title):
             return None
         if name not in self._matched:
             self._matched[name] = matching_entries(name, self._table.entries)
         if entries := self._matched[name]:
-            subjects = declared.members if isinstance(declared, ComponentInstance) else [declared]
-            if self._is_beyond_limit(declared, word, name, len(entries) * len(subjects)):
+            resources = declared.members if isinstance(declared, ComponentInstance) else [declared]
+            if self._is_beyond_limit(declared, word, name, len(entries) * len(resources)):
                 return ()
-            return [entry for entry in entries if entry not in subjects]
+            return [entry for entry in entries if entry not in resources]
         without = self._table.left_out.declarations() + self._table.empty
         if all(declaration.type != name.type for declaration in without):
             return None
@@ -315,7 +344,10 @@ class EdgeBuilder:
         return ()
 
     def _is_beyond_limit(self, declared: Entry | ComponentInstance, word: str, name: Reference, count: int) -> bool:
-        """Return whether ``count`` further relationships by wildcards are too many, which is reported once."""
+        """Add ``count`` relationships by wildcards; return whether there are too many now, which is reported once.
+
+        All of a type requiring all of another one is a product, which would exhaust the memory.
+        """
         before = self._by_wildcards
         self._by_wildcards += count
         if before <= _MOST_BY_WILDCARDS < self._by_wildcards:
@@ -325,13 +357,16 @@ class EdgeBuilder:
         return self._by_wildcards > _MOST_BY_WILDCARDS
 
     def _by_title(self, title: str, declared: Entry | ComponentInstance) -> str:
-        """Return the hint with the resources of a title, for a reference without its type."""
+        """Return the hint "did you mean", with the resources of that title, for a reference without its type."""
         entries = (entry for entry in self._table.entries if entry is not declared)
         references = [f"'{entry.reference}'" for entry in entries if entry.title == title]
         return f"did you mean {' or '.join(references)}?" if references else ""
 
     def _automatic_relationships(self, definition: TypeDefinition) -> Sequence[tuple[str, str, Any]]:
-        """Return the automatic relationships of a type to types in the catalog: metaparameter, type, titles."""
+        """Return the automatic relationships (autorequire) of a type to types in the catalog, computed once.
+
+        Each is the metaparameter that it acts as, the other type, and the titles there or a function of values.
+        """
         if definition not in self._automatic_of:
             self._automatic_of[definition] = [
                 (word, type_name, titles)
@@ -342,7 +377,7 @@ class EdgeBuilder:
         return self._automatic_of[definition]
 
     def _automatic(self, entry: Entry, relationships: Sequence[tuple[str, str, object]]) -> Iterator[Edge]:
-        """Yield the edges that the type declares to resources in the catalog."""
+        """Yield the edges of a resource's automatic relationships to resources that are declared."""
         for word, type_name, titles in relationships:
             first, refresh = _RELATIONSHIPS[word]
             for target in self._find_titled(type_name, self._titles(entry, word, titles)):
@@ -353,7 +388,10 @@ class EdgeBuilder:
                     yield Edge(before.index, after.index, refresh, automatic=True)
 
     def _titles(self, entry: Entry, word: str, titles: Any) -> tuple[str, ...]:
-        """Return the titles of an automatic relationship: declared ones, or a function's result."""
+        """Return the titles to which an automatic relationship of an entry leads.
+
+        The type gives ``titles`` as texts or as a function of values; report a function that fails.
+        """
         if not callable(titles):
             return tuple(_declared_titles(titles, entry.should))
         try:
@@ -374,7 +412,7 @@ class EdgeBuilder:
 
 
 def _declared_titles(titles: str | Sequence[str], should: Mapping[str, object]) -> Iterator[str]:
-    """Yield titles, with ``$name`` replaced by an attribute's value, or by the items of a list."""
+    """Yield the titles of an automatic relationship; ``$name`` is an attribute's value, or the items of its list."""
     for title in [titles] if isinstance(titles, str) else titles:
         if not title.startswith("$"):
             yield title
@@ -386,7 +424,7 @@ def _declared_titles(titles: str | Sequence[str], should: Mapping[str, object]) 
 
 
 def _list_hint(text: str) -> str:
-    """Return the hint for text with more than one reference, as ``Package[a], Package[b]``, or an empty string."""
+    """Return the hint to write a list, for a text such as ``Package[a], Package[b]``, or an empty string."""
     parts = [f'"{part.strip()}"' for part in text.replace("],", "],\n").replace(",\n", "\n").split("\n")]
     return f"write a list: [{', '.join(parts)}]" if len(parts) > 1 else ""
 
@@ -394,11 +432,12 @@ def _list_hint(text: str) -> str:
 def check_failure_handlers(
     edges: Sequence[Edge], table: ResourceTable, scope: Scope, diagnostics: Diagnostics
 ) -> list[Edge]:
-    """Return the edges without the automatic ones that contradict ``on_failure``; report the declared ones.
+    """Return the edges without the automatic ones that contradict ``on_failure``; report declared ones that do.
 
-    A resource with ``on_failure`` can be required by one that is only carried out together with it.
+    A handler is mostly not carried out, so that only a resource can require it that has no more failures to wait for:
+    a handler of the same.
     """
-    #: Index → the indexes of the resources of which one must have failed.
+    #: Index of a handler → the indexes of the resources of which one must have failed.
     handled: dict[int, set[int]] = {}
     for edge in edges:
         if edge.on_failure:
@@ -427,7 +466,10 @@ def check_failure_handlers(
 def _handlers_in(
     value: object, table: ResourceTable, scope: Scope, handled: Mapping[int, Collection[int]]
 ) -> Iterator[Entry]:
-    """Yield the resources with ``on_failure``, by index in ``handled``, that an output, if it is valid, refers to."""
+    """Yield the failure handlers to which the value of an output refers; none for an invalid value, reported elsewhere.
+
+    ``handled`` has the indexes of handlers as its keys.
+    """
     with suppress(ValueError):
         roots = [path.root for path in scope.paths(value)]
         entries = dict.fromkeys(table.find(root) for root in roots if isinstance(root, Reference))
@@ -435,9 +477,10 @@ def _handlers_in(
 
 
 def _is_forbidden(edge: Edge, handled: Mapping[int, Collection[int]]) -> bool:
-    """Return whether an edge leads from a handler to a resource that may be carried out without it.
+    """Return whether an edge makes a resource require a handler without which it may have to be carried out.
 
-    ``handled``: index of a handler → the indexes of which one must have failed.
+    ``handled``: index of a handler → the indexes of which one must have failed. Allowed is a handler of none but the
+    same failures.
     """
     if edge.first not in handled:
         return False
@@ -447,19 +490,22 @@ def _is_forbidden(edge: Edge, handled: Mapping[int, Collection[int]]) -> bool:
 def _report_requirement(
     entries: Sequence[Entry], edge: Edge, failing: Collection[int], diagnostics: Diagnostics
 ) -> None:
-    """Report a resource that requires a failure handler, at the first declaration that may be the cause."""
+    """Report that a resource requires a failure handler, at the first declaration that may have made the ``edge``.
+
+    ``failing``: the indexes of the resources whose failure the handler handles.
+    """
     handler, dependent = entries[edge.first], entries[edge.then]
-    for subject, attribute in _requiring_declarations(handler, dependent):
+    for resource, attribute in _requiring_declarations(handler, dependent):
         message = f"{attribute}: {_handler_error(entries, handler, failing)}"
-        hint = "give it the same on_failure" if subject is dependent else ""
-        diagnostics.resource_error(subject, attribute, message, "on_failure", hint)
+        hint = "give it the same on_failure" if resource is dependent else ""
+        diagnostics.resource_error(resource, attribute, message, "on_failure", hint)
         return
     message = f"requires {handler.reference}: {_handler_error(entries, handler, failing)}"
     diagnostics.resource_error(dependent, None, message, "on_failure")
 
 
 def _requiring_declarations(handler: Entry, dependent: Entry) -> Iterator[tuple[Entry, str]]:
-    """Yield the resource and the attribute or metaparameter that may declare the requirement."""
+    """Yield each declaration by which ``dependent`` may require ``handler``: resource, attribute or metaparameter."""
     for name, sources in dependent.sources.items():
         if handler in sources:
             yield dependent, name
@@ -468,7 +514,7 @@ def _requiring_declarations(handler: Entry, dependent: Entry) -> Iterator[tuple[
 
 
 def _handler_error(entries: Sequence[Entry], handler: Entry, failing: Collection[int]) -> str:
-    """Return the reason that nothing can require a handler, which is done after a failure only."""
+    """Return the message that nothing can require a handler, which is done only if one of ``failing`` fails."""
     names = _joined_references(entries, failing, " or ")
     return f"{handler.reference} is done only if {names} fails, so nothing else can require it"
 

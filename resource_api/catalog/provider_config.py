@@ -50,9 +50,11 @@ def build_instances(
     calls: Mapping[str, FunctionCall | None],
     purges: Mapping[str, tuple[FilePosition, str]],
 ) -> dict[str, ProviderInstance]:
-    """Return the provider instances that the manifest names, or its resources, ``calls`` and ``purges`` need, by name.
+    """Return the provider instances (a provider with one configuration) that a run needs, by name.
 
-    Invalid ones are reported. The resources of an instance are ordered after those that its configuration refers to.
+    These are the ones that the manifest names, or that its resources, ``calls`` or ``purges`` (instance → the position
+    and name of the rule) use. Invalid ones are reported. The resources of an instance are ordered after those that its
+    configuration refers to.
     """
     users: dict[str, list[Entry]] = {}
     manifest = diagnostics.manifest
@@ -98,7 +100,10 @@ def select_instance(name: object, type_name: str, manifest: Manifest) -> str:
 
 
 def family_of(type_name: str, manifest: Manifest) -> str:
-    """Return the entry of ``providers`` whose program has a type, or "": its name is the type's first word."""
+    """Return the entry of ``providers`` to whose program a type belongs, or "" for one that is no program's.
+
+    By its name: ``google_compute_disk`` belongs to the Terraform provider ``google``.
+    """
     name, separator, _ = type_name.partition("_")
     declared = manifest.providers.get(name)
     return name if separator and declared is not None and declared.is_program else ""
@@ -117,7 +122,7 @@ def _configured(instance: str, manifest: Manifest) -> ConfiguredProvider | None:
 
 
 def unknown_implementation(stated: str | None, provider: ProviderFunctions) -> str:
-    """Return an error for an implementation that a type does not have, or an empty string."""
+    """Return the error that a type has no provider ``stated`` under ``implementation``, or an empty string."""
     if not stated or stated in provider.implementations:
         return ""
     names = ", ".join(provider.implementations)
@@ -138,9 +143,9 @@ def default_config(provider: ProviderFunctions, values: Mapping[str, object]) ->
 
 
 def reduce_to_providers(manifest: Manifest) -> Manifest:
-    """Return a manifest with the inputs and values that configurations of providers use, also by way of values.
+    """Return a manifest with only the inputs and values that its providers' configurations use, also by way of values.
 
-    A command that compiles no resource then needs no other input.
+    A command that uses the providers but no resource then needs no other input.
     """
     inputs: dict[str, Input] = {}
     values: dict[str, object] = {}
@@ -157,9 +162,12 @@ def reduce_to_providers(manifest: Manifest) -> Manifest:
 
 
 def reduce_to_provider(manifest: Manifest, name: str, types_with_function: Callable[[str], Sequence[str]]) -> Manifest:
-    """Return a manifest with one provider, and the providers whose functions its configuration calls."""
+    """Return a manifest without resources, with one provider and those whose functions its configuration calls.
+
+    ``types_with_function`` returns the types that have a function, which may be called without naming its type.
+    """
     needed = [name]
-    for provider in needed:
+    for provider in needed:  # which grows
         reduced = reduce_to_providers(manifest._replace(providers={provider: manifest.providers[provider]}))
         for called in _called_providers(reduced.values.values(), types_with_function):
             if called in manifest.providers and called not in needed:
@@ -171,7 +179,7 @@ def reduce_to_provider(manifest: Manifest, name: str, types_with_function: Calla
 
 
 def _called_providers(values: Iterable[Any], types_with_function: Callable[[str], Sequence[str]]) -> Iterator[str]:
-    """Yield the names of the providers of called functions; a default provider is named like its type."""
+    """Yield the names of the providers whose functions named values call; a default provider is named like its type."""
     for body in values:
         function = body.get("invoke") if type(body) is dict else None
         if type(function) is str:
@@ -236,10 +244,11 @@ class _InstanceBuilder:
         users: list[Entry],
         report: Callable[[tuple[str, ...], str], None],
     ) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
-        """Return the evaluated values, the pending ones as written, and the keys of those made from ephemeral inputs.
+        """Evaluate a configuration: its values, the pending ones as written, the keys of those from ephemeral inputs.
 
-        A pending value, which only a state has, is ``UNKNOWN`` among the evaluated ones. Invalid values are reported.
-        ``users`` get references to the resources that the configuration refers to, so that they come after these.
+        A pending value, which only a resource yields, is ``UNKNOWN`` among the evaluated ones. Invalid values go to
+        ``report`` with their key path. ``users``, the instance's resources, are made to come after the resources that
+        the configuration refers to.
         """
         values: dict[str, object] = {}
         pending: dict[str, object] = {}
@@ -264,7 +273,10 @@ class _InstanceBuilder:
     def _report(
         self, name: str, declared: ConfiguredProvider | None, users: list[Entry], path: tuple[str, ...], message: str
     ) -> None:
-        """Report an error at an instance's position; ``path`` is that of the faulty value in its declaration."""
+        """Report an error of an instance at ``path`` in its entry of ``providers``.
+
+        Without an entry, when a mandatory configuration is missing, report it at its first resource or caller.
+        """
         text = f"the configuration of its provider: {message}"
         advice = f"configure it under providers: with {split_instance(name)[0]}: {{config: {{...}}}}"
         if declared is None and users:
@@ -280,7 +292,7 @@ class _InstanceBuilder:
     def _position(
         self, name: str, declared: ConfiguredProvider | None, users: list[Entry], path: tuple[str, ...] = ()
     ) -> FilePosition:
-        """Return the position of ``path`` in an instance's declaration, or else of its first resource or caller."""
+        """Return the position of ``path`` in an instance's entry, or, without one, of its first resource or caller."""
         if declared is not None:
             return declared.origin.place(*path)
         if users:
@@ -296,10 +308,10 @@ def validate_config(
     *,
     written: Mapping[str, object] | None = None,
 ) -> tuple[Mapping[str, Any], list[Problem]]:
-    """Return a configuration with defaults, and the problems that its data types and the provider report.
+    """Return a provider's configuration with defaults, and the problems that data types and ``check_config`` report.
 
-    ``check_config`` receives the known values and may add values. ``former`` is the recorded configuration if it
-    differs; ``written`` has ``values`` with their references.
+    That method of the provider receives the known values and may add some. ``former`` is the recorded configuration if
+    it differs; ``written`` has ``values`` with their references, for messages.
     """
     definition = provider.definition.config
     config = canonicalize.fill_defaults(definition, dict(values))
@@ -371,7 +383,10 @@ def _call(body: Mapping[str, object], diagnostics: Diagnostics, definitions: Def
 
 
 def _type_with_function(name: str, definitions: Definitions) -> str:
-    """Return the only type on the module path that has a function of this name. Raise ``ValueError``."""
+    """Return the only type on the module path that has a function ``name``, so that a call need not name the type.
+
+    Raise ``ValueError``.
+    """
     types = definitions.functions(name)
     if len(types) == 1:
         return types[0]
@@ -382,7 +397,10 @@ def _type_with_function(name: str, definitions: Definitions) -> str:
 
 
 def _input_problems(call: FunctionCall) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield the problems of a call's literal inputs: the key path in the named value, and a message."""
+    """Yield the problems of a call that are certain before it is evaluated: the key path in it, and a message.
+
+    These are unknown and missing inputs, and literal values that do not fit.
+    """
     inputs = call.function.inputs
     for name in call.arguments:
         if name not in inputs.attributes:
@@ -397,14 +415,14 @@ def _input_problems(call: FunctionCall) -> Iterator[tuple[tuple[str, ...], str]]
 
 
 def _check(call: FunctionCall, arguments: Mapping[str, object]) -> tuple[dict[str, Any], list[Problem]]:
-    """Return the inputs of a function with defaults, and the problems of their data types."""
+    """Return the inputs of a function with its defaults filled in, and the values that their data types refuse."""
     inputs = call.function.inputs
     filled = canonicalize.fill_defaults(inputs, dict(arguments))
     return filled, canonicalize.check_values(inputs, filled, call.arguments)
 
 
 def _with_texts(call: FunctionCall, arguments: Mapping[str, object]) -> dict[str, Any]:
-    """Return the arguments of a function with text in place of numbers where it takes text."""
+    """Return the arguments of a function with results of references as text where it takes only text."""
     attributes = call.function.inputs.attributes
     return {
         name: canonicalize.with_texts(attributes[name].datatype, call.arguments[name], value)
@@ -415,10 +433,10 @@ def _with_texts(call: FunctionCall, arguments: Mapping[str, object]) -> dict[str
 
 
 def invoke(call: FunctionCall, arguments: Mapping[str, object], ask: Ask) -> Any:
-    """Return a function's result for known inputs; sensitive if an input is or the function declares it so.
+    """Return a function's result for known inputs, by ``ask``; all of it is a secret if an input holds one.
 
-    A function that keeps secrets gets those in lists and mappings as they are, and has them in its result. Raises
-    ``InputError`` for invalid inputs, and all exceptions of ``ask``.
+    A function that keeps secrets, as one that sorts a list, gets those in collections wrapped, and returns just these
+    as secrets. Raises ``InputError`` for invalid inputs, and all exceptions of ``ask``.
     """
     inputs, problems = _check(call, _with_texts(call, arguments))
     if problems:
@@ -430,7 +448,7 @@ def invoke(call: FunctionCall, arguments: Mapping[str, object], ask: Ask) -> Any
 
 
 def _has_secret_parts_only(value: object) -> bool:
-    """Return whether each secret in an input is a text, a number or a Boolean within a list or a mapping."""
+    """Return whether secrets in an input are only scalars in collections, which a function can pass on one by one."""
     if isinstance(value, Sensitive):
         return False
     secrets = (leaf.reveal() for _, leaf in leaves(value) if isinstance(leaf, Sensitive))

@@ -89,15 +89,21 @@ class LeftOuts:
         return [part.declaration for part in self.all if part.declaration is not None]
 
     def match(self, text: str, matches: Callable[[str], bool]) -> bool:
-        """Return whether a reference, or a pattern with its test, names a declaration left out: it is no mistake."""
+        """Return whether a reference on the command line names a declaration that is left out: it is no mistake then.
+
+        ``matches`` tests references where ``text`` is a pattern.
+        """
         return self._find(text) is not None or any(map(matches, self._by_name))
 
     def find(self, name: Reference) -> LeftOut | None:
-        """Return the declaration that is left out and has, or may have, this name; or that of its component."""
+        """Return the declaration that is left out and has, or may have, this name, or whose component is left out.
+
+        With its reason an unknown reference is explained.
+        """
         return self._find(str(name)) if self.all else None
 
     def _find(self, text: str) -> LeftOut | None:
-        """Return the declaration of ``find``; a text that is no reference names none."""
+        """Return the declaration of ``find`` for a reference as text, by its name, its components' or a pattern."""
         parent = text.rpartition("]/")[0] + "]" if "]/" in text else ""  # ``Site[a]`` of ``Site[a]/File[b]``
         for reference in (text, *enclosing_components(parent)):
             if (left_out := self._by_name.get(reference)) is not None:
@@ -132,13 +138,13 @@ class ResourceTable:
         self.missing: dict[str, str] = {}
 
     def find(self, name: Reference) -> Entry | None:
-        """Return the entry with this title, alias, or canonical name, or with this namevar as written."""
+        """Return the entry that a reference names: by title, alias, canonical name, or its namevar as written."""
         type_name, title = name
         entry = self.by_title.get(type_name, {}).get(title) or self.by_name.get(type_name, {}).get(title)
         return entry or self._by_namevar.get(name)
 
     def references(self) -> list[Reference]:
-        """Return every reference to a resource or a component, by title and alias."""
+        """Return every name of a resource or component, by title and alias, for suggestions."""
         titles = self.by_title.items()
         return [*(Reference(name, title) for name, entries in titles for title in entries), *self.components]
 
@@ -147,7 +153,10 @@ class ResourceTable:
         return {name: provider.definition for name, provider in self._providers.items()}
 
     def is_broken(self, type_name: str) -> bool:
-        """Whether a type or component, or a declaration of it, is invalid: its resources may be missing."""
+        """Return whether a type or component, or a declaration of it, is invalid and reported.
+
+        Its resources may be missing for that, and references to them are not reported too.
+        """
         return type_name in self.incomplete or any(split_instance(name)[0] == type_name for name in self._broken)
 
     def attributes(self, name: str) -> Mapping[str, Attribute]:
@@ -156,7 +165,7 @@ class ResourceTable:
         return (component or self.provider(name)).definition.attributes
 
     def provider(self, instance: str) -> ProviderFunctions:
-        """Return the pure functions of a provider instance. Raises the same ``DefinitionError`` each time."""
+        """Return the pure functions of a provider instance, looked up once; or raise the same ``DefinitionError``."""
         functions = self._providers.get(instance)
         if functions is None:
             if instance in self._broken:
@@ -181,14 +190,17 @@ class ResourceTable:
             raise
 
     def add_title(self, entry: Entry) -> Entry:
-        """Add an entry by its title unless another one has it; return the first one with that title."""
+        """Add an entry under its title; return the entry that has it, which is another one if it is a duplicate."""
         parent, type_name, title = entry.declaration.parent, entry.declaration.type, entry.title
         if parent:
             type_name, title = child_reference(parent, type_name, title)
         return (self.by_title.get(type_name) or self.by_title.setdefault(type_name, {})).setdefault(title, entry)
 
     def add_namevar(self, entry: Entry, values: Mapping[str, object]) -> None:
-        """Add an entry of a default provider by its only namevar, if that is a literal text among ``values``."""
+        """Make an entry known under its only namevar too, if that is a literal text among ``values``.
+
+        References may name it so before its values are evaluated. Only entries of default providers have that name.
+        """
         definition = entry.definition
         value = values.get(definition.namevars[0]) if len(definition.namevars) == 1 else None
         is_title = value == entry.title and not entry.parent
@@ -197,10 +209,10 @@ class ResourceTable:
 
 
 def add_namevars(entry: Entry, values: dict[str, object], diagnostics: Diagnostics) -> bool:
-    """Add missing namevars from the title (Puppet Resource API, "Composite namevars"); return whether it is the name.
+    """Add the namevars that ``values``, the declared attributes, lack from the title; return whether it is the name.
 
-    ``values``: the declared attributes of ``entry``. Reports a title that matches no pattern, and a namevar that is in
-    neither.
+    The type's title patterns say which part is which namevar (Puppet Resource API, "Composite namevars"). Reports a
+    title that matches none, and a namevar that is in neither.
     """
     definition = entry.definition
     if None not in map(values.get, definition.namevars):
@@ -227,10 +239,10 @@ def add_namevars(entry: Entry, values: dict[str, object], diagnostics: Diagnosti
 
 
 def identify(entry: Entry, table: ResourceTable, diagnostics: Diagnostics, scope: Scope) -> None:
-    """Set the canonical name of an entry and add it to ``table``; report an unsuitable or repeated name.
+    """Set the identity of an entry, its canonical name, and add it to ``table``; report an unsuitable or repeated one.
 
-    The name is the canonical value of the namevar, or a tuple for more than one. A name made from a value that
-    ``scope`` reported as invalid is not reported again.
+    The name is the canonical value of the namevar, or a tuple for more than one. One made from a value that ``scope``
+    reported as invalid is not reported again. Report also an ``import`` of a resource of another name.
     """
     definition, names = entry.definition, entry.definition.namevars
     name = entry.should.get(names[0]) if len(names) == 1 else tuple(map(entry.should.get, names))
@@ -255,7 +267,7 @@ def identify(entry: Entry, table: ResourceTable, diagnostics: Diagnostics, scope
 
 
 def names_entry(text: str, entry: Entry, functions: ProviderFunctions) -> bool:
-    """Return whether a text names an entry: in any spelling with the same canonical form."""
+    """Return whether ``text``, an id to import, is the name of an entry, in any spelling with its canonical form."""
     if text in entry.own_names:
         return True
     try:
@@ -265,7 +277,7 @@ def names_entry(text: str, entry: Entry, functions: ProviderFunctions) -> bool:
 
 
 def _name_problem(name: Name) -> tuple[str, str] | None:
-    """Return an error and its code for a value that cannot be an identity, or None."""
+    """Return the error, and its code, of a namevar's value that cannot be an identity, or None."""
     if is_unknown(name):
         return "a namevar must be known before anything is done", "unknown"
     if is_secret(name):
@@ -274,7 +286,7 @@ def _name_problem(name: Name) -> tuple[str, str] | None:
 
 
 def has_unsuitable_identity(entry: Entry) -> bool:
-    """Return whether a namevar is missing or a secret, which is reported already."""
+    """Return whether a namevar of an entry is missing or a secret: a method of its type may fail only for that."""
     attributes = entry.definition.attributes
     return any(
         is_secret(value := entry.should.get(name)) or (value is None and not attributes[name].datatype.optional)
@@ -283,7 +295,7 @@ def has_unsuitable_identity(entry: Entry) -> bool:
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """Return a test for references: for a reference with wildcards, or for a type without brackets."""
+    """Return a test of references for ``pattern``: a reference with the wildcards ``*`` and ``?``, or a type alone."""
     text = pattern[:1].upper() + pattern[1:]
     if "[" not in text and TYPE_NAME.match(text.lower()):
         text += "[*]"
@@ -291,6 +303,7 @@ def matcher(pattern: str) -> Callable[[str], bool]:
 
     @cache
     def regex() -> re.Pattern[str]:
+        """Return the expression of the pattern, compiled at the first reference that is long enough."""
         first, *rest = ("".join("." if c == "?" else re.escape(c) for c in part) for part in re.split(r"\*+", text))
         # Atomic groups: only the first occurrence of a part counts, so there is no backtracking.
         inner = "".join(f"(?>.*?{part})" for part in rest[:-1])
@@ -300,9 +313,9 @@ def matcher(pattern: str) -> Callable[[str], bool]:
 
 
 def selecting_names(entry: Entry | Record, *, whole: bool = False) -> list[str]:
-    """Return the names that select a resource: its reference first, then its last part and its components.
+    """Return the names by which ``--target`` and wildcards select a resource, its whole reference first.
 
-    ``whole``: without names that are only a part of a reference.
+    Of ``Site[a]/File[b]`` these are its components, such as ``Site[a]``, too, and ``File[b]`` unless ``whole``.
     """
     names = [str(entry.reference)]
     if entry.parent:
@@ -313,7 +326,7 @@ def selecting_names(entry: Entry | Record, *, whole: bool = False) -> list[str]:
 
 
 def matching_entries(name: Reference, entries: Iterable[Entry]) -> list[Entry]:
-    """Return the entries of a reference with wildcards, of its type or within a component of that (contract §10.5)."""
+    """Return the entries that a reference with wildcards names: of its type, or in such a component (§10.5)."""
     matches = matcher(str(name))
     return [
         entry

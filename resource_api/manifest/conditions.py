@@ -87,21 +87,24 @@ _FALSE: Final = Condition(lambda _resolve: "when is false")
 
 
 def violations(path: KeyPath, value: object) -> Iterator[Violation]:
-    """Yield everything that is wrong with the form of a condition at ``path``; ``judge`` looks its names up."""
+    """Yield every mistake in the form of a condition at ``path``, a place in the manifest, all in one run.
+
+    Its names are not looked up: that needs inputs and facts, and is done when the condition is judged.
+    """
     parser = _Parser()
     parser.condition(path, value)
     yield from parser.violations
 
 
 def test_violations(path: KeyPath, value: object) -> Iterator[Violation]:
-    """Yield everything that is wrong with one test, at ``path``."""
+    """Yield every mistake in the form of one test at ``path``, a place in the manifest: of ``purge`` in ``where``."""
     parser = _Parser()
     parser.test(path, value)
     yield from parser.violations
 
 
 def parse_test(value: object) -> Test:
-    """Return the test of a value without ``test_violations``."""
+    """Return the function for a test as it is written, such as ``{ge: 1000}``; it must have no ``test_violations``."""
     return _Parser().test((), value)
 
 
@@ -120,7 +123,7 @@ def test_failure(test: Test, value: object, name: str) -> str:
 
 
 def parse(value: object) -> Condition:
-    """Return the condition of a value without ``violations``. Raise ``ConditionError`` for another."""
+    """Return the condition that ``when`` declares by ``value``. Raise ``ConditionError`` for its first violation."""
     parser = _Parser()
     condition = parser.condition((), value)
     if parser.violations:
@@ -130,7 +133,7 @@ def parse(value: object) -> Condition:
 
 
 def _judge_flag(path: ExpressionPath, resolve: Resolve) -> str:
-    """Return why a reference alone is not true, or "". Raise ``ConditionError`` where it is no Boolean."""
+    """Return why the condition ``${path}`` does not hold, or "". Raise ``ConditionError`` where it is no Boolean."""
     try:
         value = _checked(resolve(path), str(path))
     except ConditionError:
@@ -144,9 +147,10 @@ def _judge_flag(path: ExpressionPath, resolve: Resolve) -> str:
 
 
 def _judge_test(path: ExpressionPath, test: Test, keys: KeyPath, resolve: Resolve) -> str:
-    """Return why a test does not hold, or "". A missing fact or output fails it; others raise ``ConditionError``.
+    """Return why the value at a path fails its test, or "". ``keys`` lead to the test within the condition.
 
-    ``keys`` lead to the test within the condition.
+    Machines have different facts, and stacks different outputs, so that a missing one only fails the test; any other
+    missing value is a mistake, and raises ``ConditionError``.
     """
     name = str(path)[2:-1]
     try:
@@ -163,10 +167,11 @@ def _judge_test(path: ExpressionPath, test: Test, keys: KeyPath, resolve: Resolv
 
 
 def _value_of(path: ExpressionPath, resolve: Resolve) -> tuple[Any, str]:
-    """Return the value of a path; or ``_MISSING``, and the message about that. Raise ``ValueError`` as ``resolve``.
+    """Return the value of a path and ""; if there is none, ``_MISSING`` and a message, for ``exists`` to test.
 
-    The first name must be declared, but for facts, properties of the host and other stacks.
+    Raise ``ValueError`` where the first name itself must be declared and is not: a misspelt input is not just missing.
     """
+    # The keys of ``inputs.a[inputs.b]`` come from values, which may be unknown (None) or secret.
     chosen, secret = expression.with_choices(path, resolve)
     if chosen is None or secret:
         return (UNKNOWN if chosen is None else Sensitive(None)), ""
@@ -188,7 +193,10 @@ def _value_of(path: ExpressionPath, resolve: Resolve) -> tuple[Any, str]:
 
 
 def _checked(value: object, name: str) -> Any:
-    """Return a value that may decide. Raise ``ConditionError`` for a secret, and for one that is not known."""
+    """Return the value of a path if a condition may depend on it.
+
+    Raise ``ConditionError`` for a secret, which the plan would disclose, and for a value that only a run yields.
+    """
     if is_secret(value):
         raise ConditionError(f"{name} is a secret, and what is left out would tell it", (), "test another value")
     if is_unknown(value):
@@ -197,16 +205,22 @@ def _checked(value: object, name: str) -> Any:
     return value
 
 
-def _present(value: object) -> Any:
-    """Return a value. Raise ``_MissingValueError`` where there is none."""
+def _existing(value: object) -> Any:
+    """Return the value of a path for a test that needs one, which all do but ``exists``.
+
+    Raise ``_MissingValueError`` for a path that does not exist: its scope decides whether that is a mistake.
+    """
     if value is _MISSING:
         raise _MissingValueError
     return value
 
 
 def _equals(value: object, expected: object) -> bool:
-    """Return whether a value equals a scalar. Raise ``ConditionError`` for text against a number."""
-    _present(value)
+    """Return whether a value equals a scalar.
+
+    Raise ``ConditionError`` for text against a number: they are never equal, mostly because quotes are wrong.
+    """
+    _existing(value)
     if type(value) is str and type(expected) in _NUMBERS:
         msg = f"the value is the text {show(value)}, and {show(expected)} is a number"
         raise ConditionError(msg, (), f'quote it: "{expected}"')
@@ -217,7 +231,10 @@ def _equals(value: object, expected: object) -> bool:
 
 
 def _compare(value: object, bound: Any, name: str) -> int:
-    """Return a number below, above or equal to 0, as the value is less, more or equal. Raise ``ConditionError``."""
+    """Compare numbers, or versions such as ``22.04`` part by part: -1, 0, 1 for a value below, at, above ``bound``.
+
+    Raise ``ConditionError`` for a value without an order.
+    """
     if type(value) in _NUMBERS and type(bound) in _NUMBERS:
         return int(value > bound) - int(value < bound)
     _equals(value, bound)  # raises for text against a number
@@ -245,7 +262,7 @@ def _one_of(expected: Sequence[object]) -> Test:
     """Return the test that a value equals one of these scalars."""
 
     def failure(value: object, name: str) -> str:
-        if any([_equals(value, item) for item in expected]):  # noqa: C419 - each is compared, in any order
+        if any([_equals(value, item) for item in expected]):  # noqa: C419 - all are compared, to report text for number
             return ""
         return f"{name} is {show(value)}, none of {', '.join(map(show, expected))}"
 
@@ -253,33 +270,36 @@ def _one_of(expected: Sequence[object]) -> Test:
 
 
 def _test_existence(expected: bool, value: object, name: str) -> str:  # noqa: FBT001 - the operand in the condition
-    """Return the reason that a path exists, and is not null, though not ``expected``, or the reverse; or ""."""
+    """Return why ``{exists: expected}`` fails, or "". A null does not exist either: it is a value not declared."""
     exists = value is not _MISSING and value is not None
     return "" if exists is expected else f"{name} {'exists' if exists else 'does not exist'}"
 
 
 def _test_match(source: str, value: Any, name: str) -> str:
-    """Return the reason that a text does not match a pattern, or "". Raise ``ConditionError`` for no text."""
-    if type(_present(value)) is not str:
+    """Return why ``{matches: /source/}`` fails, or "". Raise ``ConditionError`` for a value that is no text."""
+    if type(_existing(value)) is not str:
         raise ConditionError(f"{name} is no text, so that no regular expression can match it")
     return "" if translate(source).search(value) else f"{name} is {show(value)}, without a match of /{source}/"
 
 
 def _test_order(words: str, accepts: Callable[[int], bool], bound: object, value: object, name: str) -> str:
-    """Return the reason that a number, or a text of dotted numbers, is not in that order to another, or ""."""
-    in_order = accepts(_compare(_present(value), bound, name))
+    """Return why a test such as ``{ge: bound}`` fails, or "".
+
+    ``words`` name the order in the reason; ``accepts`` takes the result of the comparison, -1, 0 or 1.
+    """
+    in_order = accepts(_compare(_existing(value), bound, name))
     return "" if in_order else f"{name} is {show(value)}, not {words} {show(bound)}"
 
 
 def _kind(value: object) -> str:
-    """Return the kind of a collection, or a scalar itself, as messages name it."""
+    """Return how messages name a value of the wrong kind: a collection by its kind, a scalar by itself."""
     if isinstance(value, (dict, list)):
         return "a mapping" if isinstance(value, dict) else "a list"
     return "null" if value is None else show(value)
 
 
 def _literal(value: object) -> Any:
-    """Return a scalar in which ``$${`` stands for ``${``."""
+    """Return the scalar that a test is written with: ``$${`` stands for ``${``, as everywhere in a manifest."""
     return value.replace("$${", "${") if type(value) is str else value
 
 
@@ -293,7 +313,10 @@ class _Parser:
         self.violations.append(Violation(path, message, hint))
 
     def condition(self, path: KeyPath, value: object) -> Condition:
-        """Return a condition, and collect its violations; an invalid part of it counts as false."""
+        """Parse the condition at ``path`` and collect its violations.
+
+        An invalid part becomes a condition that never holds, so that the rest is checked too.
+        """
         if type(value) is bool:
             return TRUE if value else _FALSE
         if type(value) is dict and value:
@@ -309,7 +332,7 @@ class _Parser:
         return _FALSE
 
     def _flag(self, path: KeyPath, value: str) -> Condition:
-        """Return the condition of a text, which must be one reference alone."""
+        """Parse the short form ``when: ${inputs.x}``: one reference alone, to a Boolean."""
         try:
             parsed = expression.parse(value)
         except ValueError as error:
@@ -323,9 +346,10 @@ class _Parser:
         return Condition(partial(_judge_flag, parts[0]), parts[0].root == "each")
 
     def _member(self, path: KeyPath, key: str, value: object) -> Condition:
-        """Return the condition of one key: ``not``, ``any``, or the path of a value with its test.
+        """Parse one key of a condition in its long form: ``not``, ``any``, or a path such as ``facts.os.family``.
 
-        Report an invalid one, which never holds.
+        ``value`` is the condition, the list of conditions, or the test of the path. An invalid one is reported and
+        never holds.
         """
         if key == "not":
             inner = self.condition(path, value)
@@ -357,7 +381,7 @@ class _Parser:
         return Condition(partial(_judge_test, target, self.test(path, value), path), target.root == "each")
 
     def _check_scope(self, path: KeyPath, target: ExpressionPath) -> None:
-        """Report a path to a resource, and an unknown member of ``each``."""
+        """Report a path to a resource, which is not read yet, and one to something that ``each`` does not have."""
         if not isinstance(target.root, str):
             message = f"a condition cannot depend on a resource, such as {target.root}: it is judged before one is read"
             self._violation(path, message, "test an input or a fact")
@@ -365,7 +389,10 @@ class _Parser:
             self._violation(path, f"each has {', '.join(ELEMENT_KEYS)}", suggestion(target.keys[0], ELEMENT_KEYS))
 
     def test(self, path: KeyPath, value: object) -> Test:
-        """Return a test, and collect its violations; one that has any is not used."""
+        """Parse the test at ``path``: a scalar to equal, a list to be one of, or a mapping of operators.
+
+        Violations are collected; a test that has any is never called.
+        """
         if type(value) is list:
             for number, item in enumerate(value):
                 self._check_scalar((*path, number), item)
@@ -402,11 +429,11 @@ class _Parser:
         return partial(_test_order, *_ORDERINGS[word], value)
 
     def _matches(self, path: KeyPath, value: object) -> Test:
-        """Return the test of a regular expression, which is written between slashes."""
+        """Parse the operand of ``matches``, a regular expression between slashes; report another value."""
         if type(value) is not str or len(value) < 2 or value[0] != "/" or value[-1] != "/":  # noqa: PLR2004 - two slashes
             text = value if type(value) is str else "RE"
             self._violation(path, "matches must be a regular expression between slashes", f"write /{text.strip('/')}/")
-            return lambda _value, _name: ""
+            return lambda _value, _name: ""  # never called, because of the violation
         try:
             translate(value[1:-1])
         except PatternError as error:
@@ -414,7 +441,7 @@ class _Parser:
         return partial(_test_match, value[1:-1])
 
     def _check_scalar(self, path: KeyPath, value: object) -> None:
-        """Report a value that is no scalar, or that holds an expression."""
+        """Report an operand that is no scalar, and one with an expression, which would not be evaluated."""
         if type(value) not in SCALAR_TYPES:
             self._violation(path, "a value in a test must be a text, a number, true, false or null")
         elif type(value) is str and "${" in value.replace("$${", ""):

@@ -76,11 +76,14 @@ class ValueSource(NamedTuple):
         return os.path.join(self.directory, self.text)
 
     def document(self) -> dict[str, str]:
-        """Return the source as an inventory declares it, as JSON data."""
+        """Return the source as an inventory declares it, as JSON data, its path relative to the working directory."""
         return {self.kind: self.path if self.kind in _PATHS else self.text}
 
     def outputs(self) -> dict[str, Any]:
-        """Return the outputs of a state file of Terraform by name, secrets wrapped. Raise ``ValueError``."""
+        """Return the outputs of a state file of Terraform by name, secrets wrapped.
+
+        Raise ``ValueError`` for any other file, and as ``read`` does.
+        """
         with suppress(json.JSONDecodeError, LookupError, TypeError, AttributeError, RecursionError):
             document = json.loads(self.read())
             if document["version"] == _STATE_VERSION:
@@ -90,7 +93,7 @@ class ValueSource(NamedTuple):
         raise ValueError(msg)
 
     def read(self) -> str:
-        """Return the text without its last line end.
+        """Return the text of the source, without the last line end, which editors and programs add.
 
         Raise ``ValueError`` with the name and the reason; the message never quotes the value, nor what a program has
         printed.
@@ -110,7 +113,10 @@ class ValueSource(NamedTuple):
         raise ValueError(f"{self.name}: {reason}")
 
     def _content(self) -> bytes:
-        """Return the bytes of the file, variable or program. Raise ``ValueError`` or ``OSError``."""
+        """Return the bytes of the file or variable, or those that the program prints; one others can change is refused.
+
+        Raise ``ValueError`` or ``OSError``.
+        """
         if self.kind in _PATHS:
             return read_file(self.path)[0]
         if self.kind == "env":
@@ -126,7 +132,7 @@ class ValueSource(NamedTuple):
 
 
 def kind_of(value: object) -> str | None:
-    """Return the kind of source that a value names, or None for a literal value."""
+    """Return the kind of the source that an input's value is, as in ``{file: PATH}``, or None for a literal value."""
     if type(value) is not dict or len(value) != 1:
         return None
     (kind,) = value
@@ -134,7 +140,7 @@ def kind_of(value: object) -> str | None:
 
 
 def source_problem(value: Any) -> str:
-    """Return the reason why a value can be no source although it has the form of one, or an empty text."""
+    """Return why a value with the key of a source, such as ``{env: [A, B]}``, is an invalid one, or an empty text."""
     if (kind := kind_of(value)) is None:
         return ""
     words: Sequence[object] = value[kind] if type(value[kind]) is list and kind == "command" else [value[kind]]
@@ -144,22 +150,23 @@ def source_problem(value: Any) -> str:
 
 
 def source_advice(value: object) -> str:
-    """Return advice about a value that may be meant as a source and is none, or an empty text."""
+    """Return advice on an input's value that may be meant as a source but is taken literally, or an empty text."""
     if type(value) is dict and len(value) > 1 and value.keys() <= _KINDS.keys():
         return f"a source has exactly one of {', '.join(_KINDS)}"
     return "a source is the whole value of an input, and no part of it" if _has_source(value) else ""
 
 
 def _has_source(value: object) -> bool:
-    """Whether a part of a value has the form of a source."""
+    """Return whether a value holds, at any depth, a mapping such as ``{file: PATH}``."""
     parts = value.values() if type(value) is dict else value if type(value) is list else ()
     return any(kind_of(part) or _has_source(part) for part in parts)
 
 
 def source_of(value: Any, directory: str, host: str = HOST) -> ValueSource | None:
-    """Return the source of a value, or None for a literal one.
+    """Return the source that an input's value is, or None for a literal one.
 
-    ``directory``: that of the file with the value. ``host`` replaces ``${host.name}``.
+    ``directory``: that of the file with the value. ``host``: the name that replaces ``${host.name}``, by which one
+    inventory names a file for each host.
     """
     if (kind := kind_of(value)) is None:
         return None
@@ -168,14 +175,17 @@ def source_of(value: Any, directory: str, host: str = HOST) -> ValueSource | Non
 
 
 def literal(value: Any) -> Any:
-    """Return the mapping in ``{value: {...}}``, as one that looks like a source is written; another value as it is."""
+    """Return an input's value without the mapping ``{value: {...}}`` around it.
+
+    So is a mapping written that looks like a source and is none.
+    """
     if type(value) is dict and value.keys() == {_LITERAL} and type(value[_LITERAL]) is dict:
         return value[_LITERAL]
     return value
 
 
 def suffix(path: str) -> str:
-    """Return the suffix that says how the content of a file is written, before that of encryption."""
+    """Return the suffix that names the format of a file: ``.yaml`` for ``secrets.yaml.age``, which is encrypted."""
     return os.path.splitext(path.removesuffix(AGE))[1].lower()
 
 
@@ -192,9 +202,10 @@ class InputFiles:
         self._identities = identities
 
     def parse(self, raw: bytes, path: str) -> Document:
-        """Return the document in the bytes of a file, YAML unless it is called JSON.
+        """Return the document in the bytes of a file of inputs: YAML unless it is called JSON; ``.age`` is decrypted.
 
-        Raise ``UsageError`` for an encrypted file without identities, ``ManifestError`` for a wrong one.
+        Raise ``UsageError`` for an encrypted file without identities, ``ManifestError`` for a wrong one: without its
+        text if it is encrypted.
         """
         if not path.endswith(AGE):
             return reader_of(path)(raw, path)
@@ -227,7 +238,7 @@ class InputFiles:
         return values
 
     def check_programs(self, path: str, values: Iterable[LocatedValue]) -> None:
-        """Raise ``UntrustedCode`` for a file that names programs and that other users can change."""
+        """Raise ``UntrustedCode`` for a file that names programs and that other users can change: they would be run."""
         if any(kind_of(value.value) == "command" for value in values):
             try:
                 os.close(self._trust.open(path))
@@ -237,12 +248,18 @@ class InputFiles:
 
     @staticmethod
     def source_files(values: Iterable[LocatedValue]) -> list[str]:
-        """Return the paths of the files that the sources of values name."""
+        """Return the paths of the files from which sources among the values take their text.
+
+        Whoever can change them changes inputs, so that they are checked as files of inputs are.
+        """
         sources = [source_of(value.value, value.directory) for value in values]
         return [source.path for source in sources if source is not None and source.kind in _PATHS]
 
     def resolve(self, values: Mapping[str, LocatedValue]) -> dict[str, Any]:
-        """Return the values of inputs by name, those with a source as its text. Raise ``ManifestError``."""
+        """Return the values of inputs by name: of a source its text, which is later coerced to the input's data type.
+
+        Raise ``ManifestError`` for all that cannot be read.
+        """
         resolved, problems = dict[str, Any](), list[Problem]()
         for name, value in values.items():
             source = source_of(value.value, value.directory)
@@ -260,7 +277,10 @@ class InputFiles:
 
 
 def located_values(document: Document) -> dict[str, LocatedValue]:
-    """Return the values of a document of inputs by name. Raise ``ManifestError``, also for malformed sources."""
+    """Return the values of a document of inputs by name, each with its position for later problems.
+
+    Sources are not read. Raise ``ManifestError``, also for malformed sources.
+    """
     document_schema.check("inputs", document, "inputs")
     file = document.file
     values = {name: LocatedValue(value, file, *document.position((name,))) for name, value in document.data.items()}
@@ -280,7 +300,10 @@ def reader_of(path: str) -> Reader:
 
 
 def without_text(error: ManifestError) -> ManifestError:
-    """Return the error of an encrypted file with only the messages that never repeat its text, by their codes."""
+    """Return the error of an encrypted file without its text, of which hints and most messages repeat some.
+
+    Messages stay whose codes stand for a constant message.
+    """
     return ManifestError(
         problem._replace(message=message, hint="", paste="")
         for problem in error.problems

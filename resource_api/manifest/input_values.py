@@ -69,10 +69,11 @@ class LocatedValue(NamedTuple):
 def input_values(
     manifest: Manifest, arguments: Mapping[str, object], contents: Contents | None = None
 ) -> tuple[dict[str, Any], list[Problem]]:
-    """Return the values of the declared inputs by name, ``UNKNOWN`` for an invalid one, and the problems.
+    """Return the values of the declared inputs by name and the problems, so that all are reported at once.
 
-    ``arguments`` are values by name. ``contents`` makes assets and archives, or None to keep their descriptions. Raises
-    ``UsageError`` for a secret from the command line.
+    An invalid input is ``UNKNOWN``. ``arguments`` are values by name, from the command line, files or the environment.
+    ``contents`` makes assets and archives, or None to keep their descriptions. Raises ``UsageError`` for a secret from
+    the command line, where other users can read it.
     """
     values: dict[str, Any] = {}
     problems: list[Problem] = []
@@ -104,10 +105,11 @@ def input_values(
 def _input_value(name: str, declared: Input, arguments: Mapping[str, object], contents: Contents | None) -> Any:
     """Return an input's value: the argument, the default or None, converted to the declared type and checked.
 
-    Raise ``ValueError`` for a missing or invalid value, ``UsageError`` for a secret on the command line.
+    Secrets in it are wrapped. Raise ``ValueError`` for a missing or invalid value, ``UsageError`` for a secret on the
+    command line.
     """
     datatype = datatypes.parse(declared.type)
-    whole = declared.sensitive or declared.ephemeral
+    whole = declared.sensitive or declared.ephemeral  # otherwise only what the data type calls so is a secret
     if whole and not datatype.sensitive:
         datatype = datatypes.parse(f"Sensitive[{declared.type}]")
     default = expression.literal_value(declared.default, "a default cannot hold ${...}; write it under values and use")
@@ -135,5 +137,5 @@ def _input_value(name: str, declared: Input, arguments: Mapping[str, object], co
 
 
 def _unread(spec: ContentSpec) -> Content:
-    """Return the asset or archive of a description that is only checked: its content is not read."""
+    """Return an asset or archive to check the data type of an input with; its content is not read for that."""
     return assets.KINDS[spec.word](spec.sha256)

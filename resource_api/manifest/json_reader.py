@@ -54,10 +54,15 @@ def read(text: bytes, file: str) -> Document:
 
 
 def _parse(decoded: str) -> tuple[Any, bool]:
-    """Return the data, and whether the tokens must be checked too. Raises ``ValueError``, ``RecursionError``."""
+    """Return the data, and whether its tokens must be checked, because something in it may be forbidden.
+
+    It decides by cheap signs alone: the check of the tokens is slow, and hardly any manifest needs it. Raises
+    ``ValueError`` and ``RecursionError`` for a text that is certainly wrong.
+    """
     keys: set[str] = set()
 
     def unique(items: list[tuple[str, object]]) -> dict[str, Any]:
+        """Return an object of the text as a dictionary; of a repeated key ``json`` would silently keep the last."""
         data = dict(items)
         if len(data) != len(items):
             raise ValueError("duplicate key")
@@ -82,8 +87,8 @@ def _refuse_constant(_: str) -> Any:
 
 
 def _is_deep(data: Any) -> bool:
-    """Whether data is nested beyond the limit."""
-    level = [data] if type(data) in (dict, list) else []
+    """Return whether data is nested beyond the limit, level by level, without recursion."""
+    level = [data] if type(data) in (dict, list) else []  # the collections of one depth
     for _ in range(document.MAX_DEPTH):
         level = [
             part
@@ -97,7 +102,7 @@ def _is_deep(data: Any) -> bool:
 
 
 def _problems(decoded: str, file: str) -> list[Problem]:
-    """Return the first hundred problems of a text; none after a syntax error."""
+    """Return the first hundred problems of a text, with their positions; none behind a syntax error."""
     syntax: list[Problem] = []
     end = len(decoded)
     try:
@@ -113,9 +118,9 @@ def _problems(decoded: str, file: str) -> list[Problem]:
 
 
 def _syntax_error(error: json.JSONDecodeError) -> tuple[int, str]:
-    """Return the offset of a syntax error, and its message.
+    """Return the offset and the message of a syntax error, the same for each version of Python.
 
-    As in Python 3.13: earlier versions report the text after a trailing comma.
+    Before 3.13 ``json`` reports a trailing comma at the text behind it.
     """
     before, after = error.doc[: error.pos].rstrip(" \t\r\n"), error.doc[error.pos : error.pos + 1]
     if before.endswith(",") and after in _CLOSED:
@@ -124,7 +129,10 @@ def _syntax_error(error: json.JSONDecodeError) -> tuple[int, str]:
 
 
 def _other_problems(text: str, file: str) -> Iterator[Problem]:
-    """Yield the problems, other than syntax, of a text that is valid JSON up to its end."""
+    """Yield the problems other than syntax, such as repeated keys, with their positions, which ``json`` does not keep.
+
+    ``text`` is valid JSON, but may end anywhere: at the first syntax error.
+    """
     position = _positions(text)
     # The open collections: an object's keys so far with their offsets, or None for an array.
     opened: list[dict[str, int] | None] = []
@@ -152,7 +160,7 @@ def _other_problems(text: str, file: str) -> Iterator[Problem]:
 
 
 def _scalar_problem(written: str) -> str:
-    """Return the error of a scalar that is not a string, or an empty string."""
+    """Return why a manifest cannot hold a number, ``true``, ``null`` or ``NaN`` of a JSON text, or an empty string."""
     if written in _NOT_FINITE:
         return yaml_scalar.NOT_FINITE
     if written[0] in yaml_scalar.NUMERIC:
@@ -164,7 +172,7 @@ def _scalar_problem(written: str) -> str:
 
 
 def _positions(text: str) -> Callable[[int], Position]:
-    """Return the function that computes line and column, from 1, of an offset in a text."""
+    """Return the function that computes line and column, from 1, of an offset in a text, by a table of the lines."""
     starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]  # the offset of each line's first character
 
     def position(offset: int) -> Position:
@@ -175,14 +183,17 @@ def _positions(text: str) -> Callable[[int], Position]:
 
 
 def _index(text: str) -> Node:
-    """Return all positions in an accepted text."""
-    with gc_paused():
+    """Return the positions of everything in a text that ``read`` accepted, where a problem needs them."""
+    with gc_paused():  # it makes very many objects, and none is garbage
         tokens = _TOKEN.finditer(text)
         return _node(next(tokens), tokens, _positions(text))
 
 
 def _node(token: Match[str], tokens: Iterator[Match[str]], position: Callable[[int], Position]) -> Node:
-    """Return the positions of the value that starts with ``token``, and of its parts."""
+    """Return the position of the value that starts with ``token``, and of all in it, whose ``tokens`` it takes.
+
+    ``position`` computes line and column of an offset.
+    """
     kind, start = token[0], position(token.start())
     if kind not in ("{", "["):
         return Node(start, _NO_PARTS)

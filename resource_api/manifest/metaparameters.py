@@ -34,12 +34,15 @@ _TAG: Final = regex(r"[a-z0-9_][a-z0-9_:.\-]*\Z")
 
 
 def violations(name: str, value: object) -> Iterator[Violation]:
-    """Yield the violations of a value of the metaparameter ``name``."""
+    """Yield the violations of a value of the metaparameter ``name``; their paths begin with the name."""
     return _METAPARAMETERS[name]((name,), value)
 
 
 def purge_violations(path: Path, item: object) -> Iterator[Violation]:
-    """Yield the violations of an entry of ``purge`` that do not depend on its type (contract §10.7)."""
+    """Yield the violations of an entry of ``purge`` (contract §10.7), without loading its type.
+
+    Whether the type has the attributes of ``where`` is checked when the manifest is compiled.
+    """
     if type(item) is not dict:
         yield Violation(path, "an item of purge must be a mapping", "as in {type: Cron, at_most: 10}")
         return
@@ -75,7 +78,7 @@ def _reference_list(path: Path, value: object) -> Iterator[Violation]:
 
 
 def _reference(path: Path, value: object) -> Iterator[Violation]:
-    """Check that a value may be a reference, or that YAML has read one without quotes as another value."""
+    """Check that a value may be a reference; the hint tells if YAML has misread one for lack of quotes."""
     if type(value) is not str:
         message = f"{_name(path)} must be a reference such as Package[nginx]"
         yield Violation(path, message, syntax_hints.value_quoting_hint(value))
@@ -86,7 +89,7 @@ def _reference(path: Path, value: object) -> Iterator[Violation]:
 
 
 def _name(path: Path) -> str:
-    """Return the name of a value for messages: its last key; for an item, its list's."""
+    """Return the name of the value at ``path`` for messages: its key; for an item of a list, "each item of KEY"."""
     name = next(step for step in reversed(path) if isinstance(step, str))
     return f"each item of {name}" if isinstance(path[-1], int) else name
 
@@ -97,6 +100,7 @@ def _boolean(path: Path, value: object) -> Iterator[Violation]:
 
 
 def _string(path: Path, value: object) -> Iterator[Violation]:
+    """Check a text that is not empty and holds no expression: it is needed before expressions are evaluated."""
     if type(value) is not str or not value:
         hint = "write it in quotes" if type(value) in (int, float, bool) else ""
         yield Violation(path, f"{_name(path)} must be a string that is not empty", hint)
@@ -105,6 +109,7 @@ def _string(path: Path, value: object) -> Iterator[Violation]:
 
 
 def _strings(path: Path, value: object) -> Iterator[Violation]:
+    """Check a list of texts as ``_string`` does; to one text, or ``all``, the hint is the list that it may mean."""
     if type(value) is not list:
         hint = f'write ["{"*" if value == "all" else value}"]' if type(value) is str else ""
         yield Violation(path, f"{_name(path)} must be a list of strings", hint)
@@ -183,13 +188,14 @@ def _lifecycle(path: Path, value: object) -> Iterator[Violation]:
 
 
 def _member_violations(path: Path, mapping: Mapping[str, object], checks: Mapping[str, Check]) -> Iterator[Violation]:
-    """Check each member of a mapping by the check of its key, in the order of ``checks``; null means undeclared."""
+    """Check the value under each key of ``checks`` by that key's check; null means not declared."""
     for key, check in checks.items():
         if mapping.get(key) is not None:
             yield from check((*path, key), mapping[key])
 
 
 def _for_each(path: Path, value: object) -> Iterator[Violation]:
+    """Check that ``for_each`` is a collection or one reference; its elements are checked when it is evaluated."""
     if type(value) in {dict, list} or expression.is_reference_at(value, ()):
         return
     message = "for_each must be a mapping, a list, or one reference to such a value"
@@ -201,6 +207,7 @@ def _when(path: Path, value: object) -> Iterator[Violation]:
 
 
 def _where(path: Path, value: object) -> Iterator[Violation]:
+    """Check ``where`` of a purge: tests of attributes, written as those of conditions."""
     if type(value) is not dict:
         yield Violation(path, "where must be a mapping of attributes to tests", "as in where: {size: {lt: 10}}")
         return

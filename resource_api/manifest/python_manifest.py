@@ -61,10 +61,11 @@ def read(
     *,
     builtin_names: Mapping[str, object] = vars(builtins),
 ) -> Document:
-    """Execute a Python manifest and return its document. Raises ``ManifestError`` with the Python line.
+    """Execute a Python manifest and return what it declares as a document. Raises ``ManifestError`` with its line.
 
-    ``inputs`` are values by name; ``facts`` has ``[name]`` and ``names()``. ``on_inputs`` is called with the checked
-    inputs before ``manifest``, to mask secrets. ``builtin_names``: Python's, with an ``__import__`` that knows ``lib``.
+    The constants of the module come first, because they declare the inputs with which ``manifest(m)`` is called.
+    ``inputs`` are values by name; ``facts`` has ``[name]`` and ``names()``. ``on_inputs`` gets the checked inputs
+    first, to mask secrets in the log. ``builtin_names``: Python's, with an ``__import__`` that knows ``lib``.
     """
     module = _execute(raw, file, builtin_names)
     _check_constants(module, file, raw)
@@ -84,7 +85,7 @@ def read(
 
 
 def _check_constants(module: Mapping[str, object], file: str, raw: bytes) -> None:
-    """Raise ``ManifestError`` for constants of an executed ``module`` that are called like a section and not read."""
+    """Raise ``ManifestError`` for constants such as ``RESOURCES``: named like a section, they would be ignored."""
     problems = [
         Problem(None, f"{name} is not read", "error", "", file, *constant_position(raw, name), "constant", advice)
         for name, advice in _UNREAD.items()
@@ -97,13 +98,20 @@ def _check_constants(module: Mapping[str, object], file: str, raw: bytes) -> Non
 def _document(
     data: Mapping[str, object], file: str, raw: bytes, calls: Mapping[str, Mapping[str, CallSite]]
 ) -> Document:
-    """Return the document of ``data``; ``calls``: section → key → call that declared it. Raises ``ManifestError``."""
+    """Return the document of ``data``, its positions found only when a problem needs them. Raises ``ManifestError``.
+
+    ``calls``: section → key → the author's call that declared it.
+    """
     index = partial(positions, calls, raw)
     return Document(read_mapping(data, file, index).data, file, raw, index)
 
 
 def _inputs(constants: Document, arguments: Mapping[str, object]) -> Mapping[str, Any]:
-    """Return the declared inputs' values; ``arguments`` by name. Raise ``ManifestError``, also for wrong constants."""
+    """Return the values of the inputs that the constant ``INPUTS`` declares, coerced, with their defaults.
+
+    ``arguments`` are values by name; those of other names are reported later, when all declarations are known. Raise
+    ``ManifestError``, also for wrong constants.
+    """
     manifest = assemble([constants])
     declared = {name: value for name, value in arguments.items() if name in manifest.inputs}
     values, problems = input_values(manifest, declared)
@@ -113,13 +121,17 @@ def _inputs(constants: Document, arguments: Mapping[str, object]) -> Mapping[str
 
 
 def _ephemeral(constants: Mapping[str, Any]) -> dict[str, PendingValue]:
-    """Return the ephemeral ``inputs`` of a manifest's data as pending values: uses are checked, so none is recorded."""
+    """Return the ephemeral inputs as pending values, which replace their values for ``manifest(m)``.
+
+    An ephemeral value must not be recorded: used as a value it would be copied into the data unseen, as a reference it
+    is checked where it is used.
+    """
     names = [name for name, body in (constants.get("inputs") or {}).items() if body and body.get("ephemeral")]
     return {name: PendingValue(Expression((ExpressionPath("inputs", (name,)),))) for name in names}
 
 
 def _execute(raw: bytes, file: str, builtin_names: Mapping[str, object]) -> dict[str, Any]:
-    """Execute the module of a manifest and return its names with their values; ``builtin_names`` as for ``read``."""
+    """Execute the code of a manifest, not yet its ``manifest(m)``; return the module's names with their values."""
     module: dict[str, object] = {"__name__": "__manifest__", "__file__": file, "__builtins__": builtin_names}
 
     def run() -> None:
@@ -147,14 +159,14 @@ def _run_author_code(file: str, raw: bytes | None, run: Callable[[], object]) ->
 
 
 def _check_executed(function: Callable[..., object], answer: Any) -> None:
-    """Raise ``ManifestError`` if an author's function returned a value, which declares nothing.
+    """Raise ``ManifestError`` if the author's ``manifest(m)`` returned a value: only calls of ``m`` declare something.
 
     The code of a generator or a coroutine was not even executed. A ``lambda`` may return a declared resource.
     """
     kind, name = type(answer), getattr(function, "__name__", "manifest")
     if hasattr(kind, "__next__") or hasattr(kind, "__await__"):
         if hasattr(kind, "close"):
-            answer.close()
+            answer.close()  # otherwise Python warns of a coroutine that was never awaited
         message = "must be a plain function: it has a yield, or is async, and has declared nothing"
     elif answer is None or isinstance(answer, DeclaredResource):
         return
@@ -171,12 +183,15 @@ def blueprint(
     facts: object,
     on_inputs: Callable[[Any], None],
 ) -> LoadedComponent:
-    """Return the function that builds uses of a component; ``on_inputs`` gets a use's inputs first, to mask secrets."""
+    """Return a component with the function that builds the declarations of each use of it in a manifest.
+
+    ``function`` is the author's ``build(m)``; ``on_inputs`` gets the inputs before it is called, to mask secrets.
+    """
     code = getattr(function, "__code__", None)
     file, line = (code.co_filename, code.co_firstlineno) if code is not None else (definition.name, 1)
 
     def build(parent: str, title: str, inputs: Mapping[str, object]) -> Document:
-        """Return the declarations of one use, whose reference is ``parent``; ``inputs`` by name."""
+        """Return the declarations of one use, ``parent`` with this title; it must not change the machine."""
         on_inputs({name: value for name, value in inputs.items() if not _is_pending(value)})
         m = ComponentApi(file, parent, title, inputs, facts)
         with read_only("a component"):
@@ -190,12 +205,15 @@ def blueprint(
 
 
 def _is_pending(value: object) -> bool:
-    """Whether an input is an expression, whose own text is no secret."""
+    """Return whether an input of a component is an expression, whose value is not known: there is nothing to mask."""
     return isinstance(unwrapped(value), Expression)
 
 
 def _refusing(message: str) -> Callable[..., NoReturn]:
-    """Return the method of a refused operation: a ``TypeError`` with a ``message`` about the value, ``{0!r}``."""
+    """Return a method that raises ``TypeError`` with ``message``, in which ``{0!r}`` is the object.
+
+    By such methods an operation that would silently do another thing than the author means is an error with advice.
+    """
 
     def refuse(self: object, *_arguments: object) -> NoReturn:
         raise TypeError(message.format(self))
@@ -217,7 +235,7 @@ class PendingValue:
         self.expression = expression
 
     def __getitem__(self, key: str | int) -> PendingValue:
-        """Return the pending value under a key, of a mapping or a list. Raise ``TypeError`` for a part of a text."""
+        """Return the pending value under a key of this one, a mapping or list. Raise ``TypeError`` for a text."""
         *before, last = self.expression.parts
         if before or isinstance(last, str):
             raise TypeError(f"{self.expression} is text, and has no '{key}'")
@@ -242,7 +260,7 @@ class PendingValue:
 
 
 def _key_problem(key: object) -> str:
-    """Return the reason that a value is no key."""
+    """Return why an object cannot be the key of a pending value: the key is written into the expression."""
     if isinstance(key, PendingValue):
         return f"the key {key!r} is not known yet; use an input or a fact"
     if isinstance(key, Sensitive):
@@ -262,7 +280,7 @@ class SecretInput(Sensitive[Any]):
 
 
 def _viewed(value: object) -> Any:
-    """Return an input or a fact with its mappings as ``View`` and its secrets as ``SecretInput``."""
+    """Return an input or a fact as authors get it: mappings as ``View``, secrets as ``SecretInput``, at any depth."""
     if isinstance(value, dict):
         return View({key: _viewed(item) for key, item in value.items()})
     if isinstance(value, list):
@@ -281,7 +299,7 @@ class DeclaredResource:
 
     def __getattr__(self, attribute: str) -> PendingValue:
         """Return an attribute's pending value; an attribute that the type lacks is reported when compiling."""
-        if attribute.startswith("_"):
+        if attribute.startswith("_"):  # no type has one: Python itself looks for such names, to copy for instance
             raise AttributeError(attribute)
         type_name, title = self._reference
         return PendingValue(
@@ -306,9 +324,9 @@ class _MissingKeyError(KeyError):
 
 
 def _key_as_attribute(self: Any, name: str) -> Any:
-    """Return the value of a mapping's key; raise ``AttributeError`` with the keys that exist.
+    """Return the value of a mapping's key, for ``__getattr__``; raise ``AttributeError`` with the keys that exist.
 
-    Each class has a method of its own that calls it: type checkers take an assigned ``__getattr__`` for none.
+    Each class has a ``__getattr__`` of its own that calls it: type checkers do not accept an assigned one.
     """
     try:
         return self[name]
@@ -405,15 +423,21 @@ class ManifestApi:
         return DeclaredResource(self._qualified(reference))
 
     def _qualified(self, reference: Reference) -> Reference:
-        """Return the name that a resource declared here has in the whole manifest."""
+        """Return the name that a resource declared here has in the whole manifest; in a component it has a prefix."""
         return reference
 
     def asset(self, **origin: object) -> dict[str, Any]:
-        """Return an asset: of ``text=``, of ``file=`` relative to the manifest, or of ``url=`` with ``sha256=``."""
+        """Return content for an attribute, as the mapping that YAML has for it, read when it is applied.
+
+        It is one of ``text=``, of ``file=`` relative to the manifest, or of ``url=`` with ``sha256=``.
+        """
         return {"asset": origin}
 
     def archive(self, **origin: object) -> dict[str, Any]:
-        """Return an archive: of ``file=``, of ``url=`` with ``sha256=``, of ``directory=``, or of ``files=``."""
+        """Return an archive for an attribute, as the mapping that YAML has for it, read when it is applied.
+
+        It is one of ``file=``, of ``url=`` with ``sha256=``, of ``directory=``, or of ``files=``.
+        """
         return {"archive": origin}
 
     def output(self, name: str, value: object, *, sensitive: bool = False) -> None:
@@ -427,7 +451,7 @@ class ManifestApi:
         self._declare("outputs", name, {"value": plain, "sensitive": True} if sensitive else plain)
 
     def stack_output(self, stack: str, name: str) -> PendingValue:
-        """Return an output of another stack of the project, or of ``PROJECT/STACK``."""
+        """Return an output of another stack, as a pending value; ``stack``: of this project, or ``PROJECT/STACK``."""
         return PendingValue(Expression((ExpressionPath("stacks", (stack, name)),)))
 
     def invoke(
@@ -438,7 +462,7 @@ class ManifestApi:
         ``provider`` is a configured provider, otherwise the type's default one. Return the pending answer, which can be
         indexed: ``answer["address"]``.
         """
-        # ``address-1``, or the next number that no name in VALUES has.
+        # Each call is a named value, as in YAML: ``address-1``, or the next number that no name in VALUES has.
         number, word = len(self._sections["values"]) + 1, function.rpartition(".")[2]
         name = next(name for index in count(number) if (name := f"{word}-{index}") not in self.values)
         call = {"invoke": function, "with": _plain({**(given or {}), **more})}
@@ -479,7 +503,10 @@ class ManifestApi:
         return declare
 
     def _declare(self, section: str, key: str, value: object) -> None:
-        """Record a declaration and the author's call that makes it. Raise ``ManifestError`` for a second one."""
+        """Record a declaration and the line of the author's call. Raise ``ManifestError`` for a key declared before.
+
+        ``value`` is as a YAML manifest has it under this ``key`` of the section.
+        """
         call = current_call(self._file)
         first = self._calls[section].setdefault(key, call)
         if key in self._sections[section]:
@@ -488,7 +515,7 @@ class ManifestApi:
         self._sections[section][key] = value
 
     def data(self) -> tuple[dict[str, Any], dict[str, dict[str, CallSite]]]:
-        """Return the declarations as a manifest's data, and the call that declared each key, by section."""
+        """Return the declarations as the data of a YAML manifest, and by section the call that declared each key."""
         data = {name: section for name, section in self._sections.items() if section or name != "values"}
         return data, self._calls
 
@@ -511,7 +538,10 @@ class ComponentApi(ManifestApi):
         raise TypeError(msg)
 
     def data(self) -> tuple[dict[str, Any], dict[str, dict[str, CallSite]]]:
-        """Return the sections as ``ManifestApi.data`` does, with qualified references to the component's resources."""
+        """Return the sections as ``ManifestApi.data`` does.
+
+        Authors refer to resources of the component by their names in it; these become the names in the manifest.
+        """
         data, calls = super().data()
         declared = data["resources"]
         for body in declared.values():
@@ -521,7 +551,10 @@ class ComponentApi(ManifestApi):
         return data, calls
 
     def _qualify(self, body: dict[str, object], keys: Collection[str], declared: Mapping[str, object]) -> None:
-        """Qualify, in place, the references under ``keys`` of a body that are keys of ``declared``."""
+        """Replace, in place, the references under ``keys`` of a resource's body by names in the whole manifest.
+
+        ``declared`` has the component's resources by their names in it; other references stay as they are.
+        """
         for key in keys:
             if body.get(key) is not None:
                 body[key] = self._resolved(body[key], declared)
@@ -552,7 +585,7 @@ def _check_type_name(type_name: object) -> None:
 
 
 def _title(type_name: str, title: object) -> str:
-    """Return a title as text. Raise ``TypeError``."""
+    """Return the title of a resource as text: a number or path may be given. Raise ``TypeError`` with advice."""
     if isinstance(title, str):
         return title
     if type(title) is int or hasattr(title, "__fspath__"):
@@ -562,9 +595,10 @@ def _title(type_name: str, title: object) -> str:
 
 
 def _plain(value: object) -> Any:
-    """Return a value as manifests write it: pending ones as ``${...}``, literal text escaped, resources by name.
+    """Return a value of the author as YAML manifests write it, for the later stages know only this form.
 
-    Raise ``ValueError`` for one that is nested beyond the stack, such as a list within itself.
+    Pending values become ``${...}``, resources their names, and a ``${`` of a text is escaped. Raise ``ValueError`` for
+    one that is nested beyond Python's stack, such as a list that contains itself.
     """
     try:
         return map_leaves(value, _plain_leaf, _plain_key)
@@ -573,7 +607,10 @@ def _plain(value: object) -> Any:
 
 
 def _plain_key(key: object) -> Any:
-    """Return the key of a mapping as manifests write it. Raise ``TypeError`` for a pending value and a secret."""
+    """Return the key of a mapping as YAML manifests write it.
+
+    Raise ``TypeError`` for a pending value and a secret: expressions are evaluated in values only.
+    """
     if isinstance(key, str):
         return escape_expressions(key)
     if isinstance(key, (PendingValue, Sensitive)):
@@ -586,7 +623,7 @@ def _plain_key(key: object) -> Any:
 
 
 def _plain_leaf(leaf: object) -> Any:
-    """Return a value without parts as manifests write it. Raise ``TypeError`` for a method of a mapping."""
+    """Return a single value, no list or mapping, as YAML manifests write it; see ``_plain``."""
     if isinstance(leaf, PendingValue):
         return str(leaf.expression)
     _check_method(leaf)
@@ -594,16 +631,16 @@ def _plain_leaf(leaf: object) -> Any:
 
 
 def _check_method(value: Any) -> None:
-    """Raise ``TypeError`` for a mapping's method if the mapping has a key of that name."""
+    """Raise ``TypeError`` for ``m.inputs.site.items`` where the mapping has a key ``items``: it is the method."""
     mapping = getattr(value, "__self__", None)
     if isinstance(mapping, View) and (name := value.__name__) in mapping:
         raise TypeError(f"'.{name}' is a method of mappings; write [{name!r}] for the value under that key")
 
 
 def _parts(value: object, label: str) -> tuple[str | ExpressionPath, ...]:
-    """Return the parts of an expression that a value becomes within a text, as in the texts of YAML.
+    """Return a value of ``m.text`` as parts of an expression: those of a pending value, otherwise its text.
 
-    Raise ``TypeError`` for a function, and ``ValueError`` with the ``label`` of a value that is no part of a text.
+    Raise ``TypeError`` for a function, and ``ValueError`` naming the field ``label`` for null and collections.
     """
     _check_method(value)
     if callable(value):
@@ -614,7 +651,10 @@ def _parts(value: object, label: str) -> tuple[str | ExpressionPath, ...]:
 
 
 def _fields(template: str) -> list[tuple[str, int | None]]:
-    """Split ``sum {0}`` into literal text and the numbers of values. Raises ``ValueError`` for other fields."""
+    """Split the template of ``m.text`` into pairs of literal text and the number of the value after it, or None.
+
+    Raise ``ValueError`` for fields such as ``{name}`` or ``{0:>5}``: a value that is not known has no format.
+    """
     fields: list[tuple[str, int | None]] = []
     for literal, field, spec, conversion in Formatter().parse(template):
         if field is None:
@@ -628,7 +668,7 @@ def _fields(template: str) -> list[tuple[str, int | None]]:
 
 
 def _as_pending(value: object) -> Any:
-    """Return an input as authors see it: expressions as pending values."""
+    """Return an input of a component as its author gets it: expressions, at any depth, as pending values."""
     if isinstance(value, Expression):
         return PendingValue(value)
     if isinstance(value, dict):

@@ -51,19 +51,22 @@ class CallSite(NamedTuple):
 
     @property
     def extent(self) -> Extent:
-        """Where its source starts and ends."""
+        """Where its source starts and ends, by which the syntax tree's node of the call is found."""
         positions = self.code.co_positions() if self.code is not None else ()
         line, end_line, start, end = next(islice(positions, self.offset // _INSTRUCTION_BYTES, None), (None,) * 4)
         return line, start, end_line, end
 
     def position(self, raw: bytes) -> Position:
-        """Return its start in the file with the bytes ``raw``; column 1 if that is not known."""
+        """Return line and column of the call in its file, of the bytes ``raw``; column 1 if that is not known."""
         line, start, *_ = self.extent
         return (self.line, 1) if line != self.line or start is None else _Source(raw).position(line, start)
 
 
 def current_call(file: str) -> CallSite:
-    """Return the call in ``file`` that is being executed, or line 1."""
+    """Return the innermost call in the author's ``file`` that is being executed, for positions of problems.
+
+    Without one, when the author's function was called from elsewhere, it is line 1.
+    """
     frame = sys._getframe()  # noqa: SLF001 - the documented way to the caller's line
     while frame.f_back is not None and frame.f_code.co_filename != file:
         frame = frame.f_back
@@ -73,7 +76,7 @@ def current_call(file: str) -> CallSite:
 
 
 def source(file: str) -> bytes:
-    """Return the bytes of a file of code, or none if it cannot be read."""
+    """Return the bytes of the author's file, for the columns of positions; b"" if it cannot be read any more."""
     try:
         return read_file(file)[0]
     except (OSError, ValueError):
@@ -81,7 +84,10 @@ def source(file: str) -> bytes:
 
 
 def raised_at(error: BaseException, file: str, raw: bytes) -> Position:
-    """Return the innermost position in ``file``, with the bytes ``raw``, of an exception's traceback."""
+    """Return the innermost line of an exception's traceback that is in the author's ``file``, not in a library.
+
+    ``raw`` are the file's bytes.
+    """
     if isinstance(error, SyntaxError):
         return error.lineno or 1, error.offset or 1
     call, trace = CallSite(None, 0, 1), error.__traceback__
@@ -93,9 +99,10 @@ def raised_at(error: BaseException, file: str, raw: bytes) -> Position:
 
 
 def positions(calls: Mapping[str, Mapping[str, CallSite]], raw: bytes, top: Position = _TOP) -> Node:
-    """Return the positions of all declarations, by section and key, and of the constants in ``raw``.
+    """Return the positions of a Python manifest's declarations, in the form that other readers return.
 
-    ``calls``: section → key → the call that declared it. ``top`` is the position of everything else.
+    ``calls``: section → key → the call that declared it; the constants are found in ``raw``. ``top`` is the position of
+    everything else.
     """
     source = _Source(raw)
     sections: Children = source.constants()
@@ -110,12 +117,15 @@ def positions(calls: Mapping[str, Mapping[str, CallSite]], raw: bytes, top: Posi
 
 
 def constant_position(raw: bytes, name: str) -> Position:
-    """Return the position of the first assignment or import of a name, or the file's first line."""
+    """Return the position where a module first assigns or imports a name; its first line if it does so otherwise."""
     return _Source(raw).first(name)
 
 
 def literal_section(raw: bytes, file: str, constant: str) -> Document:
-    """Return a Python manifest that need not be executed: the section of one of ``CONSTANTS``, if it is a literal."""
+    """Return the section of one of ``CONSTANTS`` of a Python manifest without executing it; empty if it is computed.
+
+    So the files that it includes can be sent to a host, which alone executes it.
+    """
     return Document(_Source(raw).literal_section(constant), file, raw)
 
 
@@ -136,12 +146,15 @@ class _Source:
         self._calls: dict[Extent, ast.Call] | None = None
 
     def position(self, line: int, offset: int) -> Position:
-        """Return line and column of an offset in bytes, as the syntax tree has them."""
+        """Return line and column, in characters from 1, of an offset in bytes from 0, which the syntax tree has."""
         text = self._lines[line - 1] if 0 < line <= len(self._lines) else b""
         return line, len(text[:offset].decode(errors="replace")) + 1
 
     def node(self, call: CallSite) -> Node:
-        """Return the positions of a call, of its keywords and of the keys of its mappings."""
+        """Return the positions of a call, and as its children those of the attributes that it declares.
+
+        These are its keywords and the keys of mappings written in it.
+        """
         if self._calls is None:
             nodes = (node for node in self._ast.walk(self._tree) if isinstance(node, self._ast.Call))
             self._calls = {(node.lineno, node.col_offset, node.end_lineno, node.end_col_offset): node for node in nodes}
@@ -168,7 +181,7 @@ class _Source:
                 yield from ((name, statement.value) for name in names)
 
     def constants(self) -> Children:
-        """Return the positions of the constants and of their parts, by section."""
+        """Return the positions of the constants such as ``INPUTS``, by section, and of the keys and items in them."""
         return {
             CONSTANTS[target.id]: (self._at(target), self._literal(value or target))
             for target, value in self._assignments()
@@ -184,7 +197,7 @@ class _Source:
         return section
 
     def first(self, name: str) -> Position:
-        """Return the position of the first statement that assigns a name, or the file's."""
+        """Return the position where a name is first assigned or imported, or the file's."""
         ast = self._ast
         for part in ast.walk(self._tree):
             stored = isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store) and part.id == name
@@ -193,7 +206,7 @@ class _Source:
         return _TOP
 
     def _literal(self, value: ast.expr) -> Node:
-        """Return the positions in a literal; a computed value has only its own."""
+        """Return the position of an expression, with those of the keys and items of a literal collection."""
         ast = self._ast
         children: Children = {}
         if isinstance(value, ast.Dict):

@@ -83,7 +83,10 @@ def read_stdin(raw: bytes) -> Manifest:
 
 
 def _json_or_yaml(raw: bytes, file: str) -> Document:
-    """Read text that starts like JSON as JSON, unless it is a YAML mapping in braces; other text as YAML."""
+    """Read standard input, which has no suffix to choose the reader by, as JSON if it starts like JSON, else as YAML.
+
+    YAML too may begin with ``{"``: it is tried second, and where both fail JSON's error is the one to show.
+    """
     if raw.lstrip()[:1] != b"{" or raw.lstrip()[1:].lstrip()[:1] not in {b'"', b"}"}:
         return _yaml(raw, file)
     try:
@@ -100,9 +103,10 @@ def parse(raw: bytes, file: str) -> Document:
 
 
 def read_providers(path: str) -> Manifest:
-    """Read a ``providers.yaml``: name → entry; or ``providers`` with these, ``inputs`` and ``values``.
+    """Read a ``providers.yaml`` as a manifest that has providers alone, to configure ``resource TYPE`` without one.
 
-    Raises ``ManifestError``.
+    It maps names to entries, or has the section ``providers`` beside ``inputs`` and ``values``. Raises
+    ``ManifestError``.
     """
     loader = _load(path)
     for pending in loader.pending:  # names in the file choose it, before there are inputs for a condition
@@ -119,10 +123,10 @@ def read_providers(path: str) -> Manifest:
 
 
 def from_texts(files: Sequence[Mapping[str, Any]], root: str = "", path: str = "") -> Manifest:
-    """Return the manifest that a saved plan embeds as ``Manifest.text``, with the positions in that.
+    """Return the manifest that a saved plan embeds: its files' names, data and the positions of their keys.
 
-    ``root`` is the directory of relative file names, ``path`` the manifest's path, or "". Raises ``ManifestError``, and
-    ``ValueError`` for a file without a name.
+    So a plan is applied as it was made, although the files have changed since. ``root`` is the directory of relative
+    file names, ``path`` the manifest's path, or "". Raises ``ManifestError``, and ``ValueError`` for a nameless file.
     """
     if not all(isinstance(file["file"], str) and file["file"] for file in files):
         raise ValueError("a file of the manifest has no name")
@@ -137,27 +141,27 @@ def from_texts(files: Sequence[Mapping[str, Any]], root: str = "", path: str = "
 
 
 def absolute(file: str) -> str:
-    """Return the absolute path of a manifest's file; symbolic links keep their names."""
+    """Return the absolute path of a manifest's file; links are not resolved, for people know it by this name."""
     return os.path.abspath(file)
 
 
 def load_documents(
     path: str, python: Reader | None = None, open_code: Callable[[str], int] | None = None
 ) -> tuple[list[Document], list[Problem]]:
-    """Read ``path`` and all files that it includes, under whatever conditions.
+    """Read ``path`` and every file that it may include, as a host will judge the conditions that gets them all.
 
     Included files come before the one that includes them. Return the documents that could be read, and the problems.
     Raises ``UsageError`` when ``path`` itself has a suffix without a reader.
     """
     loader = _load(path, python, open_code)
-    loader.resolve(lambda _documents, _when: "")
+    loader.resolve(lambda _documents, _when: "")  # every condition holds
     return loader.documents, loader.problems
 
 
 def from_documents(documents: Sequence[Document], path: str = "") -> Manifest:
-    """Return the manifest of files that were read, all that it may include; ``path`` is the manifest's path.
+    """Return the manifest of the files that ``load_documents`` read, the named one last, without reading again.
 
-    Raises ``ManifestError``.
+    Of these the conditions of ``include`` choose. ``path`` is the manifest's path. Raises ``ManifestError``.
     """
     loader = _Loader({}, {}, {source.file: source for source in documents})
     loader.add(documents[-1], os.path.dirname(documents[-1].file), 0, loader.roots)
@@ -165,7 +169,10 @@ def from_documents(documents: Sequence[Document], path: str = "") -> Manifest:
 
 
 def _load(path: str, python: Reader | None = None, open_code: Callable[[str], int] | None = None) -> _Loader:
-    """Return the loader that read ``path`` and the files that it includes without conditions. Raises ``UsageError``."""
+    """Read ``path`` and the files that it includes without conditions; return the loader, for the other files.
+
+    Raises ``UsageError`` with advice for a suffix without a reader, mostly a directory or a misspelt name.
+    """
     readers = {**READERS, **({".py": python} if python is not None else {})}
     if _suffix(path) not in readers:
         ends = ", ".join(readers)
@@ -179,14 +186,17 @@ def _load(path: str, python: Reader | None = None, open_code: Callable[[str], in
 
 
 def manifest_names(directory: str) -> list[str]:
-    """Return the names of the files of a directory that can be manifests, sorted. Raise ``OSError``."""
+    """Return the names of a directory's files whose suffix is a manifest's, sorted: for hints and completion.
+
+    Raise ``OSError``.
+    """
     return sorted(name for name in os.listdir(directory) if _suffix(name) in {*READERS, ".py"})
 
 
 def nearest_file(path: str, written: str) -> str:
-    """Return the hint with the manifest of the nearest name to a missing file's, or the names in a directory, or "".
+    """Return the hint on a manifest that cannot be read: the nearest name; for a directory the manifests in it; or "".
 
-    ``written`` is the file as the user named it.
+    ``written`` is the file as the user named it, and in this form the hint names another.
     """
     root, name = (path, "") if os.path.isdir(path) else os.path.split(path)
     try:
@@ -205,9 +215,10 @@ def _open(path: str) -> int:
 
 
 def read_file(path: str, open_file: Callable[[str], int] = _open) -> tuple[bytes, tuple[int, int]]:
-    """Return the bytes of a regular file, and its device and inode; of one that is too large, one byte too many.
+    """Return the bytes of a regular file, and its device and inode, which tell whether it was read by another name.
 
-    Raises ``OSError``, or ``ValueError`` with the reason.
+    At most one byte more than the limit is read: by it the parser refuses a file that is too large. Raises
+    ``OSError``, or ``ValueError`` with the reason.
     """
     descriptor = open_file(path)
     try:
@@ -231,7 +242,7 @@ class _File(NamedTuple):
     included: Sequence[list[_File]]
 
     def documents(self) -> Iterator[Document]:
-        """Yield the documents of the included files, then its own."""
+        """Yield the documents of the included files, then its own: the order in which resources are applied."""
         for files in self.included:
             for file in files:
                 yield from file.documents()
@@ -259,10 +270,12 @@ class _Loader:
         openers: Mapping[str, Callable[[str], int]],
         sent: Mapping[str, Document] | None = None,
     ) -> None:
-        """Load no file yet; ``readers``, ``openers``: suffix → the function that parses, or opens, such files."""
+        """Load no file yet; ``readers``, ``openers``: suffix → the function that parses, or opens, such files.
+
+        ``sent``: label → document, of files that were read before, maybe on another machine: none is read here then.
+        """
         self._readers = readers
         self._openers = openers
-        #: Label → document, of files that were read already; None: they are read here.
         self._sent = sent
         #: The files that were added: device and inode, or label.
         self._seen: set[object] = set()
@@ -278,24 +291,31 @@ class _Loader:
         return [document for file in self.roots for document in file.documents()]
 
     def manifest(self) -> Manifest:
-        """Return the manifest of the files so far; its ``with_includes`` adds those with conditions."""
+        """Return the manifest of the files so far.
+
+        Conditions of ``include`` need inputs and facts: where they are known, ``with_includes`` adds those files.
+        """
         manifest = assemble(self.documents, self.problems)
         return manifest._replace(with_includes=self._with_includes) if self.pending else manifest
 
     def _with_includes(self, judge: Callable[[Manifest, Any], str]) -> Manifest:
-        """Return the manifest with the included files whose conditions hold, as ``judge`` says."""
+        """Return the manifest with the included files whose conditions hold.
+
+        ``judge`` gets the manifest so far and a condition, and returns why that does not hold, or "".
+        """
         skipped = self.resolve(
             lambda documents, when: judge(assemble(documents)._replace(with_includes=self._with_includes), when)
         )
         return assemble(self.documents, self.problems)._replace(skipped_includes=tuple(skipped))
 
     def resolve(self, judge: Callable[[Sequence[Document], Any], str]) -> list[SkippedInclude]:
-        """Read the files whose conditions hold, and their includes; return those that ``judge`` leaves out.
+        """Read the files of ``include`` whose conditions hold, and the files that these include; return the others.
 
-        A condition that cannot be judged is reported.
+        ``judge`` gets the documents so far, whose values a condition may use, and the condition; it returns why that
+        does not hold, or "". A condition that cannot be judged is reported.
         """
         skipped = []
-        while self.pending:
+        while self.pending:  # a file that is read may add more
             pending = self.pending.pop(0)
             path: tuple[str | int, ...] = ("include", pending.number, "when")
             try:
@@ -311,9 +331,10 @@ class _Loader:
         return skipped
 
     def load(self, path: str, label: str, depth: int, files: list[_File]) -> str:
-        """Read a file, unless it was read, and its includes into ``files``; add mistakes in it to ``problems``.
+        """Read a file and its includes into ``files``, once however often it is included; return why it failed, or "".
 
-        ``label`` is its name in messages. Return the reason that it cannot be opened, or an empty string.
+        ``label`` is its name in messages, ``depth`` how many files include each other above it. Mistakes in its text
+        are added to ``problems``; the reason is returned because it belongs to the entry that includes the file.
         """
         if self._sent is not None:
             if label in self._sent and label not in self._seen:
@@ -324,7 +345,7 @@ class _Loader:
             raw, identity = read_file(path, self._openers.get(_suffix(path), _open))
         except (OSError, ValueError) as error:
             reason = f"cannot be read: {getattr(error, 'strerror', None) or error}"
-            if depth == 0:
+            if depth == 0:  # no entry includes the named file
                 self.problems.append(document.problem(label, (0, 0), "unreadable", reason, nearest_file(path, path)))
             return reason
         if identity in self._seen:
@@ -339,7 +360,10 @@ class _Loader:
         return ""
 
     def add(self, source: Document, root: str, depth: int, files: list[_File]) -> None:
-        """Add a file to ``files``, with the files that it includes, which lie beneath ``root``."""
+        """Add a file that was read to ``files``, and read what it includes, beneath the directory ``root``.
+
+        An entry with a condition keeps its empty place in the order, and waits in ``pending``.
+        """
         names = source.data.get("include") if type(source.data) is dict else None
         if names is not None and type(names) is not list:
             self.report(source, ("include",), "include must be a list of files", "write include: [other.yaml]")
@@ -359,7 +383,7 @@ class _Loader:
                 self.pending.append(pending)
 
     def _conditional(self, source: Document, number: int, entry: dict[str, object]) -> tuple[Any, Any] | None:
-        """Return the file and the condition of an entry that is a mapping, or None for an invalid one."""
+        """Return the file and the condition of ``{file: F, when: C}`` in ``include``; report an invalid one: None."""
         path: tuple[str | int, ...] = ("include", number)
         before = len(self.problems)
         if "file" not in entry:
@@ -372,7 +396,7 @@ class _Loader:
         return (entry["file"], entry.get("when")) if len(self.problems) == before else None
 
     def _include(self, entry: _PendingInclude) -> None:
-        """Read the file of an entry of ``include``, or report the reason that it cannot be included."""
+        """Read the file of an entry of ``include``, or report at the entry why it cannot be included."""
         reason, hint = _refusal(entry.root, entry.name, entry.depth) if self._sent is None else ("", "")
         if not reason:
             target = os.path.join(entry.root, entry.name)
@@ -389,7 +413,10 @@ class _Loader:
 
 
 def _refusal(root: str, name: object, depth: int) -> tuple[str, str]:
-    """Return the reason that a file in ``root`` may not include ``name``, and a hint; or two empty strings."""
+    """Return the reason that a file in ``root`` may not include ``name``, and a hint; or two empty strings.
+
+    It must lie beneath ``root``, links resolved: a manifest from elsewhere must not make root read any file.
+    """
     if type(name) is not str or not name:
         return "an included file must be a name", ""
     if "${" in name:
@@ -415,11 +442,11 @@ def read_mapping(
     heads: Mapping[str, Mapping[str, Position]] | None = None,
     scalars: tuple[type, ...] = (Sensitive,),
 ) -> Document:
-    """Return a document with a copy of ``data``: tuples become lists, sensitive values stay wrapped.
+    """Return data that Python code made as a document, so that later stages treat it like a file's.
 
-    ``index`` returns the positions of everything in ``data``; without it only ``heads`` are known: section → key → its
-    position. ``scalars``: the classes of values beyond JSON that it may hold. Raises ``ManifestError`` for other values
-    that JSON cannot hold, with the keys above them.
+    It is copied and checked: tuples become lists, sensitive values stay wrapped. ``index`` returns the positions of
+    everything in ``data``; without it only ``heads`` are known: section → key → its position. ``scalars``: the classes
+    of values beyond JSON that it may hold. Raises ``ManifestError`` for others that JSON cannot hold.
     """
     copier = _Copier(Document(None, file, b"", index), scalars)
     copied = copier.copy(data, ())
@@ -440,7 +467,10 @@ class _Copier:
         self.problems: list[Problem] = []
 
     def copy(self, value: object, path: tuple[str, ...]) -> Any:
-        """Return plain data; ``path`` holds the keys above ``value``."""
+        """Copy a value as plain dictionaries, lists and scalars; ``path`` holds the keys above it.
+
+        What exceeds a limit, as a list that contains itself does, is reported and becomes None.
+        """
         self._weight += document.NODE_WEIGHT
         if not isinstance(value, (list, tuple, Mapping)):
             return self._scalar(value, path)
@@ -456,7 +486,7 @@ class _Copier:
         return [self.copy(item, (*path, str(number))) for number, item in enumerate(value)]
 
     def _key(self, key: object, path: tuple[str, ...]) -> str:
-        """Return a key as text, another value as its representation; report an invalid key."""
+        """Return the text of a mapping's key; report one that no manifest could have, and go on with its ``repr``."""
         if isinstance(key, str):
             text, message = str(key), document.character_problem(key, key=True)
         else:
@@ -466,7 +496,7 @@ class _Copier:
         return text
 
     def _scalar(self, value: object, path: tuple[str, ...]) -> Any:
-        """Return a scalar of an embedder's mapping as a manifest could hold it; report one that it could not."""
+        """Return a scalar, one of a subclass of text as plain text; report one that no manifest file could hold."""
         message = ""
         if isinstance(value, str):
             value = str(value)
@@ -480,7 +510,7 @@ class _Copier:
         return value
 
     def _add(self, path: tuple[str, ...], code: str, message: str, *key: str) -> None:
-        """Add a problem of the value under ``path``, or with ``key`` at that key in it."""
+        """Add a problem of the value under the keys ``path``, with ``key`` at the position of that key in it."""
         prefix, position = ".".join(path), self._positions.position((*path, *key))
         message = f"{prefix}: {message}" if prefix else message
         self.problems.append(document.problem(self._positions.file, position, code, message))

@@ -107,7 +107,10 @@ def assemble(documents: Sequence[Document], problems: Iterable[Problem] = ()) ->
 
 
 def without(documents: Iterable[Document], keys: Collection[str]) -> list[Document]:
-    """Return documents without the resources under ``keys``, which need no plan, and the defaults of only these."""
+    """Return documents without the resources under ``keys``, for the cached plan of these is valid.
+
+    Defaults of types that no other resource has go too: they would load types that the rest does not need.
+    """
     reduced = []
     for source in documents:
         resources = {key: body for key, body in (source.data.get("resources") or {}).items() if key not in keys}
@@ -118,7 +121,10 @@ def without(documents: Iterable[Document], keys: Collection[str]) -> list[Docume
 
 
 def _stem(file: str) -> str:
-    """Return the default project of a file: its name without directory, suffix and invalid characters at the start."""
+    """Return the default project of a file: its name without directory and suffix.
+
+    Characters at the start with which no project may begin go too, as in ``.site.yaml``.
+    """
     if file == MAPPING:
         return MAPPING.strip("<>")
     name = file.rpartition("/")[2]
@@ -196,12 +202,13 @@ class ManifestBuilder:
         self._add_removed(data.get("removed"))
         self._add_purges(data.get("purge"))
 
-    def _report(self, violation: Violation, subject: str = "", code: str = "invalid", *, value: bool = False) -> None:
-        """Add a problem; note whether names may be missing for it that the rest of the manifest uses.
+    def _report(self, violation: Violation, resource: str = "", code: str = "invalid", *, value: bool = False) -> None:
+        """Add a problem, and note in ``lacks_names`` if the rest of the manifest may use a name that it leaves out.
 
-        ``subject`` is the resource; ``value``: the position is the value's, not the key's.
+        References to such names would be reported as unknown, though only this is wrong. ``resource``: the reference of
+        the resource, if it is one's; ``value``: the position is the value's, not the key's.
         """
-        self.problems.append(self._problem(violation, subject, code, value=value))
+        self.problems.append(self._problem(violation, resource, code, value=value))
         path = violation.path
         if not path:
             self.lacks_names = True
@@ -211,19 +218,19 @@ class ManifestBuilder:
             self.lacks_names |= not (is_left_out_alone or keeps_its_name)
 
     def _problem(
-        self, violation: Violation, subject: str = "", code: str = "invalid", *, value: bool = False
+        self, violation: Violation, resource: str = "", code: str = "invalid", *, value: bool = False
     ) -> Problem:
-        """Return a violation with its position."""
+        """Return a violation as a problem at its line and column; the parameters are those of ``_report``."""
         line, column = self._source.position(violation.path, value=value)
-        if violation.hint == syntax_hints.QUOTING:
+        if violation.hint == syntax_hints.QUOTING:  # the line may show which text needs the quotes
             violation = violation._replace(hint=syntax_hints.quoting_hint(self._line(line)) or violation.hint)
         # In a resource the path is: resources, its key, the attribute.
-        attribute = str(violation.path[2]) if subject and len(violation.path) > 2 else None  # noqa: PLR2004
+        attribute = str(violation.path[2]) if resource and len(violation.path) > 2 else None  # noqa: PLR2004
         return Problem(
             attribute,
             violation.message,
             "error",
-            reference=subject,
+            reference=resource,
             file=self._source.file,
             line=line,
             column=column,
@@ -232,12 +239,12 @@ class ManifestBuilder:
         )
 
     def _line(self, number: int) -> str:
-        """Return a line of the document, counted from 1, or an empty string for an unknown one."""
+        """Return a line of the document, counted from 1, for hints; an empty string for 0, an unknown position."""
         lines = self._source.raw.splitlines()[number - 1 : number] if number else []
         return lines[0].decode(errors="replace") if lines else ""
 
-    def _error(self, path: Path, message: str, hint: str = "", subject: str = "") -> None:
-        self._report(Violation(path, message, hint), subject)
+    def _error(self, path: Path, message: str, hint: str = "", resource: str = "") -> None:
+        self._report(Violation(path, message, hint), resource)
 
     def _duplicate(self, path: Path, message: str, first: DocumentPath | Declaration) -> None:
         self._report(Violation(path, message, f"first at {first.place()}"), code="duplicate")
@@ -248,9 +255,10 @@ class ManifestBuilder:
             self._report(violation, code="unknown_key")
 
     def _sections(self, data: dict[str, object]) -> dict[str, Any]:
-        """Return the sections, a misspelt one under its right name, also in the document; report unknown ones.
+        """Return the sections of a document by name; report other keys at its top.
 
-        Of resources that stand beside the sections only the first is reported; the types of all are incomplete.
+        A misspelt section is reported, and read all the same to find the problems in it. Of resources that stand beside
+        the sections only the first is reported; the types of all are incomplete.
         """
         if data.keys() <= _SECTION_NAMES:
             return data
@@ -261,7 +269,7 @@ class ManifestBuilder:
             self.incomplete |= {key[:1].lower() + key[1:].partition("[")[0] for key in strays}
         unknown = {key: value for key, value in data.items() if key not in strays}
         self._check_keys((), unknown, SECTIONS, "section")
-        from resource_api.model.values.suggestions import closest
+        from resource_api.model.values.suggestions import closest  # only a wrong manifest needs it
 
         missing = [name for name in SECTIONS if name not in data]
         corrections = {key: closest(key, missing) for key in unknown if key not in _SECTION_NAMES}
@@ -270,7 +278,7 @@ class ManifestBuilder:
         return renamed
 
     def _section(self, section: str, data: dict[str, object]) -> dict[str, Any]:
-        """Return a section; an empty mapping when it is missing, empty, or of another kind."""
+        """Return a section that must be a mapping; {} if it is missing or null, and for another, reported, value."""
         body = data.get(section)
         if body is None or type(body) is dict:
             return body or {}
@@ -283,7 +291,10 @@ class ManifestBuilder:
         return {}
 
     def _named(self, section: str, data: dict[str, object]) -> Iterator[tuple[str, Any]]:
-        """Yield the members of a section whose names are valid, and new in all documents; report the rest."""
+        """Yield name and value of the entries of a section such as ``inputs``.
+
+        Report those whose names are invalid, or given before in this or another file.
+        """
         kind = section.removesuffix("s")
         for name, body in self._section(section, data).items():
             origin = DocumentPath(self._source, (section, name))
@@ -310,7 +321,10 @@ class ManifestBuilder:
             self.project = value
 
     def _add_input(self, name: str, body: object) -> None:
-        """Add the declaration of an input."""
+        """Add the declaration of an input, also if it is wrong: its uses would be reported as unknown otherwise.
+
+        The default ``UNKNOWN`` marks a wrong one, whose data type nothing is checked against.
+        """
         path: Path = ("inputs", name)
         body, before = {} if body is None else body, len(self.problems)
         if type(body) is not dict:
@@ -329,14 +343,17 @@ class ManifestBuilder:
         origin = DocumentPath(self._source, path)
         self.inputs[name] = Input(texts.get("type", "Any"), default, texts.get("docs", ""), origin, *flags)
 
-    def _flag(self, path: Path, body: dict[str, object], key: str, owner: str) -> bool:
-        """Return a Boolean key, by default False; report another value."""
+    def _flag(self, path: Path, body: dict[str, object], key: str, entry: str) -> bool:
+        """Return a Boolean ``key`` of ``entry``, such as "an input", by default False; report another value."""
         if type(value := body.get(key)) is not bool and value is not None:
-            self._error((*path, key), f"{key} of {owner} must be true or false", "write it without quotes")
+            self._error((*path, key), f"{key} of {entry} must be true or false", "write it without quotes")
         return value is True
 
     def _output(self, name: str, body: object) -> Any:
-        """Return the value of an output, wrapped if it is declared sensitive; keep the condition of its declaration."""
+        """Return the value of an output, wrapped if its long form declares it sensitive; keep its condition.
+
+        A mapping is the long form only if it has ``value`` and nothing but keys of that form: outputs may be mappings.
+        """
         if type(body) is not dict or "value" not in body or not {"value"} < body.keys() <= _OUTPUT_KEYS | {"value"}:
             return body
         path: Path = ("outputs", name)
@@ -413,15 +430,19 @@ class ManifestBuilder:
             self.defaults[self._source.file] = defaults
         return meta_defaults
 
-    def _meta(self, path: Path, body: dict[str, object], subject: Reference | str) -> dict[str, Any]:
-        """Return the metaparameters that ``body`` declares; report those that are invalid, and leave them out."""
+    def _meta(self, path: Path, body: dict[str, object], resource: Reference | str) -> dict[str, Any]:
+        """Return the metaparameters in the body of a resource, or of a type's defaults; report and omit invalid ones.
+
+        Where ``when`` or ``for_each`` is invalid it is not known which resources there are: the result then has the
+        condition false, so that there are none, and their type is incomplete.
+        """
         meta = body
         if not METAPARAMETERS.issuperset(body) or None in body.values():
             meta = {key: value for key, value in body.items() if key in METAPARAMETERS and value is not None}
         invalid = []
-        repeated = "for_each" in meta
-        if repeated and self._source.file.endswith(".py"):
-            self._error((*path, "for_each"), "for_each is for YAML and JSON", "write a loop in Python", str(subject))
+        has_elements = "for_each" in meta
+        if has_elements and self._source.file.endswith(".py"):
+            self._error((*path, "for_each"), "for_each is for YAML and JSON", "write a loop in Python", str(resource))
             invalid.append("for_each")
         for key, value in meta.items():
             if type(value) is str and value[-1:] == "]" and key in RELATIONSHIPS:
@@ -429,14 +450,14 @@ class ManifestBuilder:
             refusals = list(metaparameters.violations(key, value))
             if not refusals or (key in EVALUATED and expression.holds_expressions(value)):
                 continue  # such a value is checked once it is known, and so is one that depends on an element
-            if repeated and key not in CARDINALITY and expression.uses_scope(value, "each"):
+            if has_elements and key not in CARDINALITY and expression.uses_scope(value, "each"):
                 continue
             for violation in refusals:
-                self.problems.append(self._problem(violation._replace(path=(*path, *violation.path)), str(subject)))
+                self.problems.append(self._problem(violation._replace(path=(*path, *violation.path)), str(resource)))
                 invalid.append(key)
         is_uncertain = not CARDINALITY.isdisjoint(invalid)
-        if (is_uncertain or "alias" in invalid) and isinstance(subject, Reference):
-            self.incomplete.add(subject.type)
+        if (is_uncertain or "alias" in invalid) and isinstance(resource, Reference):
+            self.incomplete.add(resource.type)
         if is_uncertain:  # it is not known which resources there are: none, and nothing more is said about them
             invalid += CARDINALITY
         valid = {key: value for key, value in meta.items() if key not in invalid} if invalid else meta
@@ -474,7 +495,10 @@ class ManifestBuilder:
             self._duplicate(path, f"{text.escape(str(resource))} is declared twice", first)
 
     def _no_attributes(self, path: Path, body: Any, resource: Reference) -> None:
-        """Report a resource whose attributes are not a mapping, with advice from the line of a text."""
+        """Report a resource whose ``body`` is no mapping of attributes.
+
+        Text is mostly the first attribute without its colon, which YAML reads as a text: its line gives the advice.
+        """
         number = self._source.position(path, value=True)[0] if type(body) is str else 0
         advice = syntax_hints.missing_colon(self._line(number), number)
         hint = "write each on its own line as attribute: value"
@@ -486,7 +510,10 @@ class ManifestBuilder:
         self.problems[-1] = self.problems[-1]._replace(line=number, column=advice.position[1], paste=advice.paste)
 
     def _reference(self, path: Path, key: object, body: object = None) -> Reference | None:
-        """Return a reference, or None for an invalid one, which is reported. ``body``, its value, may give the hint."""
+        """Parse a reference such as ``File[/etc/motd]``; None for an invalid one, which is reported.
+
+        ``body``: the value under it if it is a key; how YAML has misread that may tell the mistake.
+        """
         head, _, rest = key.partition("[") if type(key) is str else ("", "", "")
         name = self._types.get(head)
         # Ten thousand references have a few types: one that was accepted before needs no check.
@@ -508,14 +535,17 @@ class ManifestBuilder:
         return parsed
 
     def _list(self, section: str, value: object) -> list[Any]:
-        """Return the items of a section that is a list; none, and report it, for another value."""
+        """Return the items of a section that must be a list; for another value report it, and return none."""
         if value is None or type(value) is list:
             return value or []
         self._error((section,), f"{section} must be a list")
         return []
 
     def _add_moved(self, section: object) -> None:
-        """Add the renames of the section ``moved``."""
+        """Add the entries ``{from: REFERENCE, to: REFERENCE}`` of ``moved``: resources that have another title now.
+
+        A wrong one is reported and left out.
+        """
         for number, pair in enumerate(self._list("moved", section)):
             path: Path = ("moved", number)
             if type(pair) is not dict or not {"from", "to"} <= pair.keys():
@@ -529,6 +559,7 @@ class ManifestBuilder:
                 self.moved.append(Moved(origin, target, DocumentPath(self._source, path)))
 
     def _add_removed(self, section: object) -> None:
+        """Add the references of ``removed``: resources whose records the next run forgets."""
         for number, item in enumerate(self._list("removed", section)):
             target = self._reference(("removed", number), item)
             if target:

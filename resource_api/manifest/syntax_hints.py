@@ -72,7 +72,10 @@ def advise(failure: Failure) -> Advice | None:
 
 
 def value_needs_quotes(line: str, position: Position) -> Advice:
-    """Return the advice about a value whose first character, at ``position``, means something else in YAML."""
+    """Return the advice to quote a value, because its first character, at ``position``, is special in YAML.
+
+    The corrected line is pasted if it holds nothing but this value, otherwise the quoted item of ``[...]``.
+    """
     begin, start = position[1] - 1, _value_start(line)
     # Of '{{ x }}' YAML refuses the second brace.
     whole = begin == start or line[start : begin + 1] == "{{"
@@ -84,18 +87,18 @@ def value_needs_quotes(line: str, position: Position) -> Advice:
 
 
 def _value_start(line: str) -> int:
-    """Return the start of the value in ``key: value`` or ``- value``, or of the line."""
+    """Return the offset of the value in a line ``key: value`` or ``- value``, otherwise that of its text."""
     key = _KEY.match(line)
     return key.end() if key else len(line) - len(line.lstrip(" -"))
 
 
 def _begins_value(line: str, position: Position) -> bool:
-    """Whether a position is the start of the value of a line, not inside ``[...]`` or ``{...}``."""
+    """Return whether the value of a line starts at a position: then all of it is quoted, not an item of ``[...]``."""
     return _value_start(line) == position[1] - 1
 
 
 def _with_quotes(line: str) -> str:
-    """Return ``key: "value"`` or ``- "value"`` for a line of that form, or an empty string."""
+    """Return a line ``key: value`` or ``- value`` with its value in quotes, to paste; "" for one of another form."""
     start = _value_start(line)
     value = line[start:].rstrip()
     if not value or not (_KEY.match(line) or line.lstrip().startswith("- ")):
@@ -114,7 +117,7 @@ def _first_character(failure: Failure) -> Advice | None:
 
 
 def _construct(failure: Failure) -> Advice | None:
-    """Explain a value that YAML reads as an alias, an anchor, a tag or a block, for its first character."""
+    """Explain a value that YAML reads as an alias (``*``), an anchor, a tag or a block, for its first character."""
     line = failure.line(failure.start[0])
     return value_needs_quotes(line, failure.start) if line else None
 
@@ -134,7 +137,10 @@ def _second_colon(failure: Failure) -> Advice | None:
 
 
 def missing_colon(line: str, number: int) -> Advice | None:
-    """Explain a line that was read as the start of text of more than one line, because it has no colon."""
+    """Explain a line without a proper colon, which YAML takes for the start of a text over several lines.
+
+    ``number`` is its number. Return None for a line that has one.
+    """
     if match := _RESOURCE.match(line):
         return Advice((number, match.end(1) + 1), "a resource needs a colon behind it", f"{match[1]}:")
     if _KEY.match(line) or not (match := _NO_COLON.match(line)):
@@ -153,7 +159,7 @@ def missing_colon(line: str, number: int) -> Advice | None:
 
 
 def _deeper(failure: Failure, line_before: int) -> Advice | None:
-    """Advise about a line that is indented below a line that has a value already."""
+    """Advise about a line that is indented deeper than ``line_before``, whose key has a value already."""
     line = failure.line(failure.position[0])
     indentation, previous = _indentation(line), _indentation(failure.line(line_before))
     if not line_before or indentation <= previous:
@@ -203,13 +209,13 @@ def _no_key(failure: Failure) -> Advice | None:
 
 
 def _is_too_shallow(failure: Failure) -> bool:
-    """Whether a line is indented less than the first line of its mapping, and more than the parent's."""
+    """Return whether the failed line is indented less than a line of the mapping that it was to continue."""
     column = failure.position[1] - 1
     return any(_indentation(line) > column for line in failure.lines[failure.start[0] : failure.position[0] - 1])
 
 
 def _open_quote(failure: Failure) -> Advice | None:
-    """Explain a quote without its end."""
+    """Explain a quote without its end; paste the line with the quote added if its value is all behind that."""
     line = failure.line(failure.start[0])
     quote = line[failure.start[1] - 1 : failure.start[1]]
     paste = line.strip() + quote if _KEY.match(line) and quote and _begins_value(line, failure.start) else ""
@@ -227,7 +233,7 @@ def _escape(failure: Failure) -> Advice | None:
 
 
 def _surrogate(failure: Failure) -> Advice | None:
-    """Explain an escape of JSON for a character beyond U+FFFF, as two halves."""
+    """Explain the two escapes by which JSON writes a character beyond U+FFFF; paste the one that YAML has for it."""
     line = failure.line(failure.position[0])
     whole = _SURROGATES.sub(lambda pair: f"\\U{ord(bytes.fromhex(pair[1] + pair[2]).decode('utf-16-be')):08X}", line)
     if whole == line:
@@ -238,7 +244,10 @@ def _surrogate(failure: Failure) -> Advice | None:
 
 
 def _open_bracket(failure: Failure) -> Advice | None:
-    """Advise about a bracket without its end, or a missing comma within it."""
+    """Advise about a bracket without its end, or a missing comma within it.
+
+    Return None where a reference that lacks quotes, and has brackets too, is the likelier mistake.
+    """
     line = failure.line(failure.start[0])
     bracket = line[failure.start[1] - 1 : failure.start[1]]
     inner = [line[failure.start[1] :], *map(failure.line, range(failure.start[0] + 1, failure.position[0] + 1))]
@@ -271,12 +280,15 @@ _RULES: Final[tuple[tuple[str, Callable[[Failure], Advice | None]], ...]] = (
 
 
 def lacks_bracket(value: object) -> bool:
-    """Whether a value is a reference without its end, as YAML reads one with `` #`` in its title."""
+    """Return whether a value is a reference without its ``]``: YAML takes a `` #`` in its title for a comment."""
     return type(value) is str and _CUT_REFERENCE.match(value) is not None
 
 
 def value_quoting_hint(value: object) -> str:
-    """Return the hint for a reference without quotes that YAML has read as a mapping, or as a list in a list."""
+    """Return the hint that a reference needs quotes, for a value as which YAML may have read one without; or "".
+
+    ``[Type[a: b]]`` is read as lists and a mapping.
+    """
     if type(value) is dict and len(value) == 1:
         key, rest = next(iter(value.items()))
         return quoting_hint(key if rest is None else f"{key}: {rest}")
@@ -284,7 +296,10 @@ def value_quoting_hint(value: object) -> str:
 
 
 def quoting_hint(line: str) -> str:
-    """Return the hint for a line of YAML with a reference that may lack quotes, or an empty string."""
+    """Return the hint for a line of YAML with a reference that may lack quotes, or an empty string.
+
+    It repeats the quoted reference to paste where it can be told from other text, which may be secret.
+    """
     line = line[:_LONGEST_LINE]
     starts = [match.start() for match in _PASTABLE.finditer(line) if not _inside_quotes(line[: match.start()])]
     pastable = [cut for cut in (_balanced(line, start) for start in starts) if cut]
@@ -297,9 +312,9 @@ def quoting_hint(line: str) -> str:
 
 
 def first_quoting_hint(lines: Sequence[str], near: Sequence[int]) -> tuple[Position | None, str]:
-    """Return the hint for the first of the lines ``near``, numbered from 1, that may lack quotes.
+    """Return the position, if it is certain, and the hint for a reference that lacks quotes near a syntax error.
 
-    A line in which a comment cuts a reference off comes first, and its position is returned.
+    ``near`` are numbers of lines, from 1, the likeliest first. Certain is only a reference that a comment cuts off.
     """
     numbers = [number for number in dict.fromkeys(near) if 0 < number <= len(lines)]
     for number in numbers:
@@ -309,7 +324,7 @@ def first_quoting_hint(lines: Sequence[str], near: Sequence[int]) -> tuple[Posit
 
 
 def _cut_by_comment(line: str) -> int:
-    """Return the column, from 1, of a reference that a comment cuts off; 0 if there is none."""
+    """Return the column, from 1, of a reference with a `` #`` in it, where YAML takes a comment to begin; 0 if none."""
     line = line[:_LONGEST_LINE]
     for match in _PASTABLE.finditer(line):
         start = match.start()
@@ -320,12 +335,12 @@ def _cut_by_comment(line: str) -> int:
 
 
 def _inside_quotes(before: str) -> bool:
-    """Whether the text behind ``before`` is quoted: an odd number of quotes is open."""
+    """Return whether the text behind ``before`` is in quotes: an odd number of them is open."""
     return before.count('"') % 2 == 1 or before.count("'") % 2 == 1
 
 
 def _balanced(line: str, start: int) -> str:
-    """Return the text from ``start`` to the bracket that closes the first one, or an empty string."""
+    """Return the text from ``start`` to the bracket that closes the first one, such as a reference; "" if none does."""
     depth = 0
     for offset in range(start, len(line)):
         depth += (line[offset] in "[{") - (line[offset] in "]}")

@@ -72,30 +72,34 @@ def read(text: bytes, file: str) -> Document:
     if directive:
         position = document.position_of(decoded, directive.start())
         raise document.manifest_error(file, position, "syntax", "a %TAG directive is not allowed")
-    builder = _Builder(text)
+    builder = _Builder(text)  # fast, and stops at the first problem
     try:
         data = builder.document()
     except (_PositionedError, _DuplicateKey, YAMLError) as error:
         if isinstance(error, _PositionedError) and error.code == "limit":
             raise document.manifest_error(file, _position(error.mark), error.code, error.message, error.hint) from None
+        # Read again, to find all problems.
         raise ManifestError(_ProblemCollector(text, decoded, file).all_problems()) from None
     heads = {section: {key: _position(mark) for key, mark in marks.items()} for section, marks in builder.heads.items()}
     return Document(data, file, text, lambda: _index(text), heads)
 
 
 def _index(text: bytes) -> Node:
-    """Return the positions of everything in a text that was accepted."""
-    with gc_paused():
+    """Return the positions of everything in a text that ``read`` accepted: parsed again where a problem needs them."""
+    with gc_paused():  # it makes very many objects, and none is garbage
         return _Index(text).document()
 
 
 def _position(mark: Any) -> Position:
-    """Return line and column, from 1, of a mark, which counts from 0; (0, 0) without a mark."""
+    """Return line and column, from 1, of a mark of libyaml, which counts from 0; (0, 0) without a mark."""
     return (mark.line + 1, mark.column + 1) if mark else (0, 0)
 
 
 def _scalar(event: Any) -> Any:
-    """Return the value of a scalar by the core schema of YAML 1.2. Raise ``_PositionedError``."""
+    """Return the value of a scalar by the core schema of YAML 1.2: text in quotes stays text.
+
+    Raise ``_PositionedError`` for a value that a manifest cannot hold.
+    """
     text: str = event.value
     try:
         value: object = text
@@ -135,7 +139,10 @@ class _Builder:
         self.heads: dict[str, dict[str, Mark]] = {}
 
     def document(self) -> Any:
-        """Return the value of the only document, or None for an empty file."""
+        """Return the value of the file's only document, or None for an empty file.
+
+        An anchor without an alias is refused: it is mostly a text such as a password that begins with ``&``.
+        """
         get = self._get
         get()  # the start of the stream; next come the start of a document, its root, and its end
         if type(get()) is StreamEndEvent:
@@ -143,7 +150,7 @@ class _Builder:
         data = self._node(get(), 0)
         for mark in self._unused.values():
             self._refuse(_MisreadError(mark, "syntax", "no alias uses this anchor"))
-        get()
+        get()  # the end of the document
         event = get()
         if type(event) is not StreamEndEvent:
             raise _PositionedError(
@@ -156,7 +163,10 @@ class _Builder:
         raise error
 
     def _node(self, event: Any, depth: int) -> Any:
-        """Return the value of a node; an anchor stays open until its value is complete, so that cycles are detected."""
+        """Return the value of the node that begins with ``event``: a scalar, a collection or an alias.
+
+        An anchor is ``_OPEN`` until its value is complete, so that an alias within it is found to be a cycle.
+        """
         if type(event) is AliasEvent:
             return self._alias(event, depth)
         anchor = event.anchor
@@ -173,7 +183,10 @@ class _Builder:
         return value
 
     def _collection(self, event: Any, depth: int) -> Any:
-        """Return a mapping or list, within the limit of depth and without tags that would make another value."""
+        """Return the mapping or list that begins with ``event``; refuse one that is too deep or has another tag.
+
+        Of the keys of each section, the second level, the marks are kept in ``heads``: most problems need only these.
+        """
         if depth > document.MAX_DEPTH:
             raise _PositionedError(event.start_mark, "limit", f"nested deeper than {document.MAX_DEPTH}")
         mapping = type(event) is MappingStartEvent
@@ -188,6 +201,7 @@ class _Builder:
         return self._mapping(depth, marks)
 
     def _sequence(self, depth: int) -> list[Any]:
+        """Read the rest of a list; scalars, which are most items, without the call of ``_node``."""
         get, node = self._get, self._node
         data: list[Any] = []
         while type(event := get()) is not SequenceEndEvent:
@@ -229,7 +243,7 @@ class _Builder:
         return data
 
     def _key(self, event: Any) -> str:
-        """Return a key, which must be a text. Raise ``_PositionedError``."""
+        """Return a key of a mapping, which must be a text or the alias of one. Raise ``_PositionedError``."""
         written = type(event) is ScalarEvent
         if not written and type(event) is not AliasEvent:
             raise _MisreadError(event.start_mark, "syntax", "a key must be a string")
@@ -247,7 +261,11 @@ class _Builder:
         return value
 
     def _alias(self, event: Any, depth: int) -> Any:
-        """Return the anchored value. Raise ``_PositionedError`` if it is missing, open, or expands aliases too much."""
+        """Return the value of an alias's anchor.
+
+        Raise ``_PositionedError`` for an unknown anchor, for an alias within its own value, and where aliases of
+        aliases would make the data too deep or, as exponentially many, too large.
+        """
         # The name of an anchor is not shown: it may be a password that begins with '*'.
         if event.anchor not in self._anchors:
             raise _MisreadError(event.start_mark, "syntax", "no anchor of this name stands before this alias")
@@ -264,7 +282,10 @@ class _Builder:
         return value
 
     def _measure(self, value: Any) -> tuple[int, int]:
-        """Return the weight and height of an alias's value; collections are measured once."""
+        """Return how large (as if copied, in about bytes) and how deep an alias's value is.
+
+        Collections are measured once: a collection may hold aliases of others, and these again.
+        """
         if type(value) not in (dict, list):
             return document.NODE_WEIGHT + (len(value) if type(value) is str else 0), 0
         measured = self._measured.get(id(value))
@@ -288,7 +309,7 @@ class _ProblemCollector(_Builder):
         self._problems: list[Problem] = []
 
     def all_problems(self) -> list[Problem]:
-        """Return every problem up to the one that ends the walk."""
+        """Read the document, and return its problems up to one after which reading cannot go on."""
         try:
             self.document()
         except _EnoughProblems:
@@ -302,7 +323,7 @@ class _ProblemCollector(_Builder):
         return self._problems
 
     def _problem(self, error: _PositionedError) -> Problem:
-        """Return a problem; for a misread value, with the advice to put it in quotes."""
+        """Return an error as a problem at its line; for a misread value, with the advice to put it in quotes."""
         position = _position(error.mark)
         if not isinstance(error, _MisreadError):
             return document.problem(self._file, position, error.code, error.message, error.hint)
@@ -311,7 +332,10 @@ class _ProblemCollector(_Builder):
         return problem._replace(paste=advice.paste)
 
     def _syntax_problem(self, error: MarkedYAMLError) -> Problem:
-        """Return the parser's error. Its messages are constant: they never repeat the text, which may hold a secret."""
+        """Return libyaml's error as a problem, with advice if its line tells the mistake.
+
+        The parser's messages are constant: they never repeat the text, which may hold a secret.
+        """
         message = " ".join(part for part in ("not valid YAML:", error.problem, error.context) if part)
         lines, position, start = self._lines, _position(error.problem_mark), _position(error.context_mark)
         if start not in ((0, 0), position):
@@ -344,7 +368,7 @@ class _ProblemCollector(_Builder):
             raise _EnoughProblems
 
     def _node(self, event: object, depth: int) -> Any:
-        """Return a node, or a mark for a refused one after its problem was recorded, to find further problems."""
+        """Return the value of a node; record the problem of a refused one and return ``_REFUSED``, to read on."""
         try:
             return super()._node(event, depth)
         except _PositionedError as error:
@@ -372,7 +396,10 @@ class _ProblemCollector(_Builder):
         return {}
 
     def _any_key(self, event: object, depth: int) -> str | None:
-        """Return a key, or None for a reported one; the rest of a collection as a key is read too."""
+        """Return a key, or None for a refused one, which is recorded.
+
+        The rest of a collection as a key is read too, so that the next event is the value.
+        """
         if type(event) is AliasEvent and self._anchors.get(event.anchor or "") is _REFUSED:
             return None
         count = len(self._problems)
@@ -395,13 +422,17 @@ class _Index:
         self._anchors: dict[str, Node] = {}
 
     def document(self) -> Node:
-        self._get()
+        """Return the positions of the document's root and of everything in it."""
+        self._get()  # the start of the stream
         if type(self._get()) is StreamEndEvent:
             return Node((1, 1), {})
         return self._node(self._get())
 
     def _node(self, event: Any) -> Node:
-        """Return the position of a node and those of its children; an alias has the children of its anchor."""
+        """Return the position of a node, with the positions of its children by key or number.
+
+        An alias has its own position, and the children of its anchor.
+        """
         node = Node(_position(event.start_mark), {})
         if type(event) is AliasEvent:
             anchored = self._anchors.get(event.anchor or "")
@@ -414,11 +445,13 @@ class _Index:
         return node
 
     def _sequence(self, node: Node) -> None:
+        """Read the rest of a list, and add the positions of its items to the children of ``node``."""
         while type(event := self._get()) is not SequenceEndEvent:
             item = self._node(event)
             node.children[len(node.children)] = item.position, item
 
     def _mapping(self, node: Node) -> None:
+        """Read the rest of a mapping, and add the positions of its keys and values to the children of ``node``."""
         while type(event := self._get()) is not MappingEndEvent:
             position = self._node(event).position
             key = event.value if type(event) is ScalarEvent else None
