@@ -172,7 +172,7 @@ def _check_outputs(manifest: Manifest, evaluator: Evaluator, diagnostics: Diagno
 
 
 def _arrange(entries: list[Entry], order: Sequence[str]) -> None:
-    """Sort and number entries by the ``order`` of their references that a saved plan has; others come last."""
+    """Sort and number entries by ``order``, the references as a rehearsal tries them; others come last."""
     positions = {reference: index for index, reference in enumerate(order)}
     entries.sort(key=lambda entry: positions.get(str(entry.reference), len(positions)))
     for index, entry in enumerate(entries):

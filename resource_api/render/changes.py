@@ -55,13 +55,16 @@ class Style(NamedTuple):
         return " → ".join(_part(text, start) for text in texts)
 
     def cut(self, line: str) -> str:
-        """Return a line, the first 200 characters and the length of a longer one, unless everything is asked for."""
+        """Return a line; of a long one its beginning and length, so that it fits a screen, unless ``--diff full``."""
         if len(line) <= _WIDEST or self.diff == "full":
             return line
         return _part(line, 0)
 
     def reason(self, line: str) -> str:
-        """Return the reason of a failure; both ends of a long one, since it often ends in a program's own message."""
+        """Return the reason of a failure; of a long one both ends.
+
+        It often begins with a command line and ends in that program's own message.
+        """
         if len(line) <= _WIDEST or self.diff == "full":
             return line
         end = line[_BEGINNING - _WIDEST :]  # the last 120 characters
@@ -69,7 +72,7 @@ class Style(NamedTuple):
 
 
 def _part(line: str, start: int) -> str:
-    """Return a part of a long line, with its ends that are left out marked and its length."""
+    """Return as much of a long line as is shown, from ``start``, with ``…`` where text is left out, and its length."""
     end = start + _WIDEST
     return f"{'…' if start else ''}{line[start:end]}{'…' if end < len(line) else ''} ({len(line)} characters)"
 
@@ -95,9 +98,9 @@ def text_diff(
     most: int = SCREEN,
     advice: str = " (--diff full)",
 ) -> Iterator[str]:
-    """Yield the lines of the unified diff of a text: at most ``most`` and how many more there are, or all or none.
+    """Yield the lines of a text's unified diff, as ``--diff`` selects: all, none, or ``most`` and a count of the rest.
 
-    ``names``: the two sides' in the header. ``advice``: the end of the last line, how to see the rest.
+    ``names``: those of the two sides in the header. ``advice``: how to see the rest, at the end of the count.
     """
     is_, should = difference.is_ or "", difference.should or ""
     if style.diff == "none" or (style.diff == "short" and not is_compared(is_, should)):
@@ -111,9 +114,9 @@ def text_diff(
 
 
 def log_lines(event: LogEvent, style: Style, most: int = SCREEN) -> str:
-    """Return a log event whose change is large: long values are cut, the diff of a text stands under its line.
+    """Return the line of a log event, with its change made readable.
 
-    ``most`` as for ``text_diff``.
+    Long values in it are cut, and the diff of a text, of at most ``most`` lines, stands under it.
     """
     text, under = event.text, list[str]()
     if event.change is not None and is_text_change(event.change):

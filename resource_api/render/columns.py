@@ -5,7 +5,7 @@ def width(text: str) -> int:
     """Return the columns of a terminal that a text without control characters takes (Unicode Annex 11)."""
     if text.isascii():
         return len(text)
-    from unicodedata import category, east_asian_width  # few runs show such text
+    from unicodedata import category, east_asian_width  # imported here, because few runs show such text
 
     columns = 0
     for character in text:

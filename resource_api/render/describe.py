@@ -173,7 +173,7 @@ def attribute_facts(attribute: Attribute, noun: str = "property") -> str:
 
 
 def _facts(attribute: Attribute, noun: str) -> Item:
-    """Return the kind of an attribute, or the ``noun`` of one without, its marks and its default, in pieces."""
+    """Return ``attribute_facts`` in pieces, the default as code for Markdown; ``noun``: for one without a kind."""
     words = [word for word in (attribute.kind or noun,) if word]
     words += [mark.replace("_", " ") for mark in _MARKS if getattr(attribute, mark)]
     separator = ", " if words else ""
@@ -182,7 +182,7 @@ def _facts(attribute: Attribute, noun: str) -> Item:
 
 
 def datatype_words(attribute: Attribute, *, expressions: bool = False) -> Item:
-    """Return a data type in its author's words (``must_be``), without ``Optional``; one without words as it is.
+    """Return a data type, without ``Optional``, for people: in the words that its author gives (``must_be``), if any.
 
     With ``expressions`` the words are followed by the data type, regular expressions included.
     """
@@ -193,7 +193,7 @@ def datatype_words(attribute: Attribute, *, expressions: bool = False) -> Item:
     more = [", ", _Code(whole.text)] if expressions else []
     if words := _alternatives(datatype, attribute.must_be):
         return [_Words(words), *more]
-    # The words describe the patterns.
+    # The words describe only the patterns in it, such as those of a hash's keys: the rest stays a data type.
     text = datatype.text
     for pattern in sorted(_patterns(datatype), key=len, reverse=True):
         text = text.replace(pattern, "String")
@@ -201,9 +201,9 @@ def datatype_words(attribute: Attribute, *, expressions: bool = False) -> Item:
 
 
 def _alternatives(datatype: DataType, must_be: str) -> str:
-    """Return the words for a restricted text and its alternatives: ``auto or a port, or a list of them``.
+    """Return a data type that is a restricted text, or a list of such, in words: ``auto or a port, or a list of them``.
 
-    Return "" for a data type of which the words describe only a part: a hash, or a list of other elements.
+    Return "" for one of which ``must_be``, the author's words, describes only a part: a hash, a list of other elements.
     """
     leaves = datatype.leaves
     scalars = [leaf for leaf in leaves if leaf.kind != "Array"]
@@ -242,7 +242,10 @@ def _sections(
     expressions: bool,
     explained: bool = True,
 ) -> Iterator[tuple[str, Sequence[Item]]]:
-    """Yield the headings below the attributes, with their items; ``explained`` adds the meaning of terms."""
+    """Yield the sections of a page below the attributes: heading and items, the same for text and Markdown.
+
+    ``expressions``: with data types in full; ``explained``: with the meanings of features and kinds.
+    """
     origins: list[tuple[str, Sequence[Item]]] = [("Origin", [[str(origin)]])] if origin is not None else []
     if not isinstance(definition, TypeDefinition):
         yield _results(definition)
@@ -272,7 +275,8 @@ def _sections(
 def _feature_sections(definition: TypeDefinition, *, explained: bool) -> Iterator[tuple[str, Sequence[Item]]]:
     """Yield the sections of the features and of the versions.
 
-    Unless ``explained``, features have no meanings, and a section with nothing but schema version 1 is left out.
+    Unless ``explained``, as in the reference, which explains them once, features are only named, and the usual schema
+    version 1 is no section.
     """
     items = [[words] for words in features(definition)] if explained else _short_capabilities(definition)
     if items and definition.attributes:
@@ -318,7 +322,10 @@ def implementations(providers: Sequence[Suitability]) -> list[str]:
 
 
 def _title(pattern: re.Pattern[str], *, expressions: bool) -> Item:
-    """Return the namevars of a title's form, and the form as a template or a regular expression."""
+    """Return the line on a title pattern: ``NAME@HOST gives name and host``.
+
+    With ``expressions``, and where it has no template, it is shown as the regular expression.
+    """
     names, form = " and ".join(pattern.groupindex) or "nothing", template(pattern)
     if expressions or not (form or pattern.pattern == _ANY_TITLE):
         return [_Code(pattern.pattern), f" gives {names}"]
@@ -334,7 +341,10 @@ def _config(name: str, attribute: Attribute, *, expressions: bool) -> Item:
 
 
 def _function(name: str, function: Function, *, mixed: bool) -> Item:
-    """Return a function with its inputs; whether it is pure is said where other functions of the type are not."""
+    """Return the line on a function of a type: inputs, result and documentation, examples below.
+
+    ``mixed``: other functions of the type are not pure, so that it is said which are.
+    """
     inputs: list[str] = []
     for key, attribute in function.inputs.attributes.items():
         inputs += [", " if inputs else "", f"{key}: ", _Code(attribute.datatype.text)]
@@ -368,9 +378,10 @@ def _targets(types: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _cleaned(docs: str) -> str:
-    """Return documentation without the indentation of its lines in the source.
+    """Return documentation without the indentation that its lines have in the author's source.
 
-    It is that of the closing quotes where the text begins beside the opening ones: all further lines may be an example.
+    Of a text that begins beside the opening quotes it is that of the closing ones: all further lines may belong to an
+    indented example.
     """
     # The bar stands for the closing quotes, so that their line counts.
     return cleandoc(docs) if docs[:1].isspace() else cleandoc(f"{docs}|").removesuffix("|").rstrip()
@@ -415,7 +426,10 @@ def text(
 def _attribute_lines(
     name: str, attribute: Attribute, words: str, margin: str, width: int, *, noun: str
 ) -> Iterator[str]:
-    """Yield the name, its kind beside it or below a long name, the documentation, and the data type in ``words``."""
+    """Yield the lines of an attribute on a terminal: its name, beside it kind, documentation and data type (``words``).
+
+    All beside it begins at the ``margin``, in the next line where the name is too long. ``noun``: for one without kind.
+    """
     head = f"{_MARGIN}{name}"
     first = head.ljust(len(margin)) if len(head) < len(margin) else margin
     if first == margin:
@@ -427,7 +441,10 @@ def _attribute_lines(
 
 
 def wrapped(line: str, width: int, margin: str, first: str | None = None) -> list[str]:
-    """Return a line wrapped at spaces; words longer than ``width`` stay whole, and a link to a page is its words."""
+    """Return a line wrapped at spaces, behind ``first`` and then ``margin``; longer words stay whole.
+
+    A link to another page of the documentation, which a terminal cannot follow, becomes its words.
+    """
     return textwrap.wrap(
         _LINK.sub(r"\1", escape(line)),
         width,

@@ -55,9 +55,9 @@ def hosts_of(number: int) -> str:
 def group(
     names: Sequence[str], number: int, lines: Iterable[str], paint: Callable[[str, str], str] = _plain
 ) -> Iterator[str]:
-    """Yield the lines of a group of hosts: their folded names, of many only the first, and their common result.
+    """Yield the lines of a group of hosts with equal results: their names, of many only the first, and the result.
 
-    ``names``: folded, such as ``web[1:3]``; ``number``: of the hosts.
+    ``names``: folded, such as ``web[1:3]``; ``number``: of the hosts; ``lines``: the result; ``paint``: see ``Style``.
     """
     labels, room = list[str](), _WIDEST
     for name in names:
@@ -102,7 +102,10 @@ def batch(number: int, of: int, counts: Mapping[str, int], remaining: int) -> st
 
 
 def shown_counts(command: str, by_status: Mapping[str, int]) -> Mapping[str, int]:
-    """Return the number of hosts by status; of ``run`` success is known, not whether a program changed anything."""
+    """Return the number of hosts by status, for ``run`` with ``succeeded`` in place of changed and unchanged.
+
+    Of any program only the success is known, not whether it changed anything.
+    """
     if command != "run":
         return by_status
     remaining = {status: number for status, number in by_status.items() if status not in {"changed", "unchanged"}}
@@ -154,7 +157,10 @@ def _value_lines(value: object) -> Iterable[str]:
 
 
 def result_lines(command: str, result: object) -> Iterable[str]:
-    """Return the lines of the only document that a host has sent for a command; plans have a renderer of their own."""
+    """Return the lines of the result of a command, the document that a host has sent; none for an unexpected one.
+
+    Plans have a renderer of their own.
+    """
     if command == "validate" and isinstance(result, dict):
         parts = [(str(part["reference"]), str(part["why"])) for part in result.get("left_out") or ()]
         return [text.valid(result), *left_out_lines(parts)] if result.get("valid") else []
@@ -197,7 +203,10 @@ def agent_lines(status: Mapping[str, Any], time_now: float | None = None) -> lis
 
 
 def state_edit_lines(result: Mapping[str, Any]) -> list[str]:
-    """Return the lines of an edit of the state: ``forgotten: File[/etc/motd]``, or of the new name of a project."""
+    """Return the lines of the result of ``state rm``, ``mv`` and the like: ``forgotten: File[/etc/motd]``.
+
+    After ``mv`` of a whole project, advise to write its new name into the manifest.
+    """
     if "former" in result:
         project, stacks = escape(str(result["project"])), [escape(str(stack)) for stack in result["stacks"]]
         noun = f"stack{'' if len(stacks) == 1 else 's'} {', '.join(stacks)}"
@@ -209,7 +218,7 @@ def state_edit_lines(result: Mapping[str, Any]) -> list[str]:
 
 
 def _state_lines(result: Mapping[str, Any]) -> list[str]:
-    """Return the lines of a check, a recovery, an edit, or of a record as JSON."""
+    """Return the lines of the result of a ``state`` command on a host: a check, a recovery, an edit, or a record."""
     if {"found", "done"} & result.keys():
         return [escape(str(item)) for item in result.get("found") or result.get("done") or ()]
     if {"forgotten", "former"} & result.keys():
@@ -225,7 +234,7 @@ def _recorded(item: object) -> str:
 
 
 def as_run(document: FleetJson) -> dict[str, object]:
-    """Return a fleet run's document as that of a run whose steps are the hosts, for JUnit."""
+    """Return the document of a run over hosts in the form of a single run's, with hosts as steps: for JUnit."""
     steps = [
         {
             "reference": host["name"],

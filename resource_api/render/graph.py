@@ -1,7 +1,7 @@
 """Render a catalog's relationships as a drawing, as an HTML page, or as data.
 
 Every edge points from the resource that comes first to the one that comes after it; some refresh the second. The order
-and the relationships are the catalog's. ``ids``: reference → id of the resource's row on the page.
+and the relationships are the catalog's. ``anchors``: reference → id of the resource's row on the page.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from resource_api.catalog.graph import Edge
 from resource_api.model.values.reference import enclosing_components
 from resource_api.model.values.text import counted, escape
 from resource_api.render import json as documents
-from resource_api.render.html.elements import Page, PageRow, Section, e, links, row_ids, rows_section, write
+from resource_api.render.html.elements import Page, PageRow, Section, e, links, row_anchors, rows_section, write
 from resource_api.render.plan import left_out_lines
 
 if TYPE_CHECKING:
@@ -40,7 +40,10 @@ def render(catalog: Catalog, form: Form) -> str:
 
 
 def _edges(catalog: Catalog) -> list[Edge]:
-    """Return the relationships of a catalog, sorted, each pair once with all its kinds."""
+    """Return the relationships of a catalog, sorted so that equal catalogs are drawn equally.
+
+    Two resources with several relationships have one edge of all their kinds.
+    """
     refreshing = {(first, then) for then, firsts in catalog.subscribes.items() for first in firsts}
     pairs = {(first, then) for then, firsts in catalog.requires.items() for first in firsts} | refreshing
     failing = {(first, then) for then, firsts in catalog.on_failure.items() for first in firsts}
@@ -134,7 +137,10 @@ def _escaped(name: str, special: Mapping[str, str]) -> str:
 
 
 def _label(entry: Entry, special: Mapping[str, str]) -> str:
-    """Return a resource's reference, and below it the element of ``for_each`` that it is made for."""
+    """Return the text of a node: its reference, and below it the element of ``for_each`` that it is made for.
+
+    ``special``: the escapes of the language, by which its line break is chosen too.
+    """
     element = entry.declaration.element
     lines = [str(entry.reference), *([element.origin] if element is not None else [])]
     return ("\\n" if special is _DOT else "<br>").join(_escaped(line, special) for line in lines)
@@ -143,9 +149,10 @@ def _label(entry: Entry, special: Mapping[str, str]) -> str:
 def _boxed(
     entries: Sequence[Entry], node: Callable[[int, Entry], str], begin: Callable[[int, str], str], end: str
 ) -> Iterator[str]:
-    """Yield the nodes outside of components, then components as boxes around their resources.
+    """Yield the lines of a drawing's nodes: those outside of components, then components as boxes around theirs.
 
-    ``node`` makes the line of a resource, ``begin`` the first line of a box with its number and name.
+    ``node`` makes the line of a resource, ``begin`` the first line of a box from its number and name, ``end`` is the
+    last one.
     """
     #: Component → its own resources, and component → those directly within it; "" is outside of all.
     inside: dict[str, list[tuple[int, Entry]]] = {"": []}
@@ -182,9 +189,9 @@ _WIDTH: Final = _REACH + 10
 
 
 def _page(catalog: Catalog, edges: Sequence[Edge]) -> str:
-    """Return the page of the resources, in the order of execution, and their relationships."""
+    """Return the HTML page of the graph: a drawing, and a row for each resource in the order of execution."""
     project, names = catalog.manifest.project, [str(entry.reference) for entry in catalog.entries]
-    ids = row_ids(names)
+    anchors = row_anchors(names)
     after: dict[int, list[Edge]] = {}
     before: dict[int, list[Edge]] = {}
     for edge in edges:
@@ -195,7 +202,7 @@ def _page(catalog: Catalog, edges: Sequence[Edge]) -> str:
             name,
             str(number + 1),
             f"{len(before[number])} after it" if number in before else "",
-            _body(number, names, (after, before), ids),
+            _body(number, names, (after, before), anchors),
         )
         for number, name in enumerate(names)
     ]
@@ -205,8 +212,8 @@ def _page(catalog: Catalog, edges: Sequence[Edge]) -> str:
         f"<li><code>{e(part.name)}</code>: {e(part.located_reason)}</li>" for part in catalog.left_out.all
     )
     left_out = f"<ul>{left_out}</ul>" if left_out else ""
-    drawing = Section("Order and relationships", _drawing(names, edges, ids) if len(names) <= _MOST else "")
-    sections = [drawing, rows_section("Resources", rows, ids), Section("Left out", left_out)]
+    drawing = Section("Order and relationships", _drawing(names, edges, anchors) if len(names) <= _MOST else "")
+    sections = [drawing, rows_section("Resources", rows, anchors), Section("Left out", left_out)]
     return write(Page(f"Relationships of {project}", outcome, (), sections))
 
 
@@ -214,40 +221,45 @@ def _body(
     number: int,
     names: Sequence[str],
     edges: tuple[Mapping[int, Sequence[Edge]], Mapping[int, Sequence[Edge]]],
-    ids: Mapping[str, str],
+    anchors: Mapping[str, str],
 ) -> str:
-    """Return the details of a resource on the page: the resources before and after it, by kind of edge.
+    """Return the details of the resource with this ``number`` on the page: links to those before and after it.
 
-    ``edges``: for each resource those in which it comes after another one, and those in which it comes before one.
+    ``edges``: number → the edges in which it comes after another resource, and → those in which it comes before one.
     """
     after, before = (side.get(number, ()) for side in edges)
     return "".join((
-        links("requires", [names[edge.first] for edge in after if _kind(edge) == "require"], ids),
-        links("only if this fails", [names[edge.first] for edge in after if edge.on_failure], ids),
-        links("notified by", [names[edge.first] for edge in after if edge.refresh], ids),
-        links("required by", [names[edge.then] for edge in before if _kind(edge) == "require"], ids),
-        links("when it fails", [names[edge.then] for edge in before if edge.on_failure], ids),
-        links("notifies", [names[edge.then] for edge in before if edge.refresh], ids),
+        links("requires", [names[edge.first] for edge in after if _kind(edge) == "require"], anchors),
+        links("only if this fails", [names[edge.first] for edge in after if edge.on_failure], anchors),
+        links("notified by", [names[edge.first] for edge in after if edge.refresh], anchors),
+        links("required by", [names[edge.then] for edge in before if _kind(edge) == "require"], anchors),
+        links("when it fails", [names[edge.then] for edge in before if edge.on_failure], anchors),
+        links("notifies", [names[edge.then] for edge in before if edge.refresh], anchors),
     ))  # fmt: skip
 
 
-def _drawing(names: Sequence[str], edges: Sequence[Edge], ids: Mapping[str, str]) -> str:
-    """Return the resources as a column, with an arc on the left for each relationship."""
+def _drawing(names: Sequence[str], edges: Sequence[Edge], anchors: Mapping[str, str]) -> str:
+    """Return the drawing: the resources as a column, with an arc of SVG on the left for each relationship."""
     longest = max((edge.then - edge.first for edge in edges), default=1)
-    arcs = "".join(_arc(edge, names, ids, longest) for edge in edges)
-    items = "".join(f'<li id="g{ids[name]}"><a href="#{ids[name]}"><code>{e(name)}</code></a></li>' for name in names)
+    arcs = "".join(_arc(edge, names, anchors, longest) for edge in edges)
+    items = "".join(
+        f'<li id="g{anchors[name]}"><a href="#{anchors[name]}"><code>{e(name)}</code></a></li>' for name in names
+    )
     drawn = f'<svg width="{_WIDTH}" height="{len(names) * _ROW}" aria-hidden="true">{arcs}</svg>'
     legend = '<span class="key"></span>requires<span class="key path"></span>notifies; dashed: declared by a type'
     return f'<p class="legend">{legend}</p><div class="arcs">{drawn}<ol>{items}</ol></div>'
 
 
-def _arc(edge: Edge, names: Sequence[str], ids: Mapping[str, str], longest: int) -> str:
-    """Return the arc of an edge beside the list of resources; longer edges reach further out, up to the ``longest``."""
+def _arc(edge: Edge, names: Sequence[str], anchors: Mapping[str, str], longest: int) -> str:
+    """Return the SVG arc of an edge between two rows of the column of resources.
+
+    It reaches further out the more rows it spans, so that arcs do not hide each other; ``longest`` is the most rows.
+    """
     top, bottom = (position * _ROW + _ROW // 2 for position in (edge.first, edge.then))
     reach = max(14.0, _REACH * ((edge.then - edge.first) / longest) ** 0.5)
     x = _WIDTH - 4
     curve = f"M{x} {top}C{x - reach:.0f} {top} {x - reach:.0f} {bottom} {x} {bottom}"
     kind = " ".join(filter(None, ("notify" if edge.refresh else "", "automatic" if edge.automatic else "")))
     # The page's script marks the arcs of the resource under the pointer by their ends.
-    ends = " ".join(f"g{ids[names[position]]}" for position in (edge.first, edge.then))
+    ends = " ".join(f"g{anchors[names[position]]}" for position in (edge.first, edge.then))
     return f'<path class="{kind}" data-ends="{ends}" d="{curve}l-5 -3m5 3l-5 3"/>'

@@ -103,7 +103,10 @@ def left_out(catalog: Catalog) -> list[LeftOutJson]:
 
 
 def origin(declared: Declaration, element: Element) -> OriginJson:
-    """Return the element of ``for_each`` that a declaration is made for (contract §10.12)."""
+    """Return the ``for_each`` and the key of the element that a declaration is made for (contract §10.12).
+
+    An element that is no scalar has no key, and its index instead.
+    """
     written = declared.derivation.written if declared.derivation is not None else ""
     if element.key is MISSING:
         return {"for_each": written, "key": None, "index": element.number}
@@ -111,7 +114,7 @@ def origin(declared: Declaration, element: Element) -> OriginJson:
 
 
 def step(step: Step, *, may_change: bool = False) -> PlanStepJson:
-    """Return one step of a plan's document; ``may_change``: in sync, and depending on a step that acts."""
+    """Return one step of a plan's document; ``may_change``: it is in sync, but a step before it may change that."""
     hidden = step.definition.write_only
     document: PlanStepJson = {
         "reference": str(step.reference),
@@ -170,7 +173,7 @@ def drift(reference: str, changes: Sequence[Difference]) -> DriftJson:
 
 
 def _expression(value: object) -> object:
-    """Return a declared value with its expressions as they are written."""
+    """Return a declared value as JSON, with its expressions as text, as they are written."""
     if isinstance(value, (str, int, float, bool)) or value is None:
         return value
     if isinstance(value, list):
@@ -191,7 +194,7 @@ def change(difference: Difference) -> ChangeJson:
 
 
 def planned_change(step: Step, difference: Difference) -> PlannedChangeJson:
-    """Return one attribute's change in a plan: with its kind, and the paths that differ in a hash or an array."""
+    """Return one attribute's change in a plan: its kind (``-replace``: it causes the replacement), and nested paths."""
     replaces = "-replace" if difference.attribute in step.decision.replaces_because else ""
     document: PlannedChangeJson = {
         "attribute": difference.attribute,
@@ -269,7 +272,10 @@ def log(entry: LogEvent) -> dict[str, object]:
 
 
 def event_line(happened: Event) -> dict[str, object] | None:
-    """Return an event as an object, or None for the end of a run: ``summary`` needs the exit code."""
+    """Return an event of a run as an object of ``apply --json``.
+
+    None for its end, whose object ``summary`` has the exit code, which is not known here.
+    """
     if isinstance(happened, StepEnd):
         tries = {"tries": happened.tries} if happened.tries > 1 else {}
         return line("step_end", {**step_end(happened.report), **tries})

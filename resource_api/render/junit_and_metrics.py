@@ -31,7 +31,7 @@ _TRUST: Final = ("verified", "directory", "untrusted", "unreachable")
 
 
 def junit(document: Mapping[str, Any]) -> str:
-    """Return the document of a run or a plan as JUnit XML."""
+    """Return the document of a run or a plan as JUnit XML, as which continuous integration shows it."""
     name = f"{document.get('project') or 'unknown'}/{document.get('stack') or 'default'}"
     suite = ET.Element("testsuite", name=name)
     if isinstance(document.get("started"), (int, float)):
@@ -64,7 +64,10 @@ def _properties(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _result(step: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return the element and the text of an unsuccessful step, or None; a step of a plan has no status."""
+    """Return the JUnit element and the text of a skipped or failed step, or None.
+
+    A step of a plan has no status: it has failed if it has an error.
+    """
     if step.get("status") == "skipped":
         return "skipped", step["error"] or ""
     if step.get("status", "failed") == "failed" and step.get("error"):
@@ -73,7 +76,7 @@ def _result(step: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def _case(suite: ET.Element, name: str, kind: str, seconds: float, result: tuple[str, str] | None) -> None:
-    """Add a test case to a JUnit suite; ``kind``: its class; ``result``: a tag and message, or None for a success."""
+    """Add a test case to a JUnit suite; ``kind``: the class it is shown under; ``result``: tag and message, or None."""
     case = ET.SubElement(suite, "testcase", name=_safe(name), classname=_safe(kind), time=f"{seconds:.3f}")
     if result is not None:
         tag, message = result
@@ -105,7 +108,7 @@ def metrics(document: Mapping[str, object]) -> str:
 
 
 def _gauges(document: Mapping[str, Any]) -> Iterator[_Gauge]:
-    """Yield the metrics of a run's document, and of the agent that has run it."""
+    """Yield the gauges of a document: of its run or plan, of its source, and of the agent that has run it."""
     if "summary" in document:
         yield from _run_gauges(document)
     if document.get("ended"):

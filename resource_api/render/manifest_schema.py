@@ -93,7 +93,10 @@ def _closed(properties: Schema) -> Schema:
 
 
 def _type(definition: TypeDefinition | ComponentDefinition, metaparameters: Iterable[str]) -> Schema:
-    """Return the definitions of a type's resources and of its defaults, which cannot have some metaparameters."""
+    """Return the schema's definitions for a type: its resources, its ``defaults``, and its provider's shapes.
+
+    ``metaparameters`` are all names; some of them no defaults can have.
+    """
     resource = f"type-{definition.name}"
     attributes = {name: _attribute(attribute) for name, attribute in _spelt(definition).items()}
     metas = {name: _ref(_META + name) for name in metaparameters}
@@ -131,7 +134,10 @@ def _attribute(attribute: Attribute) -> Schema:
 
 
 def _open(schema: Schema) -> Schema:
-    """Return a shape that also accepts a reference, and references in its parts; any text includes them already."""
+    """Return a value's shape that also accepts an expression, ``${...}``, in its place and within it.
+
+    A shape that accepts any text accepts expressions already.
+    """
     within = _within(schema)
     docs = {key: within.pop(key) for key in ("description",) if key in within}
     alternatives = within["anyOf"] if within.keys() == {"anyOf"} else [within]
@@ -142,7 +148,7 @@ def _open(schema: Schema) -> Schema:
 
 
 def _evaluated(metaparameter: Schema) -> Schema:
-    """Return the shape of a metaparameter that may be made from inputs; references to resources stay names."""
+    """Return the shape of a metaparameter that also accepts expressions; options that name a resource do not."""
     shape = _open(metaparameter)
     names = metaparameter.get("properties", {})
     for name in names.keys() & {"replace_triggered_by", "deleted_with"}:
@@ -151,7 +157,7 @@ def _evaluated(metaparameter: Schema) -> Schema:
 
 
 def _within(schema: Schema) -> Schema:
-    """Return the schema of a value in whose members an expression may stand."""
+    """Return a value's shape in which every item and member may be an expression too, but not the whole value."""
     shape = dict(schema)
     for word in ("items", "additionalItems", "additionalProperties"):
         if isinstance(part := shape.get(word), dict):
@@ -176,7 +182,10 @@ def _head(name: str) -> str:
 
 
 def _resource_conditions(types: Iterable[Definition], implementations: Implementations) -> Iterator[Schema]:
-    """Yield the conditions for resources of types without ``defaults`` in the file, which could fulfil them."""
+    """Yield the conditions for resources, such as their mandatory attributes.
+
+    Those of a type hold only in a file without ``defaults`` of it, which may give what a resource lacks.
+    """
     for definition in types:
         patterns = dict(_resource_patterns(definition, implementations.get(definition.name, ())))
         if patterns:
@@ -186,7 +195,10 @@ def _resource_conditions(types: Iterable[Definition], implementations: Implement
 
 
 def _resource_patterns(definition: Definition, implementations: Sequence[str]) -> Iterator[tuple[str, Schema]]:
-    """Yield patterns of resources' keys, each with the condition for such resources; none for a type without any."""
+    """Yield the conditions for resources of a type, each with the pattern of their keys, ``Type[title]``.
+
+    They are: mandatory attributes, the names of its providers (``implementations``), and namevars that no title has.
+    """
     start = _head(definition.name)
     shape: Schema = {}
     if mandatory := _mandatory(definition):
@@ -214,7 +226,10 @@ def _spelt(definition: Definition) -> Mapping[str, Attribute]:
 
 
 def _absence(definition: Definition) -> Schema | bool:
-    """Return the shape of a resource that is absent, or may be, for which nothing is mandatory; False: none can be."""
+    """Return the shape of a resource for which nothing is mandatory, because it is absent or an expression may say so.
+
+    False, which no resource has, for a type without ``ensure``.
+    """
     if "ensure" not in definition.attributes:
         return False
     absent: Schema = {"anyOf": [{"const": "absent"}, _ref("expression")]}
@@ -224,9 +239,10 @@ def _absence(definition: Definition) -> Schema | bool:
 
 
 def _titles_without_names(definition: TypeDefinition) -> str:
-    """Return the pattern of titles that no title pattern matches, or an empty string if undecidable.
+    """Return the pattern of titles that none of a type's title patterns matches, or "" if it cannot be written.
 
-    Only titles in printable ASCII without references are decided: for other titles Python's dialect differs.
+    Such resources must declare their namevars. It matches only titles in printable ASCII without expressions: on others
+    the regular expressions of editors and of Python differ.
     """
     if not definition.titles.regexes or any(definition.attributes[name].has_default for name in definition.namevars):
         return ""
@@ -237,9 +253,10 @@ def _titles_without_names(definition: TypeDefinition) -> str:
 
 
 def _in_brackets(source: str) -> str | None:
-    """Return a title pattern for the text after ``[``, or None if it is too complicated.
+    """Return a title pattern of a type for the text after ``[`` in a key, in the dialect of JSON Schema.
 
-    It has no capturing groups: validators join patterns, which would change the numbers of groups.
+    None if it is too complicated to translate. It has no capturing groups: validators join patterns, which would change
+    the numbers of groups.
     """
     try:
         pattern = parser.translate(re.sub(r"\(\?P?<[A-Za-z_]\w*>", "(", source)).pattern
@@ -256,9 +273,9 @@ def _in_brackets(source: str) -> str | None:
 
 
 def _provider_conditions(types: Iterable[Definition], implementations: Implementations) -> tuple[list[Schema], Schema]:
-    """Return the conditions for providers by ``type``, and by name for providers without one.
+    """Return the conditions for entries of ``providers``: a list for those with ``type``, by name for those without.
 
-    A provider with a ``version`` may be for another version of the type.
+    An entry with a ``version`` may be for another version of the type, and has none.
     """
     by_type: list[Schema] = []
     by_name: Schema = {}
@@ -277,9 +294,10 @@ def _provider_conditions(types: Iterable[Definition], implementations: Implement
 
 
 def _call_conditions(types: Iterable[Definition]) -> list[Schema]:
-    """Return the conditions for calls: a function of the types unless a ``provider`` is named, and its inputs.
+    """Return the conditions for calls, ``{invoke: FUNCTION, with: INPUTS}``: a known function, and its inputs.
 
-    A function is called by its type and name, or by its name alone if no other type has one of that name.
+    A function is called by its type and name, or by its name alone if no other type has one of that name. Functions of
+    a named ``provider`` may be of a type that is not known here.
     """
     functions = [
         (definition.name, name, function.inputs.mandatory)
@@ -318,6 +336,6 @@ def _snippets(types: Iterable[Definition]) -> Iterator[Schema]:
 
 
 def _placeholder(definition: Definition, name: str, number: int) -> str:
-    """Return the placeholder of a value in a snippet, with the type's default."""
+    """Return the placeholder of an attribute's value in a snippet, the ``number``-th to fill in, with its default."""
     default = _spelt(definition)[name].default
     return f"${{{number}:{default}}}" if isinstance(default, str) and default.isalnum() else f"${number}"

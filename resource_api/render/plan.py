@@ -109,7 +109,7 @@ def lines(plan: ExecutionPlan, style: Style = _PLAIN, *, verbose: bool = False) 
 
 
 def document_lines(document: PlanDocument, style: Style = _PLAIN) -> Iterator[str]:
-    """Yield the lines of a plan's document; steps with attributes have a blank line around them."""
+    """Yield the lines of a plan's document, in blocks of one line or of several with a blank line around them."""
     is_long = False
     for index, block in enumerate(_blocks(document, style)):
         if index and (is_long or len(block) > 1):
@@ -131,13 +131,16 @@ def left_out_lines(left_out: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 
 def _blocks(document: PlanDocument, style: Style) -> Iterator[Sequence[str]]:
-    """Yield the lines of each step, drift of steps without a change, failure handlers and changed outputs."""
-    #: Reference → its drift that no step so far corrects, or None.
+    """Yield the lines of a plan in blocks: each step, each handler of failures, the remaining drift, changed outputs.
+
+    Drift that a step corrects is only a word beside the step; lines of their own have attributes that no step corrects.
+    """
+    #: Reference → the part of its drift that no step so far corrects, or None.
     drifts: dict[str, Drifted | None] = {drift.reference: drift for drift in document.drift}
     for step in document.steps:
         drift = drifts.get(step.reference)
         remaining = _uncorrected(drift, step) if drift is not None else None
-        if remaining is drift:
+        if remaining is drift:  # there is none, or the step corrects nothing of it
             yield _step_lines(step, style)
         else:
             drifts[step.reference] = remaining
@@ -150,7 +153,10 @@ def _blocks(document: PlanDocument, style: Style) -> Iterator[Sequence[str]]:
 
 
 def _uncorrected(drift: Drifted, step: StepDocument) -> Drifted | None:
-    """Return the drift that a step of the resource leaves, or None; the same object if the step corrects none."""
+    """Return the part of a resource's drift that its step does not correct, None for no part.
+
+    It is the same object if the step corrects nothing of it.
+    """
     if step.error or step.deferred:
         return drift
     if step.action in _WHOLE:
@@ -163,9 +169,10 @@ def _uncorrected(drift: Drifted, step: StepDocument) -> Drifted | None:
 
 
 def _step_documents(plan: ExecutionPlan, may_change: Mapping[int, int]) -> Iterator[StepDocument]:
-    """Yield the documents of steps that act, or would be refreshed if they could.
+    """Yield the documents of the steps that a plan shows: those that act, fail, or would be refreshed if they could.
 
-    ``may_change``: resource in sync that is shown too → the acting one before it, by index, see ``Plan.may_change``.
+    ``may_change``: index of a resource in sync → that of an acting one before it, which may change it; these are shown
+    too.
     """
     blocked, notified = plan.blocked, _only_notified(plan)
     for step in plan.steps:
@@ -180,9 +187,10 @@ def _step_documents(plan: ExecutionPlan, may_change: Mapping[int, int]) -> Itera
 
 
 def _step_document(plan: ExecutionPlan, step: Step, cause: str | None, read_after: str = "") -> StepDocument:
-    """Return the document of one step.
+    """Return the document of one step, with secrets wrapped.
 
-    ``cause``: the failing resource because of which it is skipped. ``read_after``: that after which it is read again.
+    ``cause``: the failing resource because of which it will be skipped, or None. ``read_after``: the acting resource
+    after which it is read again, or "".
     """
     definition, entry, action = step.definition, step.entry, step.action
     changes = [conceal_difference(definition, change) for change in (*step.changes, *step.predictions)]
@@ -211,7 +219,10 @@ def _step_document(plan: ExecutionPlan, step: Step, cause: str | None, read_afte
 
 
 def uses_parameters(action: Action, features: Collection[str]) -> bool:
-    """Return whether an action on a resource of a type with ``features`` depends on the parameters."""
+    """Return whether an action depends on the resource's parameters, so that the plan shows them.
+
+    Of imperative types, by their ``features``, a refresh does too.
+    """
     return action in _WITH_PARAMETERS or (action is Action.REFRESH and "imperative" in features)
 
 
@@ -280,15 +291,16 @@ def _details(step: StepDocument, style: Style) -> Iterator[str]:
 
 
 def _parts(change: Difference) -> Sequence[Difference]:
-    """Return the parts of a change that have lines of their own; too many become one value."""
+    """Return the changed parts of a mapping or list, for a line each; the change as a whole if they fill a screen."""
     parts = nested_parts(change)
     return parts if len(parts) <= SCREEN else [change]
 
 
 def _outputs(changes: Sequence[Difference], style: Style) -> Iterator[str]:
-    """Yield the lines of changed outputs; where both values are None, an output of null is new or gone: ``null``."""
+    """Yield the lines of changed outputs under a heading."""
     yield "Changes to outputs:"
     parts = [part for change in changes for part in nested_parts(change)]
+    # An output whose value is null is new or gone: both sides are None, and ``null`` is said in their place.
     nulls = [part._replace(message="null") if part.is_ is part.should is None else part for part in parts]
     yield from _attributes(nulls, style)
 
@@ -304,7 +316,7 @@ def refresh_lines(
 def refreshed_lines(
     resources: Sequence[Drifted], outputs: Sequence[Difference], style: Style, *, noop: bool
 ) -> Iterator[str]:
-    """Yield the lines of differences from the record, under ``noop`` with the attributes of resources."""
+    """Yield the lines of what a refresh has read and recorded; under ``noop``, as a plan, with the attributes."""
     for drift in resources:
         yield f"<= {escape(drift.reference)}"
         if noop:
@@ -314,7 +326,10 @@ def refreshed_lines(
 
 
 def _attributes(differences: Sequence[Difference], style: Style, width: int = 0) -> Iterator[str]:
-    """Yield the lines of attributes, names padded to ``width`` (0: the longest); with one screen of changed texts."""
+    """Yield the lines of attributes, names padded to ``width`` (0: the longest).
+
+    Their diffs together take at most one screen.
+    """
     width, remaining = width or max([len(difference.attribute) for difference in differences], default=0), SCREEN
     for difference in differences:
         rendered = _attribute(difference, width, style, remaining)
@@ -323,7 +338,10 @@ def _attributes(differences: Sequence[Difference], style: Style, width: int = 0)
 
 
 def _attribute(difference: Difference, width: int, style: Style, most: int) -> Sequence[str]:
-    """Return the lines of one attribute; names end in the same column, to keep ``name: is → should`` together."""
+    """Return the lines of one changed attribute: ``name: is → should``, or a diff of at most ``most`` lines below it.
+
+    Names are padded at the left to ``width``, so that they end in the same column, beside the values.
+    """
     name, is_, should, message, *_ = difference
     start, end = f"{_MARGIN}{escape(name):>{width}}", f" ({escape(message)})" if message else ""
     if isinstance(is_, Sensitive) or isinstance(should, Sensitive):
@@ -383,7 +401,7 @@ def explanation_lines(plan: ExecutionPlan, patterns: Sequence[str], style: Style
 
 
 def _explain(plan: ExecutionPlan, step: Step, style: Style) -> Iterator[str]:
-    """Yield the reasons for a step's values: where each was declared, its history, and the step's relationships."""
+    """Yield the lines of ``--explain`` for a step: where each value is declared, why it differs, relationships."""
     entry, record = step.entry, plan.decision_inputs(step).record
     position = entry.declaration.place()
     inside = f" by {entry.parent}" if entry.parent else ""
@@ -400,7 +418,7 @@ def _explain(plan: ExecutionPlan, step: Step, style: Style) -> Iterator[str]:
 
 
 def _origin(manifest: Manifest, entry: Entry, name: str) -> Iterator[str]:
-    """Yield the origin of an attribute's value, and the sources that it is computed from."""
+    """Yield where the value of an attribute comes from (manifest, title, type), and what it is computed from."""
     declaration = entry.declaration
     defaults = manifest.defaults.get(declaration.file, {}).get(declaration.type, {})
     attribute = entry.definition.attributes.get(name)
@@ -418,7 +436,7 @@ def _origin(manifest: Manifest, entry: Entry, name: str) -> Iterator[str]:
 
 
 def _sources(value: object) -> Iterator[str]:
-    """Yield the inputs, values and facts that a value refers to; the entry has the resources."""
+    """Yield the inputs, values and facts that a value refers to, in words; resources are named by the caller."""
     for path in dict.fromkeys(find_paths(value)):
         if isinstance(path.root, str):
             # "${inputs.port}" is: input 'port'.
@@ -427,7 +445,10 @@ def _sources(value: object) -> Iterator[str]:
 
 
 def _history(difference: Difference | None, record: Record | None, style: Style) -> Iterator[str]:
-    """Yield the cause of a difference: the declaration changed, or the system did."""
+    """Yield the cause of a difference, by the record of the last run: the declaration changed since, or the system did.
+
+    None is known without a record, and while the new value is not known. Secrets are not shown.
+    """
     if difference is None or record is None or is_unknown(difference.should):
         return
     name, is_, should, *_ = difference
@@ -451,13 +472,13 @@ def _relationships(plan: ExecutionPlan, step: Step) -> Iterator[str]:
 
 
 def _declared(declaration: Declaration, word: str) -> str:
-    """Return a metaparameter with its position, to append to a line, or an empty string."""
+    """Return ``: notify at site.yaml:5`` if a declaration has the metaparameter ``word``, or an empty string."""
     position = declaration.place(word) if word in declaration.meta else None
     return f": {word} at {position}" if position is not None and position.line else ""
 
 
 def _recorded(record: Record | None) -> str:
-    """Return the recorded ownership and status of a resource."""
+    """Return in words how a resource is recorded: ours (then destroy deletes it) or not, its status, its last run."""
     if record is None:
         return "not recorded"
     owner = "ours" if record.owned else "not ours"

@@ -72,6 +72,7 @@ def encode(plan: ExecutionPlan, report: RunReport, run_fields: Mapping[str, obje
 
 def _groups(report: RunReport, mask: Mask) -> list[StepGroup]:
     """Return successive steps with equal outcomes as groups, so that thousands of equal ones are stored once."""
+    # Index of a resource → that of the call of its provider.
     call_of = {
         operation.step.entry.index: call
         for call, provider_call in enumerate(report.calls)
@@ -91,7 +92,7 @@ def _groups(report: RunReport, mask: Mask) -> list[StepGroup]:
 
 
 def _group(call: int | None, steps: Sequence[StepReport], mask: Mask) -> StepGroup:
-    """Return the group of steps with the outcome that they share, without secrets."""
+    """Return the group of steps with the outcome that they share, without secrets; ``call``: index of their call."""
     last = steps[-1]
     concealed = (conceal_difference(last.step.definition, change) for change in last.changes)
     return StepGroup(
@@ -115,7 +116,7 @@ def _cut(value: object, mask: Mask) -> Any:
 
 
 def _calls(calls: Sequence[ProviderCall]) -> list[list[Any]]:
-    """Return the calls of providers as rows of the fields ``_CALL``, threads numbered by their first call."""
+    """Return the calls of providers as rows of the fields ``_CALL``; workers are the threads, numbered from 1."""
     workers: dict[int, int] = {}
     return [
         [
@@ -163,14 +164,14 @@ def _critical_path(plan: ExecutionPlan, calls: Sequence[ProviderCall]) -> list[i
 
 
 def _positions(report: RunReport) -> dict[str, list[Any]]:
-    """Return the positions of the declarations of failed resources: reference → file and line."""
+    """Return reference → file and line of the declarations of failed resources: reports lead to these alone."""
     failed = [step.step.entry for step in report.steps if step.status == "failed"]
     positions = {entry.reference_text: entry.declaration.place() for entry in failed}
     return {reference: [position.file, position.line] for reference, position in positions.items() if position.file}
 
 
 def _notifications(plan: ExecutionPlan, report: RunReport) -> list[list[str]]:
-    """Return the notifications of a run, also of refreshes that failed: the source and the refreshed resource."""
+    """Return the pairs of notifying and refreshed resource of a run, also of refreshes that failed."""
     if not (subscribes := plan.catalog.subscribes):
         return []
     texts = {
@@ -188,7 +189,7 @@ def _notifications(plan: ExecutionPlan, report: RunReport) -> list[list[str]]:
 
 
 def document(text: str | bytes) -> RunJson:
-    """Return the documented form of a result of ``encode``. Raise ``ValueError`` for other text."""
+    """Return a stored run, a result of ``encode``, in the form for users. Raise ``ValueError`` for other text."""
     document: object = json.loads(text)
     if not isinstance(document, dict) or document.get("format_version") != FORMAT_VERSION:
         raise ValueError("it was written by another version of this program")
@@ -229,7 +230,7 @@ def _step(reference: str, group: StepGroup, positions: Mapping[str, tuple[str | 
 
 
 def history_document(run: Mapping[str, Any]) -> RunJson:
-    """Return the document of a run of which only the history's line is left: without steps, calls and drift."""
+    """Return the document of a run that is no longer, or was never, stored: from its line in the history alone."""
     seconds = round(run["ended"] - run["started"], 6) if "ended" in run and "started" in run else None
     empty: dict[str, object] = {name: [] for name in ("steps", "calls", "critical_path", "notifications", "drift")}
     fields = {"kind": "run", "format_version": FORMAT_VERSION, **run, "seconds": seconds, **empty, "problems": []}
@@ -237,6 +238,6 @@ def history_document(run: Mapping[str, Any]) -> RunJson:
 
 
 def located(problem: Mapping[str, object], message: str) -> str:
-    """Return a message after the file and line of a step or a problem, as far as they are known."""
+    """Return ``site.yaml:4: message`` for a step's or problem's document; the message alone without a position."""
     line = f":{problem['line']}" if problem.get("line") else ""
     return f"{problem['file']}{line}: {message}" if problem.get("file") else message

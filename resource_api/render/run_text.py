@@ -89,7 +89,7 @@ def _step(step: RunStepJson, style: Style) -> Iterator[str]:
 
 
 def change_lines(changes: Iterable[ChangeJson], style: Style = _PLAIN) -> Iterator[str]:
-    """Yield the lines of the changes of a step's document: both values on one line, or a diff below the name."""
+    """Yield the lines of a recorded step's changes: of each attribute both values on one line, or a diff of texts."""
     for change in changes:
         difference = Difference(change["attribute"], change["is"], change["should"], change["message"] or "")
         name, end = escape(difference.attribute), f" ({escape(difference.message)})" if difference.message else ""
@@ -103,7 +103,10 @@ def change_lines(changes: Iterable[ChangeJson], style: Style = _PLAIN) -> Iterat
 
 
 def _critical_path(document: RunJson, style: Style) -> Iterator[str]:
-    """Yield the longest calls of the chain that determined the length of the run."""
+    """Yield the lines on the chain of calls that waited for each other, and so determined the run's length.
+
+    Its longest calls are named: these are worth shortening.
+    """
     calls, longest = longest_chain(document, _CALLS)
     if not calls:
         return
@@ -116,7 +119,7 @@ def _critical_path(document: RunJson, style: Style) -> Iterator[str]:
 
 
 def longest_chain(document: RunJson, most: int) -> tuple[list[CallJson], list[CallJson]]:
-    """Return the calls of the chain that determined the length of a run, and the ``most`` longest of them in order."""
+    """Return the calls of a run's critical path, which waited for each other, and the ``most`` longest in order."""
     calls = [document["calls"][index] for index in document["critical_path"]]
     longest = sorted(calls, key=lambda call: -call["seconds"])[:most]
     return calls, [call for call in calls if call in longest]
@@ -169,7 +172,7 @@ def chart(runs: Sequence[Mapping[str, Any]], width: int | None) -> Iterator[str]
 
 
 def _command(run: Mapping[str, Any]) -> str:
-    """Return the command of a run, after failures with their counts: ``apply: 1 failed, 2 skipped``."""
+    """Return the command of a run for a table, with the counts of failures if it had any: ``apply: 1 failed``."""
     counts = run.get("summary") or {}
     bad = ", ".join(f"{counts[name]} {name}" for name in ("failed", "skipped") if counts.get(name))
     return escape(str(run.get("command", ""))) + (f": {bad}" if bad else "")
@@ -190,7 +193,7 @@ def _bar(value: float, largest: float) -> str:
 
 
 def differences(first: RunJson, second: RunJson) -> dict[str, Any]:
-    """Return the differences of two runs: steps of only one, and steps with other outcomes or changes."""
+    """Return the document of the differences of two runs: steps of only one, steps with other outcomes or changes."""
     ours, theirs = ({step["reference"]: step for step in run["steps"]} for run in (first, second))
     return {
         "a": _about(first),
@@ -206,12 +209,12 @@ def differences(first: RunJson, second: RunJson) -> dict[str, Any]:
 
 
 def _about(run: RunJson) -> dict[str, Any]:
-    """Return the fields that identify a compared run, and its counts."""
+    """Return the fields by which a comparison names one of its two runs, and its counts."""
     return {name: run.get(name) for name in ("run", "command", "started", "ended", "seconds", "summary")}
 
 
 def _step_differences(ours: RunStepJson, theirs: RunStepJson) -> dict[str, Any]:
-    """Return both values of each field and attribute in which two steps of a resource differ; empty for equal ones."""
+    """Return the differences of a resource's steps in two runs: field or attribute → both values; {} for equal ones."""
     outcomes = {name: [ours[name], theirs[name]] for name in _COMPARED if ours[name] != theirs[name]}
     before, after = ({change["attribute"]: change for change in step["changes"]} for step in (ours, theirs))
     attributes = {
@@ -263,12 +266,12 @@ def counts_text(numbers: Mapping[str, int]) -> str:
 
 
 def ago(overview: OverviewJson, moment: float) -> str:
-    """Return ``5 min ago`` for a time of the machine by its own clock."""
+    """Return ``5 min ago`` for a moment of a machine's overview, which was made at ``until`` by the same clock."""
     return f"{rough_duration(max(0.0, overview['until'] - moment))} ago"
 
 
 def overview_row(host: HostOverview) -> dict[str, object]:
-    """Return the row of a machine in a table, without its name; without an overview its status alone."""
+    """Return the row of a machine in the table of many, without its name; its status alone if it sent no overview."""
     if (overview := host.overview) is None:
         return {"status": host.status}
     last = overview["last"]
@@ -311,7 +314,7 @@ def overview_lines(overview: OverviewJson) -> Iterator[str]:
 
 
 def run_summary(run: FinishedRunJson) -> str:
-    """Return ``apply of web, 3 changes, exit code 1``."""
+    """Return a finished run in words: ``apply of web, 3 changes, exit code 1``; the default stack is not named."""
     code = f", exit code {run['exit_code']}" if run["exit_code"] else ""
     changes = f", {counted(run['changes'], 'change')}" if run["changes"] else ""
     stack = f", stack {escape(run['stack'])}" if run["stack"] != "default" else ""
@@ -319,10 +322,10 @@ def run_summary(run: FinishedRunJson) -> str:
 
 
 def _failure(failing: FailingResourceJson) -> str:
-    """Return ``File[/a]: disk full (site.yaml:4)``; without a reference the error alone."""
+    """Return ``File[/a]: disk full (site.yaml:4)`` for a failing resource; for a run that failed itself its error."""
     position = f" ({escape(failing['file'])}:{failing['line']})" if failing["file"] else ""
-    subject = f"{escape(failing['reference'])}: " if failing["reference"] else ""
-    return f"{subject}{escape(failing['error'])}{position}"
+    reference = f"{escape(failing['reference'])}: " if failing["reference"] else ""
+    return f"{reference}{escape(failing['error'])}{position}"
 
 
 def runs_text(number: int) -> str:

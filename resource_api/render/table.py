@@ -30,7 +30,8 @@ def table(rows: Sequence[Row], room: int | None) -> Iterator[str]:
     if not rows:
         return
     names, widest = _columns(rows), None if room is None else _WIDEST
-    header = [_cell(name, widest) for name in names]  # rows of other hosts may have any names
+    # Rows of other hosts may have any names, so that the header is escaped too.
+    header = [_cell(name, widest) for name in names]
     cells = [header, *([_cell(row.get(name), widest) for name in names] for row in rows)]
     widths = [max(map(width, column)) for column in zip(*cells, strict=True)]
     count = len(widths)
@@ -62,7 +63,7 @@ def _columns(rows: Sequence[Row]) -> list[str]:
 
 
 def _cell(value: object, widest: int | None) -> str:
-    """Return a value on one line, a text wider than ``widest`` with an ellipsis at its end."""
+    """Return the text of a cell on one line, cut to ``widest`` columns with an ellipsis; None: whole."""
     text = escape(_value(value))
     return text if widest is None else cut(text, widest)
 

@@ -45,8 +45,8 @@ def plan_summary(summary: Summary) -> str:
 def destroy_question(summary: Summary, projects: str, stack: str, suffix: str = "") -> str:
     """Return the question before a destruction: ``Delete 3 resources of project web, stack default?``.
 
-    ``projects`` are the names, joined by commas; ``suffix`` follows the stack's name. A step that is decided at its
-    turn, which the plan counts as a change, may delete its resource.
+    ``projects`` are the names, joined by commas; ``suffix``, as for hosts, follows the stack's name. A step that is
+    decided when its turn comes may delete too; the plan counts it as an update.
     """
     counts = (("delete", summary.deleted), ("forget", summary.forgotten), ("decide at its turn", summary.updated))
     (word, number), *rest = [(word, count) for word, count in counts if count] or [("delete", 0)]
@@ -84,7 +84,7 @@ def outputs(values: Mapping[str, object]) -> Iterator[str]:
 
 
 def facts(values: Mapping[str, object], above: str = "") -> Iterator[str]:
-    """Yield ``os.name: Debian`` for each fact that is no mapping; ``above``: the dotted name of the mapping."""
+    """Yield ``os.name: Debian`` for each fact that is no mapping; ``above``: the dotted name of the mapping around."""
     for key, value in values.items():
         name = f"{above}.{key}" if above else str(key)
         if isinstance(value, dict):
@@ -94,7 +94,10 @@ def facts(values: Mapping[str, object], above: str = "") -> Iterator[str]:
 
 
 def output(value: object, *, terminal: bool) -> str:
-    """Return one output for scripts: text as it is, but escaped on a terminal; any other value as JSON."""
+    """Return one output of a stack as scripts read it: text as it is, any other value as JSON.
+
+    On a ``terminal``, which might obey control characters in it, text is escaped.
+    """
     if isinstance(value, str):
         return escape_lines(value) if terminal else value
     return escape_json(json.dumps(value, ensure_ascii=False, default=str))
@@ -111,7 +114,7 @@ _IMPORTS: Final = {"imported": "imported", "recorded": "recorded as ours already
 
 
 def imported(document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the line of each resource of an import, without the errors, which were logged."""
+    """Yield the line of each imported resource of an import's document; errors were logged already."""
     for item in document["resources"]:
         if not item["error"]:
             yield f"{escape(str(item['reference']))}: {_IMPORTS[item['status']]}."
@@ -141,7 +144,7 @@ def run(run: Mapping[str, object]) -> str:
 
 
 def with_projects(runs: Sequence[Mapping[str, object]]) -> Sequence[Mapping[str, Any]]:
-    """Return finished runs with the project in the command, ``apply web``, if the projects differ."""
+    """Return finished runs of the history for a list; if it has several projects, with them in the commands: ``apply web``."""
     if len({run.get("project") for run in runs}) <= 1:
         return runs
     return [{**run, "command": f"{run.get('command')} {run.get('project')}"} for run in runs]
@@ -166,7 +169,10 @@ def time_of(seconds: object) -> str:
 
 
 def verdict_mark(text: str, *, ok: bool) -> str:
-    """Return the mark of a rehearsal's verdict: ``ok``, ``no``, or ``-`` if its text counts no attempts."""
+    """Return the mark of a rehearsal's verdict: ``ok``, ``no``, or ``-`` where nothing was tried.
+
+    Only the text tells that: it begins with the number of attempts.
+    """
     return "no" if not ok else "-" if text.startswith("0 ") else "ok"
 
 

@@ -99,9 +99,10 @@ def _attributes(
     declared: Mapping[str, Collection[str]],
     spelling: Callable[[str], str],
 ) -> Iterator[str]:
-    """Yield the lines of one resource, without a namevar that equals the title; ``spelling``: the names to write.
+    """Yield the lines of one resource, at the end as comments those of values that cannot be declared.
 
-    ``row``: attribute → value; ``declared``: attribute → its members that are declared elsewhere.
+    ``title`` is the namevar's value that need not be repeated, or None; ``row``: attribute → value; ``declared``:
+    attribute → its keys that are declared elsewhere; ``spelling``: the name that manifests write for an attribute.
     """
     comments = []
     for name, attribute in attributes:
@@ -168,7 +169,10 @@ def _comment(value: object) -> str:
 
 
 def entry(key: str, value: object, indent: str) -> Iterator[str]:
-    """Yield the lines of a key with its value, whose texts may have references."""
+    """Yield the lines of a key with its value: nested mappings, lists of one line each, texts as blocks.
+
+    ``${`` in texts stays an expression; ``literal`` escapes it before.
+    """
     quoted = key if _bare(key) else _quoted(key)
     if isinstance(value, dict) and value:
         yield f"{indent}{quoted}:"
@@ -186,7 +190,10 @@ def entry(key: str, value: object, indent: str) -> Iterator[str]:
 
 
 def _block(value: str, indent: str) -> list[str]:
-    """Return the lines of a literal block, or none for text that is safer in quotes, such as with spaces at an end."""
+    """Return the lines of a text as a literal block (``|``); none for text that only quotes keep as it is.
+
+    That is text with spaces at the end of a line, several line ends at its end, or characters that are escaped.
+    """
     lines = value.split("\n")
     if value.startswith((" ", "\n")) or any(line != line.rstrip() or not line.isprintable() for line in lines):
         return []
@@ -217,7 +224,7 @@ def _scalar(value: object) -> str:
 
 
 def flow_text(value: object) -> str:
-    """Return a value on one line, with its texts in quotes where they need them between commas."""
+    """Return a value on one line, as in ``{a: 1, b: [x, "y,z"]}``, with texts in quotes where they need them."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{flow_text(str(key))}: {flow_text(part)}" for key, part in value.items()) + "}"
     if isinstance(value, list):
@@ -241,6 +248,6 @@ def _quoted(text: str) -> str:
 
 
 def _escaped(match: re.Match[str]) -> str:
-    """Return the escape of a character in double quotes."""
+    """Return YAML's escape of a character that readers may refuse, for a text in double quotes."""
     code = ord(match.group())
     return f"\\U{code:08x}" if code > 0xFFFF else f"\\u{code:04x}"  # noqa: PLR2004 - the end of the basic plane

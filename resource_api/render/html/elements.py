@@ -103,19 +103,24 @@ def _digest(content: str) -> str:
 # Sections
 
 
-def rows_section(title: str, rows: Sequence[PageRow], ids: Mapping[str, str], *, opened: bool = False) -> Section:
-    """Return a section with one row for each resource; ``ids`` maps references to ids of rows."""
-    return Section(title, chunked([_row(row, ids.get(row.reference, ""), opened=opened) for row in rows]), len(rows))
+def rows_section(title: str, rows: Sequence[PageRow], anchors: Mapping[str, str], *, opened: bool = False) -> Section:
+    """Return a section of rows; ``anchors``: reference → id of its row, for links. ``opened``: with their details."""
+    return Section(
+        title, chunked([_row(row, anchors.get(row.reference, ""), opened=opened) for row in rows]), len(rows)
+    )
 
 
 def chunked(rows: Sequence[str]) -> str:
-    """Return the HTML of rows in parts that a browser lays out only when they come near the window."""
+    """Return the HTML of rows in parts, which the style lets a browser lay out only when they come near the window.
+
+    A page may have ten thousand rows.
+    """
     chunks = (rows[start : start + _CHUNK] for start in range(0, len(rows), _CHUNK))
     return "".join(f'<div class="chunk">{"".join(chunk)}</div>' for chunk in chunks)
 
 
 def _row(row: PageRow, id_: str, *, opened: bool) -> str:
-    """Return a line of the page, which opens if it has details."""
+    """Return the HTML of a row; with details it can be opened, and is if ``opened``. ``id_``: for links to it."""
     head = f'<span class="sign">{e(row.sign)}</span><span class="reference">{e(row.reference)}</span>'
     head += f'<span class="note">{e(row.note)}</span>' if row.note else ""
     names = f'id="{id_}" class="row{" bad" if row.bad else ""}"'
@@ -154,18 +159,18 @@ def table(titles: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: int 
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if lines else ""
 
 
-def link(reference: str, ids: Mapping[str, str]) -> str:
-    """Return a reference, as a link to its row if it has one; ``ids``: reference → id of the row."""
+def link(reference: str, anchors: Mapping[str, str]) -> str:
+    """Return a reference, as a link to its row if it has one; ``anchors``: reference → id of the row."""
     text = f"<code>{e(reference)}</code>"
-    return f'<a href="#{ids[reference]}">{text}</a>' if reference in ids else text
+    return f'<a href="#{anchors[reference]}">{text}</a>' if reference in anchors else text
 
 
-def links(label: str, references: Iterable[str], ids: Mapping[str, str]) -> str:
-    """Return a paragraph of links, or an empty string; ``ids`` as for ``link``."""
-    targets = ", ".join(link(reference, ids) for reference in references)
+def links(label: str, references: Iterable[str], anchors: Mapping[str, str]) -> str:
+    """Return a paragraph of links to resources after a ``label``, or "" without any; ``anchors`` as for ``link``."""
+    targets = ", ".join(link(reference, anchors) for reference in references)
     return f'<p><span class="label">{e(label)}</span> {targets}</p>' if targets else ""
 
 
-def row_ids(references: Iterable[str]) -> dict[str, str]:
-    """Return reference → the id of its row on a page, ``r0``, ``r1``, ...: an id cannot hold any text."""
+def row_anchors(references: Iterable[str]) -> dict[str, str]:
+    """Return reference → the id of its row on a page, ``r0``, ``r1``, ...: an HTML id cannot be any text."""
     return {reference: f"r{number}" for number, reference in enumerate(dict.fromkeys(references))}

@@ -1,6 +1,6 @@
 """Render the overviews of many hosts as one HTML page: a map of all, what needs attention, and each host.
 
-Equal failures, drift and changes of hosts are one row. All times of a host are by its own clock. ``ids``: name of a
+Equal failures, drift and changes of hosts are one row. All times of a host are by its own clock. ``anchors``: name of a
 host → id of its line on the page.
 """
 
@@ -19,7 +19,7 @@ from resource_api.render.html.elements import (
     chunked,
     e,
     link,
-    row_ids,
+    row_anchors,
     rows_section,
     table,
     write,
@@ -71,19 +71,22 @@ _SLOWEST: Final = 25
 _FEW: Final = 12
 
 
-def page(hosts: Sequence[HostOverview], fold: Fold, moment: float, since: float, version: str) -> str:
-    """Return the page; ``moment``: the time of this host, ``since``: that many seconds before it."""
-    ids = row_ids(host.name for host in hosts)
-    view = _View(hosts, fold, ids)
+def page(hosts: Sequence[HostOverview], fold: Fold, moment: float, period: float, version: str) -> str:
+    """Return the HTML page of the overviews of ``hosts``, for the last ``period`` seconds before ``moment``.
+
+    ``fold`` shortens many names to ``web[1:300]``; ``version`` is that of this program.
+    """
+    anchors = row_anchors(host.name for host in hosts)
+    view = _View(hosts, fold, anchors)
     sections = [
-        Section("All at a glance", _cells(hosts, ids)),
+        Section("All at a glance", _cells(hosts, anchors)),
         *(view.without_answer(status) for status in STATUSES if status in UNKNOWN),
         view.failing(),
         view.silent(),
         view.drift(),
         view.changes(),
         view.slow(),
-        Section("Hosts", _rows(hosts, ids), len(hosts)),
+        Section("Hosts", _rows(hosts, anchors), len(hosts)),
     ]
     overviews = [host.overview for host in hosts if host.overview]
     facts = [
@@ -93,28 +96,28 @@ def page(hosts: Sequence[HostOverview], fold: Fold, moment: float, since: float,
         ("drifted resources", f"{sum(overview['drifted'] for overview in overviews):,}"),
         ("resource-api", version),
     ]
-    title = f"{hosts_of(len(hosts))} in the last {rough_duration(since)}"
+    title = f"{hosts_of(len(hosts))} in the last {rough_duration(period)}"
     return write(Page(title, counts_text(status_counts(hosts)), facts, sections))
 
 
 class _View:
     """The sections about hosts with equal contents."""
 
-    def __init__(self, hosts: Sequence[HostOverview], fold: Fold, ids: Mapping[str, str]) -> None:
+    def __init__(self, hosts: Sequence[HostOverview], fold: Fold, anchors: Mapping[str, str]) -> None:
         self._hosts = hosts
         self._fold = fold
-        self._ids = ids
-        #: The number of rows so far, from which the ids of rows are made.
+        self._ids = anchors
+        #: The number of rows so far, from which the anchors of rows are made.
         self._number = 0
 
     def without_answer(self, status: str) -> Section:
-        """Return the hosts with a status of no answer, folded by their errors."""
+        """Return the section of hosts with a ``status`` of no answer; hosts with equal errors are one row."""
         by_error = _grouped((host.error or status, host.name) for host in self._hosts if host.status == status)
         rows = [self._row(error, _SIGNS[status], names, bad=True) for error, names in by_error]
         return self._section(STATUSES[status].capitalize(), rows, sum(len(names) for _, names in by_error))
 
     def silent(self) -> Section:
-        """Return the hosts without a run in the period, folded by the age of their last run."""
+        """Return the section of hosts without a run in the period; those with last runs of equal age are one row."""
         by_age = _grouped(
             (_age_of_last_run(host.overview), host.name)
             for host in self._hosts
@@ -124,41 +127,41 @@ class _View:
         return self._section("Without a run", rows, sum(len(names) for _, names in by_age))
 
     def failing(self) -> Section:
-        """Return the failing resources, each with its error and the hosts on which it is equal."""
+        """Return the section of failing resources; hosts on which one fails with the same error are one row."""
         by_failure = _grouped(
             ((failing["reference"], failing["error"]), (host, overview["until"] - failing["since"], failing))
             for host, overview in self._answered()
             for failing in overview["failing"]
         )
         rows = []
-        for (reference, error), members in by_failure:
-            longest = max(seconds for _, seconds, _ in members)
-            first = members[0][2]
+        for (reference, error), failures in by_failure:
+            longest = max(seconds for _, seconds, _ in failures)
+            first = failures[0][2]
             position = f'<p class="label">{e(first["file"])}:{e(first["line"])}</p>' if first["file"] else ""
             body = f'<p class="error">{e(error)}</p>{position}'
-            names = list(dict.fromkeys(host.name for host, *_ in members))
+            names = list(dict.fromkeys(host.name for host, *_ in failures))
             note = f"for {rough_duration(longest)}"
-            subject = reference or f"{first['project']}, stack {first['stack']}"
-            rows.append(self._row(subject, _SIGNS["failing"], names, note, body, bad=True))
+            title = reference or f"{first['project']}, stack {first['stack']}"
+            rows.append(self._row(title, _SIGNS["failing"], names, note, body, bad=True))
         return self._section("Failing", rows, len(rows))
 
     def drift(self) -> Section:
-        """Return the drifted resources with their hosts, those of most hosts first."""
+        """Return the section of drifted resources, each with the hosts where it has drifted, most hosts first."""
         by_reference = _grouped(
             (drift["reference"], (host.name, drift))
             for host, overview in self._answered()
             for drift in overview["drift"]
         )
         rows = []
-        for reference, members in by_reference:
-            attributes = list(dict.fromkeys(name for _, drift in members for name in drift["attributes"]))[:_NAMED]
+        for reference, drifts in by_reference:
+            attributes = list(dict.fromkeys(name for _, drift in drifts for name in drift["attributes"]))[:_NAMED]
             body = f'<p><span class="label">attributes</span> {e(", ".join(attributes))}</p>' if attributes else ""
-            note = f"before {runs_text(sum(drift['runs'] for _, drift in members))}"
-            rows.append(self._row(reference, _SIGNS["drifted"], [name for name, _ in members], note, body))
+            note = f"before {runs_text(sum(drift['runs'] for _, drift in drifts))}"
+            rows.append(self._row(reference, _SIGNS["drifted"], [name for name, _ in drifts], note, body))
         return self._section("Drift", rows, len(rows))
 
     def changes(self) -> Section:
-        """Return the last changes, with the hosts on which they were equal, the newest first."""
+        """Return the section of the hosts' last changes, the newest first; hosts with equal changes are one row."""
         by_change = _grouped(
             ((change["command"], *_change_lines(change)), (host.name, overview, change))
             for host, overview in self._answered()
@@ -167,19 +170,19 @@ class _View:
         # By the seconds since the newest change of a group, each by its host's clock.
         by_change.sort(key=lambda group: min(overview["until"] - change["ended"] for _, overview, change in group[1]))
         rows = []
-        for (command, *changes), members in by_change:
-            _, overview, change = members[0]
+        for (command, *changes), changed_hosts in by_change:
+            _, overview, change = changed_hosts[0]
             first = changes[0] if changes else f"  {counted(change['changes'], 'change')}"
             more = f" and {len(changes) - 1} more" if len(changes) > 1 else ""
             body = "".join(f"<p><code>{e(item)}</code></p>" for item in changes)
             note = f"{command} {ago(overview, change['ended'])}"
-            names = [name for name, *_ in members]
+            names = [name for name, *_ in changed_hosts]
             # The lines begin with a sign and a space.
             rows.append(self._row(first[2:] + more, first[:1].strip(), names, note, body))
         return self._section("Last changes", rows, len(rows))
 
     def slow(self) -> Section:
-        """Return the calls of providers that took longest."""
+        """Return the section with a table of the calls of providers that took longest, on any host."""
         calls = [(call, host) for host, overview in self._answered() for call in overview["slow"]]
         slowest = nlargest(_SLOWEST, calls, key=lambda item: item[0]["seconds"])
         rows = ([duration(call["seconds"]), link(host.name, self._ids), e(call_text(call))] for call, host in slowest)
@@ -190,21 +193,27 @@ class _View:
         return ((host, host.overview) for host in self._hosts if host.overview)
 
     def _row(
-        self, subject: str, sign: str, names: Sequence[str], note: str = "", body: str = "", *, bad: bool = False
+        self, title: str, sign: str, names: Sequence[str], note: str = "", body: str = "", *, bad: bool = False
     ) -> PageRow:
-        """Return a line about hosts that have something in common: a few linked, the rest folded."""
+        """Return a row about the hosts ``names``, which have what the ``title`` says in common.
+
+        Below it the first are linked; of many, all follow in folded form.
+        """
         linked = ", ".join(link(name, self._ids) for name in names[:_LINKED])
         more = f" and {len(names) - _LINKED:,} more" if len(names) > _LINKED else ""
         folded = f'<p class="label">{e(",".join(self._fold(names)))}</p>' if more else ""
         body += f"{folded}<p>{linked}{more}</p>"
-        return PageRow(subject, sign, " · ".join(filter(None, (hosts_of(len(names)), note))), body, bad=bad)
+        return PageRow(title, sign, " · ".join(filter(None, (hosts_of(len(names)), note))), body, bad=bad)
 
     def _section(self, title: str, rows: Sequence[PageRow], number: int) -> Section:
-        """Return a section of the first rows and the ``number`` of all; ids of rows are unique on the page."""
+        """Return a section with the first of the rows, and the ``number`` of items for its heading.
+
+        The rows get ids that no other section has.
+        """
         visible = rows[:_MOST]
-        ids = {row.reference: f"g{self._number + index}" for index, row in enumerate(visible)}
+        anchors = {row.reference: f"g{self._number + index}" for index, row in enumerate(visible)}
         self._number += len(visible)
-        section = rows_section(title, visible, ids, opened=len(visible) <= _FEW and any(row.bad for row in visible))
+        section = rows_section(title, visible, anchors, opened=len(visible) <= _FEW and any(row.bad for row in visible))
         rest = f'<p class="legend">and {len(rows) - _MOST:,} more</p>' if len(rows) > _MOST else ""
         return section._replace(body=section.body + rest, number=number)
 
@@ -216,7 +225,7 @@ def _age_of_last_run(overview: OverviewJson) -> str:
 
 
 def _grouped(pairs: Iterable[tuple[K, V]]) -> list[tuple[K, list[V]]]:
-    """Return each key once with all its values; keys with most values come first."""
+    """Return each key once, with all its values; keys with most values, such as hosts, come first."""
     groups: dict[K, list[V]] = {}
     for key, value in pairs:
         groups.setdefault(key, []).append(value)
@@ -228,10 +237,10 @@ def _change_lines(change: ChangedResourcesJson) -> list[str]:
     return [f"{Action[item['action'].upper()].symbol} {item['reference']}" for item in change["resources"]]
 
 
-def _cells(hosts: Sequence[HostOverview], ids: Mapping[str, str]) -> str:
-    """Return a map with one small cell for each host, and its legend."""
+def _cells(hosts: Sequence[HostOverview], anchors: Mapping[str, str]) -> str:
+    """Return a map of all hosts, a small coloured cell for each with a link to its line, and its legend."""
     cells = "".join(
-        f'<a class="cell {host.status}" href="#{ids[host.name]}" tabindex="-1"'
+        f'<a class="cell {host.status}" href="#{anchors[host.name]}" tabindex="-1"'
         f' title="{e(host.name)}: {e(_note(host))}">{_SIGNS[host.status]}</a>'
         for host in hosts
     )
@@ -250,16 +259,16 @@ def _note(host: HostOverview) -> str:
 # The list of hosts
 
 
-def _rows(hosts: Sequence[HostOverview], ids: Mapping[str, str]) -> str:
+def _rows(hosts: Sequence[HostOverview], anchors: Mapping[str, str]) -> str:
     """Return the list of all hosts in columns under a heading."""
     head = "".join(f"<span>{e(title)}</span>" for title in _COLUMNS)
-    body = chunked([_host(host, ids[host.name]) for host in hosts])
+    body = chunked([_host(host, anchors[host.name]) for host in hosts])
     columns = f'<div class="columns" aria-hidden="true"><span></span><span></span>{head}</div>'
     return f'<div class="hosts">{columns}{body}</div>'
 
 
 def _host(host: HostOverview, id_: str) -> str:
-    """Return the line of a host: status, last run, changes, drift, failures; its details below."""
+    """Return the line of a host in the list, in the columns ``_COLUMNS``, with its details below; ``id_``: of it."""
     overview, bad = host.overview, " bad" if host.status in BAD else ""
     cells = [host.name, STATUSES[host.status]]
     if overview is not None:

@@ -2,7 +2,8 @@
 
 The page of a run has the calls of each worker as a drawing and the longest chain of calls. The page of a run over many
 hosts folds equal results, then lists every host. The page of a rehearsal has its verdicts and the side effects as a
-tree of paths. ``ids``: reference of a resource → id of its row, for links to it; ``most``: the lines of each diff.
+tree of paths. ``anchors``: reference of a resource → id of its row, for links to it; ``diff_lines``: the most lines of
+a diff.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from resource_api.render.html.elements import (
     e,
     link,
     links,
-    row_ids,
+    row_anchors,
     rows_section,
     table,
     write,
@@ -84,21 +85,21 @@ _WHOLE: Final = frozenset({"create", "delete", "forget"})
 # Changes
 
 
-def changes(documents: Iterable[ChangeJson], most: int) -> str:
-    """Return the changes of a step; ``most``: the lines of each diff."""
+def changes(documents: Iterable[ChangeJson], diff_lines: int) -> str:
+    """Return the HTML of a step's changes, a paragraph for each attribute; ``diff_lines``: the most lines of a diff."""
     return "".join(
-        _change(Difference(c["attribute"], c["is"], c["should"], c["message"] or ""), most) for c in documents
+        _change(Difference(c["attribute"], c["is"], c["should"], c["message"] or ""), diff_lines) for c in documents
     )
 
 
-def _change(difference: Difference, most: int) -> str:
-    """Return a changed attribute: a diff of texts, or the two values."""
+def _change(difference: Difference, diff_lines: int) -> str:
+    """Return the HTML of a changed attribute: of texts a diff of at most ``diff_lines``, otherwise the two values."""
     name = f'<span class="label">{e(difference.attribute)}</span>'
     if difference.only_explained:
         return f'<p class="change">{name} {e(difference.message)}</p>'
     message = f" ({e(difference.message)})" if difference.message else ""
     if is_text_change(difference):
-        lines = text_diff(difference, _STYLE, most=most, advice="")
+        lines = text_diff(difference, _STYLE, most=diff_lines, advice="")
         content = "".join(map(_diff_line, islice(lines, _HEADER, None)))
         return f'<p>{name}{message}</p><pre class="diff">{content}</pre>'
     is_, should = _value(difference.is_), _value(difference.should)
@@ -119,7 +120,7 @@ def _diff_line(line: str) -> str:
 
 
 def _diff_limit(document: PlanJson | RunJson) -> int:
-    """Return the most lines of each diff on a page: fewer for more changes, so that a browser can open the page."""
+    """Return how many lines each diff on a page may have: fewer for more changes, so that a browser can open it."""
     count = sum(len(row["changes"]) for row in (*document["steps"], *document["drift"]))
     most, least = _LINES
     return max(least, min(most, _ALL_LINES // max(1, count)))
@@ -129,7 +130,7 @@ def _diff_limit(document: PlanJson | RunJson) -> int:
 
 
 def run(document: RunJson) -> str:
-    """Return the page of the document of a run: its failures first."""
+    """Return the HTML page of a finished run from its JSON document: its failures first."""
     command = str(document.get("command") or "run")
     title = f"{command} of {document.get('project', '')}, stack {document.get('stack', '')}"
     # The exit code stands among the facts alone.
@@ -140,27 +141,27 @@ def run(document: RunJson) -> str:
 def run_sections(document: RunJson) -> list[Section]:
     """Return the sections of the page of a run: problems and failures, the timeline, then the other statuses.
 
-    Of a run that only the history's line is left of, return a note that says so.
+    If only the line in the history is left of the run, the only section says so.
     """
-    ids, most = row_ids(step["reference"] for step in document["steps"]), _diff_limit(document)
+    anchors, diff_lines = row_anchors(step["reference"] for step in document["steps"]), _diff_limit(document)
     notified = _notified(document["notifications"])
     by_status: dict[str, list[PageRow]] = {status: [] for status in SECTIONS}
     for step in document["steps"]:
-        by_status[step["status"]].append(_run_row(step, notified, ids, most))
+        by_status[step["status"]].append(_run_row(step, notified, anchors, diff_lines))
     failed, *remaining = (
-        rows_section(title, by_status[status], ids, opened=status == "failed" or len(by_status[status]) <= _FEW)
+        rows_section(title, by_status[status], anchors, opened=status == "failed" or len(by_status[status]) <= _FEW)
         for status, title in SECTIONS.items()
     )
-    sections = [_problems(document["problems"]), failed, *_timeline(document, ids), *remaining]
-    sections += [_drift(document["drift"], ids, most, "Drifted before")]
-    sections += [_notifications(("changed", "refreshed"), document["notifications"], ids)]
+    sections = [_problems(document["problems"]), failed, *_timeline(document, anchors), *remaining]
+    sections += [_drift(document["drift"], anchors, diff_lines, "Drifted before")]
+    sections += [_notifications(("changed", "refreshed"), document["notifications"], anchors)]
     if document.get("kept") is False:
         sections = [Section("Nothing is kept", f"<p>{NOT_KEPT}</p>")]
     return sections
 
 
 def run_facts(document: RunJson) -> list[tuple[str, str]]:
-    """Return the facts of the page of a run, which leaves out empty ones: when it was, its duration, its counts."""
+    """Return the names and texts of facts about a run for the head of its page, which leaves out empty ones."""
     counts: Mapping[str, object] = document.get("summary") or {}
     return [
         ("run", str(document.get("run", ""))),
@@ -175,7 +176,7 @@ def run_facts(document: RunJson) -> list[tuple[str, str]]:
 
 
 def _notified(pairs: Iterable[NotificationJson]) -> dict[str, _Pair]:
-    """Return for each reference the resources that notify it, and those that it notifies."""
+    """Return, by reference, the resources that notified a resource in a run, and those that it notified."""
     notified: dict[str, _Pair] = {}
     for pair in pairs:
         notified.setdefault(pair["to"], ([], []))[0].append(pair["from"])
@@ -183,18 +184,18 @@ def _notified(pairs: Iterable[NotificationJson]) -> dict[str, _Pair]:
     return notified
 
 
-def _run_row(step: RunStepJson, notified: Mapping[str, _Pair], ids: Mapping[str, str], most: int) -> PageRow:
-    """Return the line of a resource in the report of a run, with its error, changes and notifications below.
+def _run_row(step: RunStepJson, notified: Mapping[str, _Pair], anchors: Mapping[str, str], diff_lines: int) -> PageRow:
+    """Return the row of a resource on the page of a run, with its error, changes and notifications to open below.
 
-    ``notified``: reference → the resources that notify it, and those that it notifies.
+    ``notified``: reference → the resources that notified it, and those that it notified.
     """
     reference, failed = step["reference"], step["status"] == "failed"
     notifying, notified_by_it = notified.get(reference, ([], []))
     error = step["error"] or ""
     body = f'<p class="error">{_error_lines(error)}</p>' if failed else ""
     body += f'<p class="label">{e(step["file"])}:{e(step["line"])}</p>' if step["file"] else ""
-    body += changes(step["changes"], most) if step["status"] != "skipped" else ""
-    body += links("refreshed by", notifying, ids) + links("has notified", notified_by_it, ids)
+    body += changes(step["changes"], diff_lines) if step["status"] != "skipped" else ""
+    body += links("refreshed by", notifying, anchors) + links("has notified", notified_by_it, anchors)
     changed = "" if failed or step["action"] in _WHOLE else _attribute_names(step["changes"])
     notes = [error if step["status"] == "skipped" else changed, "corrects drift" if step["corrective"] else ""]
     notes += [duration(step["seconds"]) if step["seconds"] and step["status"] != "skipped" else ""]
@@ -203,7 +204,7 @@ def _run_row(step: RunStepJson, notified: Mapping[str, _Pair], ids: Mapping[str,
 
 
 def _error_lines(value: str) -> str:
-    """Return the HTML of an error whose line breaks stay."""
+    """Return the HTML of an error; its line breaks stay, which ``e`` would escape as control characters."""
     return "\n".join(map(e, value.split("\n")))
 
 
@@ -213,20 +214,24 @@ def _problems(problems: Sequence[ProblemJson]) -> Section:
     return Section("Problems", "".join(f'<p class="error">{_error_lines(line)}</p>' for line in lines), len(lines))
 
 
-def _drift(drift: Sequence[DriftJson], ids: Mapping[str, str], most: int, title: str = "Drifted") -> Section:
-    """Return the drifted resources, each linked to its step by ``ids`` of steps; its own id, ``dr3``, is another."""
-    drift_ids = {reference: f"d{id_}" for reference, id_ in row_ids(row["reference"] for row in drift).items()}
+def _drift(drift: Sequence[DriftJson], anchors: Mapping[str, str], diff_lines: int, title: str = "Drifted") -> Section:
+    """Return the section of drifted resources, each linked to its step.
+
+    ``anchors`` are those of the steps. A resource has another row here, so that its id is another too: ``dr3``.
+    """
+    drift_anchors = {reference: f"d{id_}" for reference, id_ in row_anchors(row["reference"] for row in drift).items()}
     rows = [
-        PageRow(row["reference"], "", _attribute_names(row["changes"]), _drift_body(row, ids, most)) for row in drift
+        PageRow(row["reference"], "", _attribute_names(row["changes"]), _drift_body(row, anchors, diff_lines))
+        for row in drift
     ]
-    return rows_section(title, rows, drift_ids)
+    return rows_section(title, rows, drift_anchors)
 
 
-def _drift_body(row: DriftJson, ids: Mapping[str, str], most: int) -> str:
+def _drift_body(row: DriftJson, anchors: Mapping[str, str], diff_lines: int) -> str:
     """Return the recorded and present values of a drifted resource, and the link to its step."""
-    link_to_step = links("see", [row["reference"]], ids) if row["reference"] in ids else ""
+    link_to_step = links("see", [row["reference"]], anchors) if row["reference"] in anchors else ""
     differences = (Difference(change["attribute"], change["was"], change["is"]) for change in row["changes"])
-    return "".join(_change(difference, most) for difference in differences) + link_to_step
+    return "".join(_change(difference, diff_lines) for difference in differences) + link_to_step
 
 
 def _attribute_names(changes: Iterable[ChangeJson | DriftChangeJson]) -> str:
@@ -234,9 +239,9 @@ def _attribute_names(changes: Iterable[ChangeJson | DriftChangeJson]) -> str:
     return ", ".join(change["attribute"] for change in changes)
 
 
-def _notifications(titles: Sequence[str], pairs: Sequence[NotificationJson], ids: Mapping[str, str]) -> Section:
-    """Return a table of notifying and notified resources under the two ``titles``."""
-    rows = ([link(pair["from"], ids), link(pair["to"], ids)] for pair in pairs)
+def _notifications(titles: Sequence[str], pairs: Sequence[NotificationJson], anchors: Mapping[str, str]) -> Section:
+    """Return the section with a table of notifying and notified resources; ``titles``: of its two columns."""
+    rows = ([link(pair["from"], anchors), link(pair["to"], anchors)] for pair in pairs)
     return Section("Notifications", table(titles, rows), len(pairs))
 
 
@@ -244,8 +249,8 @@ def _notifications(titles: Sequence[str], pairs: Sequence[NotificationJson], ids
 
 
 def plan(document: PlanJson) -> str:
-    """Return the page of a plan's document: steps that cannot be planned first."""
-    ids, most = row_ids(step["reference"] for step in document["steps"]), _diff_limit(document)
+    """Return the HTML page of a plan from its JSON document: steps that cannot be planned first."""
+    anchors, diff_lines = row_anchors(step["reference"] for step in document["steps"]), _diff_limit(document)
     bad = [step for step in document["steps"] if step.get("error")]
     acting = [step for step in document["steps"] if not step.get("error") and acts(step)]
     unchanged = [step for step in document["steps"] if not acts(step)]
@@ -255,12 +260,14 @@ def plan(document: PlanJson) -> str:
     counts = document["summary"]
     sections = [
         _problems(document.get("problems", ())),
-        rows_section("Cannot be planned", [_plan_row(step, ids, most) for step in bad], ids, opened=True),
-        rows_section("To do", [_plan_row(step, ids, most) for step in acting], ids, opened=len(acting) <= _FEW),
-        _drift(document["drift"], ids, most),
-        _notifications(("changes", "is refreshed"), pairs, ids),
+        rows_section("Cannot be planned", [_plan_row(step, anchors, diff_lines) for step in bad], anchors, opened=True),
         rows_section(
-            "Unchanged", [PageRow(step["reference"], "", "", _relations(step, ids)) for step in unchanged], ids
+            "To do", [_plan_row(step, anchors, diff_lines) for step in acting], anchors, opened=len(acting) <= _FEW
+        ),
+        _drift(document["drift"], anchors, diff_lines),
+        _notifications(("changes", "is refreshed"), pairs, anchors),
+        rows_section(
+            "Unchanged", [PageRow(step["reference"], "", "", _relations(step, anchors)) for step in unchanged], anchors
         ),
     ]
     outcome = ", ".join(count_words({name: dict(counts).get(name) for name in text.PLANNED}, text.PLANNED))
@@ -275,12 +282,12 @@ def plan(document: PlanJson) -> str:
     )
 
 
-def _plan_row(step: PlanStepJson, ids: Mapping[str, str], most: int) -> PageRow:
-    """Return the row of a step with its details: error, reasons, changes, effects, relationships."""
+def _plan_row(step: PlanStepJson, anchors: Mapping[str, str], diff_lines: int) -> PageRow:
+    """Return the row of a planned step, with error, reasons, changes, effects and relationships to open below."""
     error = step.get("error") or ""
     body = f'<p class="error">{_error_lines(error)}</p>' if error else ""
     body += "".join(f"<p>{e(reason)}</p>" for reason in step["reasons"])
-    body += changes((change for change in step["changes"] if change["attribute"] not in step["unknown"]), most)
+    body += changes((change for change in step["changes"] if change["attribute"] not in step["unknown"]), diff_lines)
     body += "".join(
         f'<p class="change"><span class="label">{e(name)}</span> (known after apply)</p>' for name in step["unknown"]
     )
@@ -295,12 +302,12 @@ def _plan_row(step: PlanStepJson, ids: Mapping[str, str], most: int) -> PageRow:
     notes += [f"was {step['previous']}" if step["previous"] else ""]
     sign = FAILED if error else Action[step["action"].upper()].symbol
     return PageRow(
-        step["reference"], sign, " · ".join(filter(None, notes)), body + _relations(step, ids), bad=bool(error)
+        step["reference"], sign, " · ".join(filter(None, notes)), body + _relations(step, anchors), bad=bool(error)
     )
 
 
 def _values(step: PlanStepJson) -> str:
-    """Return the values of a step that are not changes, such as parameters."""
+    """Return the HTML of a planned step's values that are not among its changes, such as parameters."""
     shown_names = {*(change["attribute"] for change in step["changes"]), *step["unknown"]}
     remaining = {name: value for name, value in step["should"].items() if name not in shown_names and value is not None}
     return "".join(
@@ -309,10 +316,10 @@ def _values(step: PlanStepJson) -> str:
     )
 
 
-def _relations(step: PlanStepJson, ids: Mapping[str, str]) -> str:
+def _relations(step: PlanStepJson, anchors: Mapping[str, str]) -> str:
     """Return the links from a step to its prerequisites, to the resources that it notifies, and to its notifiers."""
-    relations = links("after", step["depends_on"], ids) + links("notifies", step["notifies"], ids)
-    return relations + links("refreshed by", step["refreshed_by"], ids)
+    relations = links("after", step["depends_on"], anchors) + links("notifies", step["notifies"], anchors)
+    return relations + links("refreshed by", step["refreshed_by"], anchors)
 
 
 #: Pixels of the row of one worker, of its bar, and of the scale.
@@ -327,19 +334,22 @@ _TICKS: Final = 5
 _CALLS: Final = 40
 
 
-def _timeline(document: RunJson, ids: Mapping[str, str]) -> list[Section]:
-    """Return the drawing and the table of a run's document; nothing if no provider was called."""
+def _timeline(document: RunJson, anchors: Mapping[str, str]) -> list[Section]:
+    """Return two sections on the calls of a run: when each worker made which, and the longest chain of them.
+
+    No sections if no provider was called.
+    """
     calls = document["calls"]
     if not calls:
         return []
     end = max(call["started"] + call["seconds"] for call in calls) or 1e-6
-    # A failed call of the longest chain is drawn as failed.
+    # Index of a call → its CSS class; a failed call of the longest chain is drawn as failed.
     kinds = dict.fromkeys(document["critical_path"], "path")
     kinds |= {
         step["call"]: "failed" for step in document["steps"] if step["status"] == "failed" and step["call"] is not None
     }
     workers = max(call["worker"] for call in calls)
-    bars = "".join(_bar(group, calls, kinds, end, ids) for group in _bar_groups(calls, end))
+    bars = "".join(_bar(group, calls, kinds, end, anchors) for group in _bar_groups(calls, end))
     names = "".join(
         f'<text x="0" y="{(number - 1) * _ROW + 14}">{f"worker {number}" if workers > 1 else "calls"}</text>'
         for number in range(1, workers + 1)
@@ -347,7 +357,7 @@ def _timeline(document: RunJson, ids: Mapping[str, str]) -> list[Section]:
     height = workers * _ROW + _SCALE
     drawing = f'<svg width="100%" height="{height}" role="img" aria-label="Calls of providers by worker">'
     drawing += f"{_scale(end, workers * _ROW)}{names}{bars}</svg>{_LEGEND}"
-    return [Section("Timeline", drawing), _critical_path(document, ids)]
+    return [Section("Timeline", drawing), _critical_path(document, anchors)]
 
 
 _LEGEND: Final = (
@@ -357,9 +367,10 @@ _LEGEND: Final = (
 
 
 def _bar_groups(calls: Sequence[CallJson], end: float) -> Iterator[list[int]]:
-    """Yield the indices of calls that share a bar: neighbours of one worker that are too narrow alone.
+    """Yield groups of indices of calls, each group one bar of the timeline.
 
-    ``end``: the seconds of the whole timeline.
+    Successive calls of one worker share a bar as long as it is too narrow to be seen: there may be thousands. ``end``:
+    the seconds of the whole timeline.
     """
     order = sorted(range(len(calls)), key=lambda number: (calls[number]["worker"], calls[number]["started"]))
     group: list[int] = []
@@ -376,12 +387,12 @@ def _bar_groups(calls: Sequence[CallJson], end: float) -> Iterator[list[int]]:
 
 
 def _bar(
-    group: Sequence[int], calls: Sequence[CallJson], kinds: Mapping[int, str], end: float, ids: Mapping[str, str]
+    group: Sequence[int], calls: Sequence[CallJson], kinds: Mapping[int, str], end: float, anchors: Mapping[str, str]
 ) -> str:
-    """Return a bar of the timeline for calls of one worker that are too short to be drawn apart.
+    """Return a bar of the timeline: one call, or several of one worker that are too short to be drawn apart.
 
-    ``group``: their positions in ``calls``. ``kinds``: position → CSS class ``failed`` or ``path``. ``end``: seconds of
-    the whole timeline. ``ids``: reference → id of its element in the page, to which the bar links.
+    ``group``: their indices in ``calls``. ``kinds``: index → CSS class ``failed`` or ``path``. ``end``: seconds of the
+    whole timeline. The bar links to the row of its first resource, by ``anchors``.
     """
     first, last = calls[group[0]], calls[group[-1]]
     seconds = last["started"] + last["seconds"] - first["started"]
@@ -392,7 +403,7 @@ def _bar(
     x, width, y = _position(first["started"], end), max(_width(seconds, end), _NARROW), (first["worker"] - 1) * _ROW
     geometry = f'x="{x:.3f}%" y="{y}" width="{width:.3f}%" height="{_BAR}"'
     drawn = f'<rect class="bar {kind}" {geometry}><title>{title}</title></rect>'
-    target = ids.get(first["first"])  # the first resource of the call
+    target = anchors.get(first["first"])  # the first resource of the call
     return f'<a href="#{target}" aria-label="{title}">{drawn}</a>' if target else drawn
 
 
@@ -407,7 +418,10 @@ def _width(seconds: float, end: float) -> float:
 
 
 def _scale(end: float, height: int) -> str:
-    """Return the ticks of the timeline with their times."""
+    """Return the SVG of the timeline's scale: vertical ticks through its ``height``, with their times below.
+
+    ``end``: the seconds of the whole timeline.
+    """
     elements = []
     for number in range(_TICKS + 1):
         seconds = end * number / _TICKS
@@ -417,13 +431,16 @@ def _scale(end: float, height: int) -> str:
     return "".join(elements)
 
 
-def _critical_path(document: RunJson, ids: Mapping[str, str]) -> Section:
-    """Return the chain of calls that determined the length of the run, its longest calls listed."""
+def _critical_path(document: RunJson, anchors: Mapping[str, str]) -> Section:
+    """Return the section on the chain of calls that waited for each other and so determined the run's length.
+
+    Its longest calls are listed.
+    """
     calls, longest = longest_chain(document, _CALLS)
     total, rows = sum(call["seconds"] for call in calls), []
     for call in longest:
         more = f" and {call['resources'] - 1} more" if call["resources"] > 1 else ""
-        target = f"{e(call['method'])} {link(call['first'], ids)}{more}"
+        target = f"{e(call['method'])} {link(call['first'], anchors)}{more}"
         rows.append([duration(call["started"]), duration(call["seconds"]), target])
     rest = f'<p class="legend">and {len(calls) - len(longest)} shorter calls</p>' if len(calls) > len(longest) else ""
     time = f"{duration(total)} of {duration(document['seconds'] or 0)}"
@@ -432,35 +449,38 @@ def _critical_path(document: RunJson, ids: Mapping[str, str]) -> Section:
     return Section("Longest chain of calls", whole + listed + rest, len(calls))
 
 
-#: The most files of a tree that is open initially.
+#: The diff_lines files of a tree that is open initially.
 _FEW_FILES: Final = 60
 
 
 def rehearsal(document: RehearsalJson) -> str:
-    """Return the page of the document of a rehearsal: verdicts, side effects, remarks, and its run, if it had one."""
+    """Return the HTML page of a rehearsal from its JSON document: verdicts, side effects, remarks, and its run."""
     run = document["run"]
-    ids = row_ids(step["reference"] for step in run["steps"]) if run else {}
+    anchors = row_anchors(step["reference"] for step in run["steps"]) if run else {}
     bad = [item["question"] for item in document["verdicts"] if not item["ok"]]
     questions = {item["question"]: f"v{number}" for number, item in enumerate(document["verdicts"])}
     sections = [
-        rows_section("Verdicts", [_verdict(item, ids) for item in document["verdicts"]], questions, opened=True),
-        _effects(document["side_effects"], ids),
-        _findings("Not rehearsed", document["not_rehearsed"], ids),
-        _findings("Not damaged", document["not_damaged"], ids),
+        rows_section("Verdicts", [_verdict(item, anchors) for item in document["verdicts"]], questions, opened=True),
+        _effects(document["side_effects"], anchors),
+        _findings("Not rehearsed", document["not_rehearsed"], anchors),
+        _findings("Not damaged", document["not_damaged"], anchors),
         *(run_sections(run) if run else ()),
     ]
-    subject = f" of {run['project']}, stack {run['stack']}" if run else ""
+    of_stack = f" of {run['project']}, stack {run['stack']}" if run else ""
     outcome = f"not well: {', '.join(bad)}" if bad else "all well"
     # The id and the exit code belong to a run that cannot be looked up.
     run_rows = [item for item in run_facts(run) if item[0] not in {"run", "exit code"}] if run else []
     facts = [("exit code", str(document["exit_code"])), *run_rows]
-    return write(Page(f"rehearsal{subject}", outcome, facts, sections))
+    return write(Page(f"rehearsal{of_stack}", outcome, facts, sections))
 
 
-def _verdict(verdict: VerdictJson, ids: Mapping[str, str]) -> PageRow:
-    """Return a question of a rehearsal with its answer and findings."""
+def _verdict(verdict: VerdictJson, anchors: Mapping[str, str]) -> PageRow:
+    """Return the row of a question that a rehearsal answers, such as whether a second run is silent.
+
+    Its findings, the resources for which the answer is no, stand below it.
+    """
     lines = "".join(
-        f"<p>{link(finding['reference'], ids)} {e(finding['text'])}{_place(finding)}</p>"
+        f"<p>{link(finding['reference'], anchors)} {e(finding['text'])}{_place(finding)}</p>"
         for finding in verdict["findings"]
     )
     note = "" if verdict["findings"] else verdict["text"]
@@ -470,21 +490,24 @@ def _verdict(verdict: VerdictJson, ids: Mapping[str, str]) -> PageRow:
 
 
 def _place(finding: FindingJson | EffectJson) -> str:
-    """Return the file and line of a finding of a rehearsal, or an empty text."""
+    """Return the HTML of the file and line of a rehearsal's finding or side effect, or "" where they are not known."""
     return f' <span class="label">{e(finding["place"])}</span>' if finding["place"] else ""
 
 
-def _findings(title: str, findings: Sequence[FindingJson], ids: Mapping[str, str]) -> Section:
-    """Return a table of resources, each with the reason why it is listed."""
-    rows = ([link(finding["reference"], ids), e(finding["text"]) + _place(finding)] for finding in findings)
+def _findings(title: str, findings: Sequence[FindingJson], anchors: Mapping[str, str]) -> Section:
+    """Return a section with a table of resources, such as those not rehearsed, each with the reason."""
+    rows = ([link(finding["reference"], anchors), e(finding["text"]) + _place(finding)] for finding in findings)
     return Section(title, table(("resource", "why, or what would change"), rows), len(findings))
 
 
 # Side effects
 
 
-def _effects(effects: Sequence[EffectJson], ids: Mapping[str, str]) -> Section:
-    """Return a section with the paths as a tree, and a separate tree for each package; "" is none."""
+def _effects(effects: Sequence[EffectJson], anchors: Mapping[str, str]) -> Section:
+    """Return the section of the paths that a rehearsal changed beyond what is declared, as a tree of directories.
+
+    The many files of a package have a closed tree of their own; ``""`` is the package of all other paths.
+    """
     packages = dict.fromkeys(effect["package"] for effect in effects)
     trees = []
     for package in sorted(packages):
@@ -493,35 +516,41 @@ def _effects(effects: Sequence[EffectJson], ids: Mapping[str, str]) -> Section:
         for effect in group:
             _add_effect(tree, effect)
         opened = not package and len(group) <= _FEW_FILES
-        body = f'<ul class="tree">{_branches(tree, ids, opened=opened)}</ul>'
+        body = f'<ul class="tree">{_branches(tree, anchors, opened=opened)}</ul>'
         title = f"<summary>files of {e(package)} <span class='count'>{len(group)}</span></summary>"
         trees.append(f"<details>{title}{body}</details>" if package else body)
     return Section("Beyond what is declared", "".join(trees), len(effects))
 
 
 def _add_effect(tree: Tree, effect: EffectJson) -> None:
-    """Add an effect to a tree, beneath the directories of its path; an empty key holds effects."""
+    """Add a side effect to a tree of directories, by its path.
+
+    The empty name, which no file has, holds the effects on a directory or file itself.
+    """
     for depth, part in enumerate(filter(None, effect["path"].split("/"))):
         tree = tree.setdefault(part if depth else f"/{part}", {})
     tree.setdefault("", []).append(effect)
 
 
-def _branches(tree: Tree, ids: Mapping[str, str], *, opened: bool) -> str:
-    """Return the entries of a tree by name, without the empty name, which has the effects on the path itself."""
-    return "".join(_branch(name, tree[name], ids, opened=opened) for name in sorted(tree) if name)
+def _branches(tree: Tree, anchors: Mapping[str, str], *, opened: bool) -> str:
+    """Return the HTML of the files and directories in a tree, by name; ``opened``: with the directories unfolded."""
+    return "".join(_branch(name, tree[name], anchors, opened=opened) for name in sorted(tree) if name)
 
 
-def _branch(name: str, below: Tree, ids: Mapping[str, str], *, opened: bool) -> str:
-    """Return one entry of a tree; a chain of directories with single entries is one entry."""
+def _branch(name: str, below: Tree, anchors: Mapping[str, str], *, opened: bool) -> str:
+    """Return the HTML of a file or directory of a tree: its side effects, and what is ``below`` it.
+
+    A chain of directories with nothing but one entry each, as ``/var/lib/apt``, is one entry.
+    """
     while len(below) == 1 and "" not in below:
         ((part, below),) = below.items()  # the only entry
         name = f"{name}/{part}"
     description = ", ".join(
-        f"{e(effect['verb'])} by {', '.join(link(name, ids) for name in effect['references'])}{_place(effect)}"
+        f"{e(effect['verb'])} by {', '.join(link(name, anchors) for name in effect['references'])}{_place(effect)}"
         for effect in below.get("", ())
     )
     head = f"<code>{e(name)}</code> {description}"
-    if inner := _branches(below, ids, opened=opened):
+    if inner := _branches(below, anchors, opened=opened):
         state = " open" if opened else ""
         return f"<li><details{state}><summary>{head}</summary><ul>{inner}</ul></details></li>"
     return f"<li>{head}</li>"
@@ -542,17 +571,17 @@ _HOST_COUNTS: Final = (*text.CHANGES, "unchanged")
 
 
 def fleet(document: FleetJson) -> str:
-    """Return the page of the document of a run over hosts: the groups that need attention first, then every host."""
-    ids = row_ids(host["name"] for host in document["hosts"])
+    """Return the HTML page of a run over hosts from its JSON document: groups that need attention first, then hosts."""
+    anchors = row_anchors(host["name"] for host in document["hosts"])
     # Folded names → the id of a group's row, which differs from those of hosts.
     folded = {
-        name: f"g{id_}" for name, id_ in row_ids(",".join(group["hosts"]) for group in document["groups"]).items()
+        name: f"g{id_}" for name, id_ in row_anchors(",".join(group["hosts"]) for group in document["groups"]).items()
     }
     sections = [_host_groups(status, document["groups"], folded) for status in reversed(ORDER)]
     sections += [
         _untouched(document["hosts"]),
         _batches(document["hosts"]),
-        rows_section("Hosts", list(map(_host_row, document["hosts"])), ids),
+        rows_section("Hosts", list(map(_host_row, document["hosts"])), anchors),
     ]
     title = f"{document['command']} on {hosts_of(len(document['hosts']))}"
     facts = [
@@ -567,16 +596,19 @@ def fleet(document: FleetJson) -> str:
     return write(Page(title, counts(document["counts"]), facts, sections))
 
 
-def _host_groups(status: str, groups: Sequence[HostGroupJson], ids: Mapping[str, str]) -> Section:
-    """Return the groups of hosts with one status, the largest first; ``ids``: a group's folded names → its row's id."""
+def _host_groups(status: str, groups: Sequence[HostGroupJson], anchors: Mapping[str, str]) -> Section:
+    """Return the section of the hosts with one status, in groups with equal results, the largest group first.
+
+    ``anchors``: the folded names of a group → the id of its row.
+    """
     matching = sorted((group for group in groups if group["status"] == status), key=lambda group: -group["count"])
     rows = [_host_group(group) for group in matching]
-    section = rows_section(status.capitalize(), rows, ids, opened=status in _BAD_STATUSES or len(rows) <= _FEW)
+    section = rows_section(status.capitalize(), rows, anchors, opened=status in _BAD_STATUSES or len(rows) <= _FEW)
     return section._replace(number=sum(group["count"] for group in matching))
 
 
 def _host_group(group: HostGroupJson) -> PageRow:
-    """Return the line of hosts with an equal result, which stands below it."""
+    """Return the row of a group of hosts with equal results; the result stands below it."""
     lines = [*group["lines"], *([f"… {group['more']} more"] if group["more"] else [])]
     body = f'<p class="error">{e(group["error"])}</p>' if group["error"] else ""
     body += f"<pre>{chr(10).join(map(e, lines))}</pre>" if lines else ""
@@ -587,7 +619,7 @@ def _host_group(group: HostGroupJson) -> PageRow:
 
 
 def _untouched(hosts: Iterable[HostJson]) -> Section:
-    """Return the number of hosts that were never contacted, by reason."""
+    """Return the section with the numbers of hosts that were never contacted, by reason."""
     reasons = Counter(host["error"] for host in hosts if host["status"] == "untouched")
     body = "".join(
         f"<p>{e(hosts_of(number))}: {e(reason or 'the run ended before')}</p>" for reason, number in reasons.items()
@@ -596,7 +628,7 @@ def _untouched(hosts: Iterable[HostJson]) -> Section:
 
 
 def _batches(hosts: Iterable[HostJson]) -> Section:
-    """Return the counts of the batches, unless there is only one."""
+    """Return the section with the hosts of each batch by status; empty, and so left out, if there is one batch."""
     batches: dict[int, dict[str, int]] = {}
     for host in hosts:
         batch = batches.setdefault(host["batch"], dict.fromkeys(ORDER, 0))
@@ -609,7 +641,7 @@ def _batches(hosts: Iterable[HostJson]) -> Section:
 
 
 def _host_row(host: HostJson) -> PageRow:
-    """Return the line of one host: its counts, status, duration, and error."""
+    """Return the row of one host: its counts, status and duration, the error below."""
     status, error = host["status"], host["error"] or ""
     notes = [_resource_counts(host["summary"] or {}), status, duration(host["seconds"]) if host["seconds"] else ""]
     body = f'<p class="error">{e(error)}</p>' if error and status != "untouched" else ""
