@@ -70,7 +70,10 @@ class CommandInputs:
         return self._resolved(self._of_command)
 
     def _resolved(self, located: Mapping[str, LocatedValue]) -> dict[str, object]:
-        """Return the values, with the texts of sources; add them to ``located``, the files of sources to ``files``."""
+        """Return the values of inputs, of sources their texts, and keep their positions for later problems.
+
+        The files of sources count as files of inputs from then on.
+        """
         self.located |= located
         # Only a value of a file, which has a line, can name a source.
         if not any(value.line for value in located.values()):
@@ -81,7 +84,10 @@ class CommandInputs:
         return self.reader.resolve(located)
 
     def locate(self, problem: Problem) -> Problem:
-        """Return the problem of an input with its position in the file, or the variable, that it comes from, if any."""
+        """Return a problem of an input with the position where its value was given: a file's line, or a variable.
+
+        Other problems, and those of values on the command line, are returned as they are.
+        """
         value = self.located.get(problem.attribute or "") if problem.code in INPUT_CODES else None
         if value is None:
             return problem
@@ -123,7 +129,7 @@ class CommandInputs:
 
 
 def files(settings: Settings) -> Iterator[str]:
-    """Yield the files that the inputs of a command are read from."""
+    """Yield the paths of the files that a command's inputs are read from: the stack's, ``--inputs``, ``-i X=@FILE``."""
     yield from stack_files(settings)
     yield from settings.get("input_files") or ()
     for text in settings.get("given") or ():
@@ -133,7 +139,7 @@ def files(settings: Settings) -> Iterator[str]:
 
 
 def stack_files(settings: Settings) -> list[str]:
-    """Return the paths of the inputs of the selected stack, beside the manifest: none, one, or a mistaken second."""
+    """Return the files ``stacks/STACK.yaml`` and ``.yaml.age`` beside the manifest that exist; both are a mistake."""
     manifest, name = settings.get("manifest"), settings.get("stack")
     if not manifest or not name:
         return []
@@ -146,7 +152,7 @@ def stack_files(settings: Settings) -> list[str]:
 
 
 def _exists(path: str) -> bool:
-    """Return whether a file exists; also True for one that cannot be opened: reading it raises that error."""
+    """Return whether a file exists, by opening it; True also if that fails: reading it then raises the error."""
     try:
         # Not lstat: watch knows the files that were opened, or could not be.
         with open(path, "rb"):

@@ -67,7 +67,11 @@ class _Complete(ShellComplete):
             return ""
 
     def answer(self, then: str, items: Sequence[CompletionItem[str]], incomplete: str) -> str:  # noqa: ARG002 - bash's
-        """Return ``then``, the next step (``file``, ``dir``, ``nospace``, ``plain``), and the values, ended by NUL."""
+        """Return the answer that the shell's script reads: ``then``, and the values, each ended by NUL.
+
+        ``then`` tells the script what to do: complete files (``file``, ``dir``), or insert a value, without
+        (``nospace``) or with (``plain``) a space behind it.
+        """
         # Click adds the end of a line, which must not become part of the last value.
         return "\0".join([then, *map(self.format_completion, items), ""])
 
@@ -83,7 +87,10 @@ class _Bash(_Complete):
         return words[1:], self._word.text
 
     def answer(self, then: str, items: Sequence[CompletionItem[str]], incomplete: str) -> str:
-        """Return a line for each value: its part after the last break (``=``, ``:``), all that bash replaces."""
+        """Return the answer for bash: a line for each value, quoted as the typed word is.
+
+        Of a word with a break (``=``, ``:``) bash replaces only the part after the last one, so only that is given.
+        """
         prefix = self._word.prefix(os.environ.get("_RESOURCE_API_BREAKS", ""))
         values = [item.value for item in items if item.value.startswith(incomplete)]
         quoted = [quote_word(value[len(prefix) :], self._word.quote) for value in values]
@@ -96,7 +103,7 @@ class _Zsh(_Complete):
     name = "zsh"
 
     def answer(self, then: str, items: Sequence[CompletionItem[str]], incomplete: str) -> str:
-        """Return the answer; keep the widest label, by which ``format_completion`` aligns the descriptions."""
+        """Return the answer for zsh; keep the widest value, by which ``format_completion`` aligns the descriptions."""
         self._width = max((len(escape(item.value)) for item in items if item.help), default=0)
         return super().answer(then, items, incomplete)
 
@@ -112,7 +119,7 @@ class _Fish(_Complete):
     name = "fish"
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """Return the words; fish passes the incomplete one with its quotes."""
+        """Return the words before the cursor, and the incomplete one without the quotes that fish passes with it."""
         words, incomplete = super().get_completion_args()
         return words, split_words(incomplete)[1].text
 
@@ -169,7 +176,10 @@ class Word:
 
 
 def split_words(line: str) -> tuple[list[str], Word]:
-    """Return the complete words of a line, by bash's rules, and the incomplete one at its end, which may be empty."""
+    """Split a line by bash's rules of quoting: return its complete words, and the incomplete one at its end.
+
+    That one may be empty. Quotes may still be open in it, which no parser of whole lines accepts.
+    """
     words: list[str] = []
     word, begun, rest = Word(), False, iter(line)  # a word has begun also with ''
     for character in rest:
@@ -203,7 +213,7 @@ _SPECIAL: Final = re.compile(r"[^\w@%+=:,./-]")
 
 
 def quote_word(text: str, quote: str) -> str | None:
-    """Return a text as it is typed in bash after ``quote``, or None where that is impossible."""
+    """Return a text as it is typed in bash behind an open ``quote``, or "" for none; None where that is impossible."""
     if _CONTROL.search(text):
         return None if quote else "$'" + "".join(map(_ansi_c, text)) + "'"  # it cannot begin within quotes
     if quote == "'":
@@ -215,7 +225,7 @@ def quote_word(text: str, quote: str) -> str | None:
 
 
 def _ansi_c(character: str) -> str:
-    """Return a character as bash reads it between the quotes of ``$'...'``: a control character in octal."""
+    """Return a character as it is written between the quotes of bash's ``$'...'``: a control character in octal."""
     if _CONTROL.match(character):
         return "".join(f"\\{byte:03o}" for byte in character.encode())
     return f"\\{character}" if character in "'\\" else character
@@ -232,12 +242,12 @@ _KEY: Final = re.compile(
 
 
 def references(context: click.Context, incomplete: str) -> Items:
-    """Return the recorded resources of the selected stack, of the manifest's project if that is recorded."""
+    """Return as candidates the recorded resources of the selected stack, see ``_selected``."""
     return _items((record.reference for record in _selected(context)), incomplete)
 
 
 def targets(context: click.Context, incomplete: str) -> Items:
-    """Return the results of ``references``, and the resources that the manifest declares."""
+    """Return as candidates of ``--target`` the resources that are recorded or that the manifest declares."""
     declared = _declared_references(_first_argument(context, "manifest"))
     return _items((*declared, *(record.reference for record in _selected(context))), incomplete)
 
@@ -261,7 +271,7 @@ def stacks(context: click.Context, incomplete: str) -> Items:
 
 
 def type_list(context: click.Context, incomplete: str) -> Items:
-    """Return the types on the module path, for the last name in a list with commas."""
+    """Return the types on the module path as candidates for the last name of a list such as ``user,gr``."""
     *before, _ = incomplete.split(",")
     names = (*_registry(context).names(), *_types_of_providers(context))
     return _items((",".join((*before, name)) for name in names), incomplete)
@@ -299,7 +309,10 @@ def resource_names(context: click.Context, incomplete: str) -> Items:
 
 
 def attributes(context: click.Context, incomplete: str) -> Items:
-    """Return the attributes that can be changed and are not on the line yet, as ``NAME=``; after it, an enumeration."""
+    """Return as candidates ``NAME=`` for the attributes that can be changed and are not on the line yet.
+
+    Behind ``NAME=`` they are its values, if its data type enumerates them.
+    """
     definition = _definition(context)
     assigned = {text.partition("=")[0] for text in context.params.get("changes") or ()}
     offered = {
@@ -336,14 +349,14 @@ def _input_type(declared: Mapping[str, object]) -> str:
 
 
 def facts(_context: click.Context, incomplete: str) -> Items:
-    """Return the facts of this machine; those below another one, such as ``os.name``, would have to be looked up."""
+    """Return as candidates the top-level facts; those below, such as ``os.name``, would have to be looked up."""
     from resource_api.system.facts import Facts
 
     return _items(Facts().names(), incomplete)
 
 
 def commands(context: click.Context, incomplete: str) -> Items:
-    """Return the commands below the ones that ``help`` already names; none below one without, and no hidden ones."""
+    """Return as candidates the visible subcommands of the command that the line of ``help`` names so far."""
     group: Any = context.find_root().command
     above = context.find_root()
     for name in context.params.get("names") or ():
@@ -355,7 +368,10 @@ def commands(context: click.Context, incomplete: str) -> Items:
 
 
 def hosts(context: click.Context, incomplete: str) -> Items:
-    """Return the groups and hosts of the inventory for the last name of a list; none of a program, which is not run."""
+    """Return the groups and hosts of the inventory as candidates for the last name of a list such as ``web,!db``.
+
+    An inventory that is a program is not run.
+    """
     from resource_api.fleet import inventory
 
     path = context.params.get("hosts_file") or inventory.beside(_first_argument(context, "manifest"))
@@ -371,17 +387,23 @@ def hosts(context: click.Context, incomplete: str) -> Items:
 
 
 def _first_argument(context: click.Context, name: str) -> str:
-    """Return an argument, or ""; where an option without value follows, click assigns none: the first one then."""
+    """Return the argument ``name`` of the incomplete command, or "".
+
+    Where the line ends in an option without its value click assigns no argument; then it is the first one on the line.
+    """
     return str(context.params.get(name) or next(iter(context.args), ""))
 
 
 def _items(values: Iterable[str], incomplete: str) -> Items:
-    """Return the distinct values that begin with the incomplete word, sorted."""
+    """Return as candidates the distinct values that begin with the incomplete word, sorted."""
     return [CompletionItem(value) for value in sorted(set(values)) if value.startswith(incomplete)]
 
 
 def _assignments(offered: Mapping[str, tuple[str, str]], incomplete: str) -> Items:
-    """Return ``NAME=`` for each name in ``offered`` (→ data type and documentation), or the values of a typed name."""
+    """Return candidates for ``NAME=VALUE``: the names, or behind ``NAME=`` the values that its data type enumerates.
+
+    ``offered``: name → data type and documentation. A secret is offered as ``NAME=@``: it is read from a file.
+    """
     name, equals, value = incomplete.partition("=")
     if equals:
         values = _enumerated(parser.read(offered[name][0])) if name in offered else ()
@@ -435,7 +457,10 @@ def _recorded(context: click.Context) -> list[tuple[StackName, list[RecordedName
 
 
 def _selected(context: click.Context) -> list[RecordedName]:
-    """Return the recorded names of the selected stack: of the option's or the manifest's project, or of all."""
+    """Return the recorded resources of the selected stack, in one project: the option's, or the manifest's.
+
+    Without ``--project`` and where nothing is recorded of the manifest's project, they are those of all projects.
+    """
     by_project = {
         name.project: names for name, names in _recorded(context) if name.stack == context.params.get("stack")
     }
@@ -450,14 +475,14 @@ def _selected(context: click.Context) -> list[RecordedName]:
 
 
 def _project(manifest: str) -> str:
-    """Return the project in the text of a manifest, or the stem of its file."""
+    """Return the project of a manifest by its text alone, which may be incomplete; otherwise the stem of its file."""
     if match := re.search(r"""^(?:\{?\s*"project"|project)\s*:\s*["']?([\w.-]+)""", _text(manifest), re.MULTILINE):
         return match[1]
     return os.path.splitext(os.path.basename(manifest))[0]
 
 
 def _declared_references(manifest: str) -> list[str]:
-    """Return the references that are keys in the text of a manifest, without expressions."""
+    """Return the references without expressions that are keys in a manifest, by its text, which may be incomplete."""
     keys = _KEY.findall(_text(manifest))
     # A single quote in single quotes is doubled.
     names = [single.replace("''", "'") or double or plain for single, double, plain in keys]
@@ -472,7 +497,10 @@ def _programs(manifest: str) -> Iterator[tuple[str, Mapping[str, object]]]:
 
 
 def _names_of_providers(context: click.Context) -> Iterator[tuple[str, TypeNames]]:
-    """Yield the names of the types of each Terraform provider, as the last run has kept them; no program is started."""
+    """Yield each Terraform provider of the manifest with the names of its types and functions.
+
+    The last run has kept them: no program is started for a completion.
+    """
     from resource_api.terraform.type_names import TypeNamesFile
 
     manifest = str(context.params.get("manifest") or "")

@@ -61,7 +61,7 @@ class Console:
     ) -> None:
         """Print the result of a command: with ``--json`` the ``document``, otherwise the ``lines``.
 
-        ``empty``: the notice on a terminal instead of a list without lines, unless it is an empty text.
+        Only the form that is printed is made. ``empty``: the notice on a terminal instead of a list without lines.
         """
         if self._output.json:
             self._output.print_json(document())
@@ -79,7 +79,10 @@ class Console:
         return plan_text.lines(plan, self._output.style, verbose=self._settings.get("verbose", False))
 
     def show_noop(self, plan: ExecutionPlan) -> None:
-        """Print the plan of a noop run in place of its steps and summary; with ``--json`` its events are the result."""
+        """Print the plan of a noop run, for people: its steps and its summary, which say the same, are then not logged.
+
+        With ``--json`` the events of the run are the result.
+        """
         if not self._output.json:
             self._run.plan_is_shown = True
             self._output.print(self.plan_lines(plan))
@@ -94,7 +97,10 @@ class Console:
                 self._output.log.write("err", reference, message, name, step.log_fields, status="failed")
 
     def show_report(self, report: RunReport, code: int, *, interrupted: bool) -> None:
-        """Print the summary of a run, before it the failures if the log is long; after a shown plan nothing."""
+        """Print the summary of a run; before it again the failures, if a long log has scrolled them away.
+
+        After the plan of a noop run nothing is printed: it ended in the same counts.
+        """
         if self._output.json:
             self._output.emit(documents.line("summary", documents.summary(report.summary, code, report.run)))
         elif not self._run.plan_is_shown or interrupted:
@@ -115,7 +121,7 @@ class Console:
     def show_problem(self, problem: Problem, cause: ResourceAPIError | None = None) -> None:
         """Write a problem to stderr, for people with its source line below.
 
-        The line is the problem's own, or the line of a definition's file, which is its ``cause``.
+        If its ``cause`` is the error of a type's definition, that is the line in the type's file.
         """
         located = problem
         if isinstance(cause, DefinitionError):
@@ -145,7 +151,7 @@ class Console:
         )
 
     def end_json(self, problems: Sequence[Problem], code: int) -> None:
-        """Write the last line of a stream, or the only document of a command that has failed."""
+        """End the JSON of a command that has failed: a stream by its summary, otherwise with the only document."""
         if self._output.streams:
             self._output.emit(documents.line("summary", documents.summary(self._empty_summary(), code)))
         else:
@@ -162,7 +168,7 @@ class Console:
     # Events
 
     def receive(self, event: Event) -> None:
-        """Show a warning, and keep it for ``warnings``; write an event to the JSON of a run."""
+        """Take an event of the runtime: show a warning and keep it for ``warnings``; write all to the JSON of a run."""
         if isinstance(event, Diagnosed):
             self._warnings.append(event.problem)
             self.show_problem(event.problem)

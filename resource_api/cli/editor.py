@@ -36,15 +36,15 @@ _PROBLEM: Final = "#! "
 _MOST: Final = 10
 
 
-def edit_until_valid(session: Session, subject: str, path: str, original: str, accept: Callable[[str], R]) -> R | None:
+def edit_until_valid(session: Session, used_for: str, path: str, original: str, accept: Callable[[str], R]) -> R | None:
     """Let the user edit a text in the file at ``path``; return the result of ``accept``, or None without a change.
 
-    ``subject`` is the option or command in messages. Raise ``ManifestError`` of ``accept`` for a problem that the user
+    ``used_for``: the option or command, for messages. Raise ``ManifestError`` of ``accept`` for a problem that the user
     leaves as it is, ``ResourceAPIError`` where the editor fails, ``UsageError`` where none can be used.
     """
     current, refused, count = original, "", 0
     while True:
-        text = _run_editor(session, subject, path, current)
+        text = _run_editor(session, used_for, path, current)
         body = "".join(line for line in text.splitlines(keepends=True) if not line.startswith(_PROBLEM))
         if original in (text, body) or not body.strip():
             session.log.write("notice", "", "nothing has been edited, so nothing is changed")
@@ -59,9 +59,12 @@ def edit_until_valid(session: Session, subject: str, path: str, original: str, a
             current, refused = _with_problems(body, error.problems), body
 
 
-def _run_editor(session: Session, subject: str, path: str, text: str) -> str:
-    """Let the user edit a text in the file at ``path``, and return it. Raise ``ResourceAPIError``, ``UsageError``."""
-    command, private = _editor_command(subject), partial(os.open, mode=0o600)
+def _run_editor(session: Session, used_for: str, path: str, text: str) -> str:
+    """Write a text to the file at ``path``, run the user's editor on it, and return the edited text.
+
+    Raise ``ResourceAPIError`` where the editor fails, ``UsageError`` where none can be used.
+    """
+    command, private = _editor_command(used_for), partial(os.open, mode=0o600)
     with errors_as(ResourceAPIError, (OSError, ValueError), f"the editor '{command}' cannot be used: "):
         with open(path, "w", encoding="utf-8", errors="surrogateescape", newline="", opener=private) as file:
             file.write(text)
@@ -74,17 +77,17 @@ def _run_editor(session: Session, subject: str, path: str, text: str) -> str:
     return edited
 
 
-def _editor_command(subject: str) -> str:
+def _editor_command(used_for: str) -> str:
     """Return the command of the user's editor. Raise ``UsageError`` where none is named and there is no terminal."""
     if command := (os.environ.get("VISUAL") or os.environ.get("EDITOR") or "").strip():
         return command
     if not sys.stdin.isatty():
-        raise UsageError(f"{subject} needs a terminal, or an editor in $VISUAL or $EDITOR")
+        raise UsageError(f"{used_for} needs a terminal, or an editor in $VISUAL or $EDITOR")
     return "vi"
 
 
 def _with_problems(text: str, problems: Sequence[Problem]) -> str:
-    """Return a text below its problems, whose line numbers count these lines too."""
+    """Return an edited text below lines with its problems; their line numbers count the added lines too."""
     count = len(problems)
     moved = [problem._replace(line=problem.line + count if problem.line else 0) for problem in problems]
     return "".join(f"{_PROBLEM}{' '.join(str(problem).split())}\n" for problem in moved) + text
@@ -111,9 +114,10 @@ def edit_resources(session: Session, listed: Listed, providers: Mapping[str, obj
 
 
 def _changed_manifest(text: str, before: Mapping[str, object], providers: Mapping[str, object]) -> Manifest:
-    """Return the manifest of the resources whose declaration is not as before. Raise ``ManifestError``.
+    """Return the manifest of the resources that the user has changed in an edited text, and of no others.
 
-    ``before``: reference → attributes as they were shown; ``providers`` as for ``edit_resources``.
+    ``before``: reference → attributes as they were shown; ``providers`` as for ``edit_resources``. Raise
+    ``ManifestError``.
     """
     document = yaml_reader.read(text.encode(errors="surrogateescape"), _FILE)
     data = document.data

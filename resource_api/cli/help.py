@@ -49,7 +49,7 @@ class GroupedOption(click.Option):
     """An option with its group in the help and its rank there; a ``rare`` one is shown with ``--all`` only."""
 
     def __init__(self, *arguments: Any, group: str = OWN, rank: int = 0, rare: bool = False, **settings: Any) -> None:
-        """Create an option of click; one without a rank stands before those with one, in order of declaration."""
+        """Create an option of click; those without a rank come first in their group, in order of declaration."""
         super().__init__(*arguments, **settings)
         self.group = group
         self.rank = rank
@@ -65,7 +65,10 @@ class _WithExamples(click.Command):
         self.examples = examples
 
     def get_help_option(self, ctx: click.Context) -> click.Option | None:
-        """Return the program's help option, which all commands share, or click's for a command by itself."""
+        """Return the one ``--help`` that all commands share: making one for each takes time at every start.
+
+        A command by itself, without the program, has click's.
+        """
         if ctx.parent is None:
             return super().get_help_option(ctx)
         return ctx.find_root().command.get_help_option(ctx)
@@ -131,13 +134,13 @@ class DefaultingGroup(CommandGroup):
         self._default, self._least = default, least
 
     def with_command(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Return the arguments after the name of a command."""
+        """Return the arguments with the name of the default command before them, unless they begin with a command."""
         count = len(args) + ctx.resilient_parsing  # the word that a shell completes is not among them
         has_command = not args or count < self._least or args[0] in {*self.commands, *ctx.help_option_names}
         return args if has_command else [self._default, *args]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Return the remaining arguments, after the name of a command."""
+        """Return the remaining arguments as click does, of a line in which the default command is named."""
         return super().parse_args(ctx, self.with_command(ctx, args))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
@@ -151,7 +154,7 @@ class DefaultingGroup(CommandGroup):
 
 
 def _is_empty(value: object, parameter: click.Parameter) -> bool:
-    """Return whether the value of a parameter, or one of those of an option, is the empty text.
+    """Return whether a parameter was given an empty text, as by a variable of the shell that is not set.
 
     Of an argument with several values the first one counts: others may belong to a program that is run.
     """
@@ -182,7 +185,7 @@ def group(*, examples: Sequence[str], **settings: Any) -> Callable[[Callable[...
 
 
 def option_groups(command: click.Command, context: click.Context) -> dict[str, list[click.Option]]:
-    """Return title → options of a command's groups, in the order of the help."""
+    """Return the options of a command by the title of their group, both in the order of the help."""
     help_option = command.get_help_option(context)
     groups: dict[str, list[click.Option]] = {title: [] for title in GROUPS}
     for option in command.get_params(context):
@@ -202,7 +205,7 @@ def first_sentence(docs: str) -> str:
 
 
 def _write_groups(command: click.Command, context: click.Context, formatter: click.HelpFormatter) -> None:
-    """Write the options by group, the rare ones only for ``--all``."""
+    """Write the options of a command by group; without ``--all`` not the rare ones, and how to see these."""
     everything = bool(context.meta.get(ALL))
     rare = command.rare if isinstance(command, GroupedCommand) else frozenset[str]()
     hidden = False
@@ -217,29 +220,29 @@ def _write_groups(command: click.Command, context: click.Context, formatter: cli
 
 
 def _records(options: Sequence[click.Option], context: click.Context, *, everything: bool) -> Iterator[tuple[str, str]]:
-    """Yield the flags and the help of each option; if ``everything`` is shown, also its environment variable."""
+    """Yield the flags and the help of each option; with ``everything``, for ``--all``, its environment variable too."""
     for option in options:
         flags, text = option.get_help_record(context) or ("", "")
         yield flags, f"{text}  [{option.envvar}]" if everything and option.envvar else text
 
 
 def _write_examples(examples: Sequence[str], formatter: click.HelpFormatter) -> None:
-    """Write the section of examples, none without any."""
+    """Write the section of a command's examples into its help, unless there are none."""
     if examples:
         with formatter.section("Examples" if len(examples) > 1 else "Example"):
             for example in examples:
-                _write_line(example, formatter, paragraph=False)
+                _write_line(example, formatter, blank_above=False)
 
 
-def _write_line(text: str, formatter: click.HelpFormatter, *, paragraph: bool = True) -> None:
-    """Write a line that is not wrapped, so that it can be copied."""
-    if paragraph:
+def _write_line(text: str, formatter: click.HelpFormatter, *, blank_above: bool = True) -> None:
+    """Write a line into a help, without wrapping it as click does, so that it can be copied into a shell."""
+    if blank_above:
         formatter.write_paragraph()
     formatter.write(f"{'':>{formatter.current_indent}}{text}\n")
 
 
 def with_advice(error: click.ClickException, arguments: Sequence[str]) -> click.ClickException:
-    """Return the error for a command line, with advice where there is some."""
+    """Return click's error for a command line with advice, such as the nearest option, where there is some."""
     if isinstance(error, click.NoSuchOption):
         name = _as_written(error.option_name, arguments)
         return _usage_error(f"No such option '{name}'", _advice_on_option(name, error.ctx), error.ctx)
@@ -258,7 +261,10 @@ def with_advice(error: click.ClickException, arguments: Sequence[str]) -> click.
 
 
 def write_json(error: click.ClickException, arguments: Sequence[str], exit_code: int) -> None:
-    """Write the error as JSON to stdout if ``--json`` is among the ``arguments``. Raise ``OSError``."""
+    """Write the error of a command line to stdout in the JSON that the command would write, if ``--json`` is given.
+
+    The line was not parsed, so that its ``arguments`` are searched. Raise ``OSError``.
+    """
     options = {word.partition("=")[0] for word in takewhile("--".__ne__, arguments)}
     if "--json" not in options:
         return
@@ -272,7 +278,10 @@ def write_json(error: click.ClickException, arguments: Sequence[str], exit_code:
 
 
 def _streams(name: str, options: Collection[str]) -> bool:
-    """Return whether a command writes one object a line with ``--json``, as its session does, see ``with_session``."""
+    """Return whether the command ``name`` with these options writes one object a line with ``--json``.
+
+    There is no session yet that could tell; see ``with_session``.
+    """
     runs = name in _STREAMING and _OUT.isdisjoint(options)
     return runs or (name != "resource" and not _HOSTS.isdisjoint(options))
 
@@ -286,7 +295,10 @@ def _as_written(name: str, arguments: Sequence[str]) -> str:
 
 
 def _advice_on_option(name: str, context: click.Context | None) -> str:
-    """Return the advice on an unknown option: the nearest one of the command, or ""."""
+    """Return the advice on an unknown option: the nearest one of the command, or "".
+
+    Options that delete or show secrets are not suggested.
+    """
     command = context.command if context else None
     flags = [flag for parameter in command.params for flag in parameter.opts] if command else []
     if context:
@@ -302,8 +314,8 @@ def _advice_on_option(name: str, context: click.Context | None) -> str:
 
 
 def _advice_on_manifest(context: click.Context | None) -> str:
-    """Return the manifests of the working directory; those of the agent are in its source."""
-    if _name(context).startswith("agent"):
+    """Return the advice on a missing MANIFEST: the manifests in the working directory."""
+    if _name(context).startswith("agent"):  # its manifests are in its source
         return ""
     from resource_api.manifest.read import manifest_names
 

@@ -109,7 +109,10 @@ class Display:
             self._emit("host_start", {"host": host.name, "batch": batch})
 
     def host_event(self, host: str, document: Mapping[str, object]) -> None:
-        """Take a document as it arrives from a host: trace it, save or hand on a result; emit it or show its lines."""
+        """Take a document, such as a step or the result, as it arrives from a host.
+
+        A result is saved or handed on; with ``--json`` documents are emitted, with ``--verbose`` their lines are shown.
+        """
         kind = document["type"]
         if self._session.tracing is not None:
             self._session.tracing.host_event(host, document)
@@ -125,7 +128,10 @@ class Display:
                 self._session.output.error_text(line)
 
     def host_ended(self, report: HostReport) -> None:
-        """Emit the outcome of a host, or with ``--verbose`` show its error; count a failed one, and end its span."""
+        """Take the outcome of a host: note a failed one for the line of progress, and end its span in the trace.
+
+        With ``--json`` it is emitted, with ``--verbose`` its error is shown.
+        """
         if not report.succeeded:
             self._failed.append(report.name)
         if self._session.tracing is not None:
@@ -139,7 +145,10 @@ class Display:
                 self._session.output.error_text(line)
 
     def batch_ended(self, batch: BatchReport) -> None:
-        """Show the groups that are new since the last batch, and the counts of the batch if there are further ones."""
+        """Show the results that no host of an earlier batch had, and the counts of the batch if others follow.
+
+        Answers and resources are shown at the end, as one table.
+        """
         if self._json:
             self._emit("batch_end", _batch(batch))
         groups = self._merge.in_order(self._merge.groups[self._shown :])
@@ -154,7 +163,7 @@ class Display:
             self._session.output.print(text.batch(batch.number, batch.of, counts, following))
 
     def next_batch(self, batch: BatchReport) -> str:
-        """Return the reason not to begin the next batch, from the user or the user's command, or an empty text."""
+        """Return why the next batch must not begin, or "": ``--between`` has a command decide, ``--pause`` the user."""
         settings = self._session.settings
         if not (settings.get("between") or settings.get("pause")):
             return ""
@@ -173,7 +182,7 @@ class Display:
         return "" if go_on else "the answer was no"
 
     def before_batch(self, batch: BatchStart) -> str:
-        """Return the reason not to begin a batch, from the user's command, or an empty text."""
+        """Return why a batch must not begin, or "": the command of ``--before`` decides."""
         if not self._session.settings.get("before"):
             return ""
         self._release_terminal()
@@ -187,13 +196,16 @@ class Display:
         self._session.output.flush()
 
     def _run_hook(self, option: str, kind: str, body: Mapping[str, object]) -> str:
-        """Run the command of an option with a document as its input; return the reason to stop, or an empty text."""
+        """Run the user's command, given by ``--before`` or ``--between``, with a JSON document on stdin.
+
+        Return the reason to stop if it fails, or an empty text. ``kind`` and ``body``: the document's type and fields.
+        """
         document = documents.line(kind, {"run": self._run, **body})
         code = interactive.shell(self._session.settings[option], f"{json.dumps(document)}\n")
         return f"--{option} has ended with exit code {code}" if code else ""
 
     def interrupted(self, times: int) -> None:
-        """Log the effect of an interrupt, and of the next one."""
+        """Log the effect of an interrupt, the ``times``-th one, and that of the next one."""
         self._session.log.write("warning", "", _INTERRUPTED[min(times, len(_INTERRUPTED)) - 1])
 
     def running(self, started: int, ended: int, failed: int, slowest: Mapping[str, float]) -> None:
@@ -215,7 +227,10 @@ class Display:
     # The end
 
     def finish(self, reports: Sequence[HostReport], stop: str, code: int, *, can_rerun: bool) -> None:
-        """Show the answers, the resources, or the counts of a run, and after failures its rerun if ``can_rerun``."""
+        """Show the end of a run: the overviews, the table of resources, or the outputs and counts.
+
+        ``stop``: the reason that it ended early, or "". After failures name the ``--rerun`` if ``can_rerun``.
+        """
         counts, seconds = self._merge.counts(), time.monotonic() - self._began
         if self._json:
             body = {**self._total_counts(reports), "exit_code": code, "run": self._run}
@@ -260,7 +275,7 @@ class Display:
         return cast("FleetJson", self._session.log.mask.document(document))
 
     def _group_document(self, group: HostGroup) -> HostGroupJson:
-        """Return a group of hosts with an equal result, as the document of the run has it."""
+        """Return a group of hosts with equal results, for the document of the run; of many lines the first ones."""
         lines = [line for document in group.documents() for line in self._lines(document)]
         return {"status": group.status, "hosts": host_names.fold(group.hosts), "count": len(group.hosts),
                 "error": group.reason() or None, "lines": lines, "more": group.more}  # fmt: skip
@@ -276,7 +291,7 @@ class Display:
     # Lines
 
     def _group_lines(self, groups: Sequence[HostGroup]) -> Iterator[str]:
-        """Yield the results of hosts, equal ones once under the names of their hosts."""
+        """Yield the lines of groups of hosts: the names of the hosts, and below them their equal results, once."""
         style = self._session.output.style
         for group in sorted(groups, key=lambda group: text.ORDER.index(group.status)):
             lines = [line for document in group.documents() for line in self._lines(document, color=style.color)]
@@ -288,7 +303,7 @@ class Display:
                 yield from text.group(host_names.fold(group.hosts), len(group.hosts), lines, style.paint)
 
     def _output_lines(self) -> Iterator[str]:
-        """Yield the outputs of the hosts' stacks, with equal ones folded."""
+        """Yield the lines of the outputs of the hosts' stacks, equal ones once under the names of their hosts."""
         paint = self._session.output.style.paint
         for number, group in enumerate(self._merge.in_order(self._merge.outputs)):
             lines = [line for values in group.documents() for line in text.outputs(values)]
@@ -325,7 +340,7 @@ class Display:
 
 
 def lines_of(session: Session, work: Work, document: Mapping[str, object], *, color: bool = False) -> list[str]:
-    """Return the lines of a host's document, or an error for one of another form: hosts may send anything."""
+    """Return the lines of a document that a host has sent, or an error in their place: hosts may send anything."""
     try:
         if document["type"] == "result":
             return list(_answer_lines(session, work, document.get("document")))
@@ -335,7 +350,7 @@ def lines_of(session: Session, work: Work, document: Mapping[str, object], *, co
 
 
 def _answer_lines(session: Session, work: Work, result: object) -> Iterable[str]:
-    """Return the lines of a command's result from hosts, as the same command shows its result here."""
+    """Return the lines of a host's result, as the same command shows its result on this machine."""
     style = session.output.style
     if work.command == "plan" and isinstance(result, dict):
         return plan_lines(result, session.registry, style)
@@ -358,7 +373,10 @@ def plan_lines(document: Mapping[str, object], registry: Registry, style: Style)
 
 
 def _rows(group: HostGroup, host: str = "") -> Iterator[Mapping[str, object]]:
-    """Yield the resources in the answers of a group; ``host``: with its own name and address in them."""
+    """Yield the resources in the common answer of a group of hosts.
+
+    ``host``: as this one has sent them, with its own name and address where hosts with equal answers differ.
+    """
     for document in group.documents(host):
         rows = document.get("document") if document["type"] == "result" else ()
         yield from (row for row in (rows if isinstance(rows, list) else ()) if isinstance(row, dict))
@@ -415,7 +433,7 @@ def overviews_page(hosts: Sequence[HostOverview], seconds: float) -> str:
 
 
 def _folded(rows: Iterable[tuple[Iterable[str], Mapping[str, object]]]) -> list[dict[str, object]]:
-    """Return the distinct rows of a table, each with the names of all hosts that have it."""
+    """Return the rows of a table of many hosts: equal rows once, with the folded names of their hosts."""
     #: Row as text → the row, and the hosts that have it.
     equal: dict[str, tuple[Mapping[str, object], list[str]]] = {}
     for names, row in rows:
@@ -424,5 +442,5 @@ def _folded(rows: Iterable[tuple[Iterable[str], Mapping[str, object]]]) -> list[
 
 
 def _of_host(host: str, row: Mapping[str, object]) -> dict[str, object]:
-    """Return a row with the name of its hosts first, which no field of the row replaces."""
+    """Return a row with the name of its hosts as its first column, even if it has a field ``host`` of its own."""
     return {"host": host} | dict(row) | {"host": host}

@@ -176,7 +176,10 @@ class HostedRun:
         return code
 
     def _begin(self, work: Work, record: tuple[Ledger, str] | None) -> tuple[str, bytes]:
-        """Begin the record of the run; return its id and the key of digests: without a record a random id and b""."""
+        """Begin the record of the run in the ledger, if there is one; return the run's id and the key of digests.
+
+        A run that is not recorded, as it changes nothing, has a random id and the key b"".
+        """
         if record is None:
             return secrets.token_hex(8), b""
         ledger, digest = record
@@ -213,7 +216,10 @@ class HostedRun:
         )
 
     def _job(self, work: Work, shared: HostJob, key: bytes, name: str) -> tuple[Host, HostJob]:
-        """Return a host and its job: the shared part with the host's own inputs, plan and place in the trace."""
+        """Return a host and its job: the shared part with the host's own inputs, plan and span of the trace.
+
+        It is called when the host's turn comes, so that not all jobs are in memory. ``key``: of the digests of inputs.
+        """
         host = work.hosts[name].host(name)
         if (seconds := self._session.settings["connect_timeout"]) is not None:
             host = host._replace(connect_timeout=seconds)
@@ -241,11 +247,11 @@ def _parsed(option: str, text: str | None, parse: Callable[[str], V]) -> V | Non
 
 @contextmanager
 def _interruptible(run: FleetRun, display: Display) -> Iterator[list[int]]:
-    """Let signals end a run in an orderly way, the fourth one at once; the yielded list receives their numbers."""
+    """Let each signal in the block end the run a step further, the fourth one at once; yield their numbers so far."""
     signals = list[int]()
 
     def handle(number: int, _frame: object) -> None:
-        """End the run a step further with each signal: no new hosts, running ones end, they are left, exit."""
+        """End the run a step further: no new hosts are begun, running ones end early, they are left, exit."""
         signals.append(number)
         if len(signals) >= _LAST_INTERRUPT:
             os._exit(128 + number)
@@ -255,7 +261,7 @@ def _interruptible(run: FleetRun, display: Display) -> Iterator[list[int]]:
 
     before: dict[int, Any] = {}
     for kind in SIGNALS:
-        if (handler := signal.getsignal(kind)) is not signal.SIG_IGN:
+        if (handler := signal.getsignal(kind)) is not signal.SIG_IGN:  # as under nohup
             before[kind] = handler
             signal.signal(kind, handle)
     try:
@@ -280,7 +286,7 @@ class ShownPlans:
         self._acting = 0
 
     def add(self, host: str, document: object) -> None:
-        """Add the plan of a host; a document of another form is left out."""
+        """Add the plan that a host has sent to the counts of the question; a document of another form is left out."""
         try:
             plan = saved_plan.validated(document, host)
         except ManifestError:

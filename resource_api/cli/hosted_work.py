@@ -82,9 +82,10 @@ def prepare(
     hosts: Mapping[str, Inventory],
     arguments: Mapping[str, object],
 ) -> Work:
-    """Return the work of the hosts. Raise ``ManifestError`` and ``UsageError`` before any is contacted.
+    """Return what each host is to do: manifest or saved plan, inputs, options.
 
-    ``arguments``: the options that only this command has.
+    All that can be checked here is, so that ``ManifestError`` and ``UsageError`` are raised before any host is
+    contacted. ``arguments``: the options that only this command has.
     """
     inputs, job_options = CommonInputs(session.inputs.weaker, session.inputs.stronger), _job_options(session, arguments)
     no_inputs: Mapping[str, object] = {}  # hosts with equal inputs share one mapping
@@ -130,7 +131,7 @@ def _job_options(session: Session, arguments: Mapping[str, object]) -> dict[str,
 
 
 def _plain(value: object) -> Any:
-    """Return the value of an option as JSON data; a set, such as of tags, is a sorted list of its non-empty members."""
+    """Return the value of an option as JSON data, for a job; a set, such as of tags, becomes a sorted list."""
     if isinstance(value, dict):
         return {name: _plain(member) for name, member in value.items()}
     if isinstance(value, (set, frozenset)):
@@ -141,7 +142,7 @@ def _plain(value: object) -> Any:
 def _libraries(
     session: Session, documents: Sequence[Document], plans: Iterable[Mapping[str, object]] = ()
 ) -> Sequence[str]:
-    """Return the libraries that the functions and types need that a manifest or saved plans use."""
+    """Return the Python libraries that must be sent to hosts, for the types and functions in manifest or plans."""
     data = [*(document.data for document in documents), *plans]
     programs = [document.raw for document in documents if document.file.endswith(".py")]
     directories = [directory for directory in session.registry.directories if directory != BUNDLED]
@@ -188,7 +189,7 @@ def _saved_plans(
 
 
 def digest(session: Session, work: Work, modules: str, key: bytes) -> str:
-    """Return the digest of a run's content, independent of its hosts: a rerun must have the same.
+    """Return the digest of what a run does, whatever its hosts: a rerun is refused if that has changed meanwhile.
 
     ``modules``: the digest of the user's modules; ``key``: of the digests of inputs, which may be secret.
     """
@@ -207,13 +208,14 @@ def digest(session: Session, work: Work, modules: str, key: bytes) -> str:
 
 
 def check_earlier(earlier: RecordedRun, work: Work, digest: str, key: bytes) -> None:
-    """Raise ``ManifestError`` unless a rerun has the content of the earlier run; ``key`` is that of digests."""
+    """Raise ``ManifestError`` if a rerun would do something else than the ``earlier`` run, of which it does the rest.
+
+    ``digest`` is of its content, see the function; ``key``: of the digests of hosts' inputs.
+    """
     changed = [name for name in work.hosts if digest_of(work.inputs[name], key) != earlier.remaining[name]]
     if digest != earlier.digest or changed:
-        subject = (
-            "the manifest, an input or the module path" if digest != earlier.digest else f"an input of {changed[0]}"
-        )
-        message = f"--rerun {earlier.id}: {subject} is not what that run had; without --rerun, --on names the hosts"
+        cause = "the manifest, an input or the module path" if digest != earlier.digest else f"an input of {changed[0]}"
+        message = f"--rerun {earlier.id}: {cause} is not what that run had; without --rerun, --on names the hosts"
         raise ManifestError([Problem(None, message, code="rerun")])
 
 
@@ -222,7 +224,10 @@ _COMPARED: Final = 20
 
 
 def select_hosts(session: Session, manifest: str | None, earlier: RecordedRun | None) -> Mapping[str, Inventory]:
-    """Return the selected hosts, each with its inventory, or those that the ``earlier`` run left; warn of mistakes."""
+    """Return the hosts that ``--on`` selects, each with its inventory; of these what the ``earlier`` run left undone.
+
+    Warn of what is likely mistyped, and of inventories that others can change.
+    """
     settings, trust = session.settings, session.registry.trust
     patterns = settings["on"] or (earlier.request["on"] if earlier is not None else ())
     file = settings["hosts_file"] or (earlier.request["hosts_file"] if earlier is not None else None)
@@ -243,7 +248,10 @@ def select_hosts(session: Session, manifest: str | None, earlier: RecordedRun | 
 
 
 def _warn_of_addresses(session: Session, selection: Selection, hosts: Mapping[str, Inventory]) -> None:
-    """Warn of addresses that are similar to a name of an inventory, once for each name."""
+    """Warn of selected hosts that are in no inventory and similar to a name of one, once for each such name.
+
+    They are taken as addresses, and may be mistyped.
+    """
     #: Advice → the addresses that it is about.
     by_hint: dict[str, list[str]] = {}
     for address, names in islice(selection.suggestions(hosts), _COMPARED):
@@ -256,9 +264,10 @@ def _warn_of_addresses(session: Session, selection: Selection, hosts: Mapping[st
 
 
 def check_unused(session: Session, selection: Selection, patterns: Sequence[str], option: str = "--on: ") -> None:
-    """Warn of intersections without effect, which are likely mistyped. Raise ``UsageError`` for such an exclusion.
+    """Warn of ``&NAME`` in patterns of hosts that restricts to nothing, which is likely mistyped.
 
-    ``option`` begins the messages.
+    Raise ``UsageError`` for such a ``!NAME``: a host that was to be excluded would be changed. ``option`` begins the
+    messages.
     """
     for name, names, excluded in islice(selection.unused(patterns), _COMPARED):
         mark = "!" if excluded else "&"

@@ -129,7 +129,7 @@ class _Commands(click.Group):
 
 
 def echo(text: str) -> None:
-    """Write text outside of a session to stdout; a reader that has closed the pipe is no error. Raise ``OSError``."""
+    """Write text, such as help, to stdout before there is a session; a closed pipe is no error. Raise ``OSError``."""
     try:
         click.echo(text)
     except BrokenPipeError:
@@ -137,7 +137,10 @@ def echo(text: str) -> None:
 
 
 def _discard(descriptor: int) -> None:
-    """Put /dev/null in place of a stream that failed: the interpreter fails on the rest of its buffer at its end."""
+    """Put /dev/null in place of a stream that failed.
+
+    Otherwise the interpreter writes the rest of its buffer at the end, and fails again.
+    """
     with suppress(OSError):  # there may be no descriptor left
         os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
 
@@ -246,9 +249,9 @@ def _report_unwritten(error: OSError) -> int:
     """Report an error outside of a session, as of writing help or the version; return the exit code."""
     _discard(1)
     # Without a file it is that of a write, or a working directory that was removed.
-    subject = error.filename or ("the working directory" if error.errno == errno.ENOENT else "cannot write")
+    cause = error.filename or ("the working directory" if error.errno == errno.ENOENT else "cannot write")
     try:
-        sys.stderr.write(f"resource-api: {subject}: {error.strerror}\n")
+        sys.stderr.write(f"resource-api: {cause}: {error.strerror}\n")
     except OSError:
         _discard(2)
     return 1

@@ -42,7 +42,7 @@ F = TypeVar("F", bound="Callable[..., Any]")
 
 
 def together(*decorators: Callable[[F], F]) -> Callable[[F], F]:
-    """Return a decorator that applies the ``decorators``, the last one first, as if they stood above the function."""
+    """Return one decorator for several, in the order as they would stand above a function: a set of options."""
 
     def decorate(function: F) -> F:
         for decorator in reversed(decorators):
@@ -56,15 +56,18 @@ def together(*decorators: Callable[[F], F]) -> Callable[[F], F]:
 
 
 def complete(candidates: str) -> Callable[[click.Context, click.Parameter, str], object]:
-    """Return the callback that completes a parameter: the function ``candidates`` of ``cli/completion.py``.
+    """Return the callback that completes a parameter by the function of ``cli/completion.py`` named ``candidates``.
 
-    That module is loaded by the first completion only.
+    It is given by its name, so that the module is loaded only when a shell completes a line.
     """
     return lambda context, _parameter, incomplete: getattr(completion, candidates)(context, incomplete)
 
 
 def checked_name(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
-    """Return a name of a stack or project, or None without one. Raise ``BadParameter`` if a URN cannot contain it."""
+    """Check the name of a stack or project that an option gives, and return it, or None without one.
+
+    Raise ``BadParameter`` if a URN cannot contain it.
+    """
     if value is None or STACK_NAME.match(value):
         return value
     msg = f"'{value}' is no name: write 1 to 100 letters, digits, '.', '_' and '-', beginning with one of the first two"
@@ -72,7 +75,10 @@ def checked_name(_context: click.Context, _option: click.Parameter, value: str |
 
 
 def key(context: click.Context, _option: click.Parameter, value: str | None) -> Key | None:
-    """Return the key of a URL, or None; its passphrase leaves the environment, where child processes would see it."""
+    """Return the key that ``--key URL`` names, or None without one; not while a shell completes a line.
+
+    Its passphrase is removed from the environment, where child processes would see it. Raise ``BadParameter``.
+    """
     if value is None or context.resilient_parsing:
         return None
     from resource_api.state.encryption.keys import key_from_url
@@ -102,7 +108,7 @@ class Path(click.ParamType[str]):
     envvar_list_splitter = os.pathsep
 
     def __init__(self, *, exists: bool = False, file_okay: bool = True, dir_okay: bool = True) -> None:
-        """Require an existing file or directory, refuse files, or refuse directories."""
+        """Require that the path exists, if ``exists``; refuse files or directories, unless they are ``okay``."""
         self.name = "path" if file_okay and dir_okay else "file" if file_okay else "directory"
         self._exists = exists
         #: Whether a path is a directory → whether it is accepted.
@@ -111,7 +117,10 @@ class Path(click.ParamType[str]):
         self._click_path = partial(click.Path, exists=exists, file_okay=file_okay, dir_okay=dir_okay)
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the path. Raise ``BadParameter`` in click's words, which call an unreachable path missing."""
+        """Return the path. Raise ``BadParameter``, in click's words where these are right.
+
+        Click calls a path missing that is in a directory without permission.
+        """
         if os.access(value, os.R_OK) and self._is_okay[os.path.isdir(value)]:
             return value
         if self._exists:
@@ -182,7 +191,10 @@ class Duration(click.ParamType[float]):
         self._least = least
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return seconds; a float is converted already, as click may pass it again. Raise ``BadParameter``."""
+        """Return the seconds of ``1h30m``. Raise ``BadParameter``.
+
+        Click may pass a value again that is converted already, a float.
+        """
         if isinstance(value, float):
             return value
         text = f"{value}s" if str(value).isdecimal() else str(value)
@@ -195,7 +207,10 @@ class Duration(click.ParamType[float]):
 
 
 def _tags(_context: click.Context, _option: click.Parameter, value: str | None) -> frozenset[str]:
-    """Return the tags. Raise ``BadParameter`` for a list of none: an unset variable must not mean everything."""
+    """Return the tags of ``--tags T,...``, in lower case; an empty set without the option.
+
+    Raise ``BadParameter`` for a list of no tags: a variable of the shell that is not set must not select everything.
+    """
     tags = lower_tags(tag.strip() for tag in (value or "").split(",") if tag.strip())
     if value is not None and not tags:
         raise click.BadParameter("it names no tag")
@@ -203,7 +218,10 @@ def _tags(_context: click.Context, _option: click.Parameter, value: str | None) 
 
 
 def _targets(kind: str, context: click.Context, option: click.Parameter, value: Any) -> list[Target]:
-    """Return the targets of reports, made by the function ``kind`` of ``reporting``. Raise ``BadParameter``."""
+    """Return the targets that ``--report`` or ``--metrics`` names; ``kind``: the function of ``reporting`` for these.
+
+    Raise ``BadParameter``.
+    """
     texts = [value] if isinstance(value, str) else value or []
     for text in texts:
         if not output_file(context, option, text):
@@ -235,17 +253,20 @@ _CODE: Final = Path(exists=True, file_okay=False)
 
 
 def _option(group: str, text: str, *flags: str, variable: str | None = None, **settings: object) -> dict[str, object]:
-    """Return the settings of an option: its group and text in the help, its variable; ``flags`` default to its name."""
+    """Return the settings of an option, for the table: its group and text in the help, its environment ``variable``.
+
+    ``flags``: where they are not made of its name; ``settings`` are click's.
+    """
     own_flags = {"flags": flags} if flags else {}
     return {**own_flags, "group": group, "help": text, "envvar": variable, **settings}
 
 
 def _run_option(name: str, option: RunOption) -> dict[str, object]:
-    """Return the settings of an option of runs; ``noop`` stands among a command's own options."""
+    """Return the settings for click of one of the options that ``Runtime``'s methods take, made of its declaration."""
     settings = {"variable": option.variable, "rare": option.rare, **_KINDS[option.kind]}
     group = WHAT_TO_CHANGE if option.phase in {"selection", "changes"} else HOW_TO_RUN
-    if name == "noop":
-        group, settings["rank"] = OWN, 0  # in the order of declaration, as own options are
+    if name == "noop":  # used most, it stands among a command's own options, in the order of declaration
+        group, settings["rank"] = OWN, 0
     return _option(group, option.help, *_RUN_FLAGS.get(name, ()), **settings)
 
 
@@ -424,6 +445,7 @@ def shared(*names: str, **changes: object) -> Callable[[F], F]:
     """Return a decorator that adds options of the table to a command; ``changes`` replace their settings there."""
 
     def option(name: str) -> Callable[[F], F]:
+        """Return the decorator of one option."""
         settings = {"rank": _RANKS[name], **_TABLE[name], **changes}
         flags = settings.pop("flags", (flag(name),))
         return click.option(*flags, name, cls=GroupedOption, **settings)
@@ -495,7 +517,7 @@ def is_hosted(settings: Settings) -> bool:
 
 
 def run_options(settings: Settings) -> dict[str, Any]:
-    """Return the options of ``Runtime``'s methods from a command's parameters."""
+    """Return those of a command's parameters that ``Runtime``'s methods take as options, by name."""
     return {name: settings[name] for name in RUN_OPTIONS if name in settings}
 
 

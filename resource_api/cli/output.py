@@ -132,26 +132,29 @@ class Output:
         return json_processors() if self._json_log else [self._without_repetition, self._render]
 
     def _emit_event(self, _logger: object, _method: str, event: EventDict) -> EventDict:
-        """Write an event to the JSON of a run; return it unchanged for the line on stderr."""
+        """Write a log event to the JSON of a run; return it unchanged, for the next step makes the line on stderr."""
         self.emit(documents.log(log_event(event)))
         return event
 
     def _render(self, logger: object, method: str, event: EventDict) -> str:
-        """Return the line of an event; a change too large for one has further lines, which ``_diffs`` counts."""
+        """Return the line of a log event; the diff of a changed text stands in further lines below it.
+
+        The diffs of one resource together have at most the lines of a screen: ``_diffs`` counts them.
+        """
         if event.get("change") is None:
             return render_line(logger, method, event, color=self._log_color)
-        # All texts of one resource together have the lines of a screen.
-        subject, before = self._diffs
-        before = before if subject == event["subject"] else 0
+        subject, diff_lines = self._diffs
+        diff_lines = diff_lines if subject == event["subject"] else 0
         style = self.style._replace(color=self._log_color)
-        lines = changes.log_lines(log_event(event), style, max(0, changes.SCREEN - before))
-        self._diffs = event["subject"], before + lines.count("\n")
+        lines = changes.log_lines(log_event(event), style, max(0, changes.SCREEN - diff_lines))
+        self._diffs = event["subject"], diff_lines + lines.count("\n")
         return lines
 
     def _without_repetition(self, _logger: object, _method: str, event: EventDict) -> EventDict:
-        """Return the event; cut the end of an error that repeats the warnings about its resource right before it.
+        """Return the event of an error without the program's output that it quotes, if that has just been shown.
 
-        Count the lines after the first failure.
+        The output stands in the warnings about its resource right before it. Also count the lines after the first
+        failure: after many of them the end of the run names it again.
         """
         self.lines_after_failure += self._failed
         level, (subject, warned) = event["level"], self._warned
@@ -172,7 +175,7 @@ class Output:
 
     @property
     def on_one_terminal(self) -> bool:
-        """Whether stdout and stderr are terminals, on which results and log lines mix."""
+        """Whether stdout and stderr are terminals, so that log lines need not repeat what the result shows."""
         return not self._json_log and self.stdout.isatty() and self.stderr.isatty()
 
     @property
@@ -181,7 +184,7 @@ class Output:
         return changes.Style(self._color, self._diff, self.log.mask)
 
     def _own_stream(self, number: int) -> TextIO:
-        """Return a stream for a copy of a standard descriptor, into which provider code does not print."""
+        """Return a stream for a copy of a standard descriptor, into which code of providers does not print."""
         with suppress(OSError):
             (sys.stdout if number == 1 else sys.stderr).flush()
         return _OwnStream(number, self._drain, self._cleared)
@@ -205,9 +208,9 @@ class Output:
         return os.get_terminal_size(self.stdout.fileno()).columns or None if self.stdout.isatty() else None
 
     def confirmed(self, question: str, *, short: bool = False) -> bool:
-        """Ask on the terminal; every answer but ``yes`` means no, also the end of the input.
+        """Ask a question on the terminal, and return whether the answer is ``yes``; the end of the input means no.
 
-        ``short``: ``y`` means yes, too, in upper or lower case.
+        ``short``: ``y`` means yes too, in upper or lower case.
         """
         accepted = "'y' or 'yes'" if short else "Only 'yes' is accepted"
         self.stderr.write(f"{question} {accepted} [no]: ")
@@ -226,14 +229,15 @@ class Output:
         return answer.lower() in {b"y", b"yes"} if short else answer == b"yes"
 
     def descriptors(self) -> tuple[int, ...]:
-        """Return the descriptors that output is written to now, the filter's too: isolated runs keep them open."""
+        """Return the descriptors that output is written to now, the filter's too: a rehearsal keeps them open."""
         more = () if self._filter is None else self._filter.descriptors
         return (self.stdout.fileno(), self.stderr.fileno(), *more)
 
     def mask_descriptors(self, secret: str, *, declared: bool) -> None:
-        """Mask a new secret in direct writes to the standard descriptors; the first one starts the filter.
+        """Mask a new secret in what child processes write directly to the standard descriptors.
 
-        ``declared``: it is the value of an input. Raise ``ResourceAPIError`` if the filter cannot be started.
+        The first secret starts the process that filters it. ``declared``: the secret is the value of an input. Raise
+        ``ResourceAPIError`` if the filter cannot be started.
         """
         with self._lock:
             if self._filter is not None:
@@ -254,12 +258,12 @@ class Output:
                 raise ResourceAPIError(msg) from error
 
     def _foreign_line(self, text: str) -> str:
-        """Return a log line for a masked line that a child process has written."""
+        """Return the log line for a line that a child process has written, masked already; for the filter."""
         event = LogEvent("notice", "", text)
         return escape_json(json.dumps(document(event))) if self._json_log else line(event)
 
     def _drain(self) -> None:
-        """Wait until earlier text of child processes has been written."""
+        """Wait until the filter has written earlier text of child processes, so that output stays in order."""
         if self._filter is not None:
             self._filter.drain()
 
@@ -295,7 +299,7 @@ class Output:
         )
 
     def _write(self, text: str) -> None:
-        """Write to stdout; after a first failure, kept in ``write_error``, write nothing more: a run goes on."""
+        """Write to stdout; after a failed write, kept in ``write_error``, nothing more is written: a run must go on."""
         try:
             with self._lock:
                 self.stdout.write(text)
@@ -323,7 +327,10 @@ class Output:
         self.error_text("\n".join([text, *source]))
 
     def _one_line(self, text: str) -> str:
-        """Return the text of a problem, which may quote a whole file; it is masked before it is cut."""
+        """Return the text of a problem, which may quote a whole file, on one line of limited length.
+
+        It is masked before it is cut: a part of a secret would not be found.
+        """
         line = self.log.mask(escape(text))
         return line if len(line) <= _LONGEST_PROBLEM else f"{line[:_LONGEST_PROBLEM]}… ({len(line)} characters)"
 
@@ -346,7 +353,10 @@ class Output:
         os.dup2(self.stdout.fileno(), 1)
 
     def flush(self) -> None:
-        """Flush all streams; a stream that fails ends in ``/dev/null``, and only stdout's error is kept."""
+        """Flush all streams, the prints of providers first; one that fails ends in ``/dev/null``.
+
+        Of these only stdout's error is kept, for results are lost with it.
+        """
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError):
                 stream.flush()
@@ -388,7 +398,10 @@ def _pager() -> str:
 
 
 def _fits(lines: Iterable[str], stream: TextIO) -> bool:
-    """Return whether a terminal holds the lines and the next prompt; one of unknown size does."""
+    """Return whether a terminal holds the lines and the next prompt, so that no pager is needed.
+
+    One of unknown size does.
+    """
     columns, rows = os.get_terminal_size(stream.fileno())
     return not rows or not columns or sum(max(1, -(-width(line) // columns)) for line in lines) < rows
 
@@ -401,11 +414,11 @@ def _colored(choice: str, stream: TextIO) -> bool:
 
 
 def _is_dumb() -> bool:
-    """Whether the terminal is not known to understand more than lines and colours: it gets no progress, no pager."""
+    """Return whether the terminal may understand no more than lines and colours: it gets no progress and no pager."""
     return os.environ.get("TERM", "dumb") in {"", "dumb"}
 
 
 def threshold(settings: Settings) -> Level:
-    """Return the lowest level of visible log lines."""
+    """Return the lowest level of the log lines that ``--debug``, ``--verbose`` or ``--quiet`` lets appear."""
     levels: dict[str, Level] = {"debug": "debug", "verbose": "info", "quiet": "err"}
     return next((level for option, level in levels.items() if settings.get(option)), "notice")

@@ -162,7 +162,7 @@ class ProgressDisplay:
 
     @contextmanager
     def _shown(self, activity: Activity) -> Iterator[None]:
-        """Show an activity while the block runs, once it has lasted long enough."""
+        """Have ``update`` show an activity while the block runs, then no longer."""
         self._due[activity] = activity.started + _FIRST
         try:
             yield
@@ -172,7 +172,7 @@ class ProgressDisplay:
                 self.update()
 
     def update(self) -> None:
-        """Show the running activities by live lines, or log the notices that are due."""
+        """Show all activities that have lasted long enough: as live lines, or without a terminal as due notices."""
         time_now = self._clock()
         if self._lines is not None:
             columns, rows = self._lines.size
@@ -182,22 +182,26 @@ class ProgressDisplay:
             return
         for activity, due in list(self._due.items()):
             if time_now >= due and activity in self._due:  # another thread may have ended it meanwhile
+                # The next notice is due at a multiple of the interval, however late this one is.
                 self._due[activity] = due + _NEXT * ((time_now - due) // _NEXT + 1)
                 activity.log(int(time_now - activity.started))
 
     def _line(self, activity: Activity, time_now: float, columns: int) -> str:
-        """Return ``[3/14] Package[nginx] installing … 12 s: DETAIL``; the name is cut first, the seconds are not."""
+        """Return ``[3/14] Package[nginx] installing … 12 s: DETAIL``, no wider than ``columns``.
+
+        The detail is cut first, then the name; the seconds are not.
+        """
         prefix = f"[{activity.place}] " if activity.place else ""
         end = f" {activity.verb} … " if activity.verb else " … "
         end += f"{int(time_now - activity.started)} s"
-        subject = escape(self._mask(activity.subject))
-        line = cut(prefix + cut(subject, max(_LEAST, columns - width(prefix + end))) + end, columns)
+        name = escape(self._mask(activity.subject))
+        line = cut(prefix + cut(name, max(_LEAST, columns - width(prefix + end))) + end, columns)
         room = columns - width(line) - 2
         detail = escape(self._mask(activity.detail).strip()) if room >= _LEAST else ""
         return f"{line}: {(cut_inside if room > _WIDE else cut)(detail, room)}" if detail else line
 
     def close(self) -> None:
-        """End the thread, for at most a second, and erase the lines; nothing is shown any more."""
+        """End the thread, waiting a second at most, and erase the lines; nothing is shown any more."""
         self._closed.set()
         if self._thread is not None:
             self._thread.join(_JOIN_PATIENCE)

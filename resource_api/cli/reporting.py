@@ -83,7 +83,10 @@ class Reporting:
         return targets
 
     def send(self, failure: Callable[[], Document]) -> Iterator[Problem]:
-        """Send the document, or without one the result of ``failure``; yield a problem for each failed reporter."""
+        """Send the document of the command to all targets; yield a problem for each reporter that fails.
+
+        ``failure`` makes the document of a command that failed before it had one.
+        """
         for target in self.targets:
             try:
                 target.reporter(self.document or failure())
@@ -103,7 +106,10 @@ class Reporting:
 
 
 def report(text: str) -> Target:
-    """Return the target of ``--report``. Raise ``UsageError`` for an invalid one."""
+    """Return the target that a text of ``--report`` names: MODULE:FUNCTION, a directory, or a file by its suffix.
+
+    Raise ``UsageError`` for an invalid one.
+    """
     if match := _FUNCTION.fullmatch(text):
         return Target(text, _import_reporter(*match.groups()))
     if os.path.isdir(text):
@@ -160,7 +166,10 @@ def _import_reporter(module: str, name: str) -> Reporter:
 
 
 def _file_target(path: str, form: Callable[[Document], str], mode: int) -> Target:
-    """Return a target that writes the text ``form`` of a document into one file. Raise ``UsageError``."""
+    """Return a target that writes a document into one file, by ``form``, which makes its text.
+
+    Raise ``UsageError`` now, before the run, for a file that cannot be written at its end.
+    """
     file = Path(path)
     if os.path.isdir(file) or not os.path.isdir(file.parent):
         msg = f"{path}: {'is a directory' if os.path.isdir(file) else f'there is no directory {file.parent}'}"

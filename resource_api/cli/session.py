@@ -109,7 +109,7 @@ class Session:
         return consoles.Console(self.output, self.run, self.settings, self.registry.attributes_of, self._began)
 
     def _end_progress(self, *, wait: bool = True) -> None:
-        """Erase the display of running calls, see ``Console.end_progress``; without a console there is none."""
+        """Erase the display of running calls, which only a loaded console can have; ``wait`` for its thread."""
         if "console" in self.__dict__:
             self.console.end_progress(wait=wait)
 
@@ -153,7 +153,7 @@ class Session:
             self._warn_of_writers(path)
 
     def _warn_of_writers(self, path: str) -> None:
-        """Warn if other users can change a file of inputs."""
+        """Warn if other users can change a file of inputs: they decide then what this command does, often as root."""
         if writers := self.registry.trust.who_can_change(path):
             problem = Problem(None, f"others can change these inputs: {writers}", "warning", file=path)
             self.console.emit_problem(problem._replace(code="untrusted_manifest"))
@@ -170,13 +170,14 @@ class Session:
 
     @property
     def use_cache(self) -> bool:
-        """Whether unchanged resources may be left out: neither JSON nor log lines are about them."""
+        """Whether the no-change cache may leave out resources in sync: neither JSON nor log lines are about them."""
         return not (self.json or self.log.enabled("info") or self.settings.get("uncached"))
 
     def suitability(self, definition: Definition) -> Sequence[Suitability]:
-        """Return whether each of a type's several providers is suitable here, else ``()``; warn of a broken type.
+        """Return the providers of a type that has several, each with whether it is suitable on this machine.
 
-        It loads them: only for a form that shows them.
+        () for any other type or a component, and for a broken type, with a warning. It loads the providers, which takes
+        time: call it only for output that shows them.
         """
         name = definition.name
         try:
@@ -207,7 +208,10 @@ class Session:
             yield
 
     def find_definition(self, find: Callable[[str], D], type_name: str) -> D:
-        """Return the result of ``find`` for a type's name on the command line. Raise ``UsageError`` if unknown."""
+        """Return the result of ``find`` for a type's name on the command line, in any case of letters.
+
+        Raise ``UsageError`` if it is unknown, with advice where only the module path lacks its directory.
+        """
         name = type_name.lower()
         try:
             return find(name)
@@ -277,7 +281,10 @@ class Session:
         error: BaseException | None = None,
         cause: ResourceAPIError | None = None,
     ) -> int:
-        """Show the problems that end the command, with ``--debug`` also a traceback; end its JSON; return ``code``."""
+        """Show the problems that end the command, end its JSON, and return the exit ``code``.
+
+        ``error``: an unexpected one, whose traceback ``--debug`` shows. ``cause``: the one whose position is shown.
+        """
         self._problems = problems
         if error is not None and self.settings.get("debug"):
             import traceback
@@ -290,14 +297,17 @@ class Session:
         return code
 
     def _store_options(self) -> str:
-        """Return the options of this call that select the store, for the commands that an error advises."""
+        """Return ``--state`` and ``--key`` as they were given, for the command that an error of the state advises."""
         from resource_api.state.open_store import command_options
 
         url, store_key = self.settings.get("state"), self.settings.get("key")
         return command_options((("--state", url), ("--key", store_key.url if store_key is not None else None)))
 
     def _report(self, code: int) -> int:
-        """Send the document to the reporters; return the exit code, which a run keeps if one of them fails."""
+        """Send the document to the reporters, and the trace to its receiver; return the exit code.
+
+        If a reporter fails, a run keeps its code; any other command that would succeed gets 1.
+        """
         reporting = self.reporting
         if reporting is None:
             return code
@@ -319,7 +329,7 @@ class Session:
         return code if self._runs or not failed else code or 1
 
     def _protect_secret(self, secret: str, declared: bool) -> None:  # noqa: FBT001 - as the mask calls it
-        """Keep a secret that the mask has learnt out of core dumps and of the output of child processes.
+        """Keep a new secret, which the mask has just got, out of core dumps and of the output of child processes.
 
         ``declared``: it is the value of an input.
         """
@@ -356,7 +366,7 @@ def subcommand(group: click.Group, name: str, **settings: Any) -> Decorator:
 
 
 def _module_path_advice(name: str) -> str:
-    """Return a message about an unknown type or component that the working directory has, or an empty text."""
+    """Return the message that an unknown type is in the working directory, which is not on the module path; or ""."""
     files = [f"types/{name}.py", f"components/{name}.py"] if TYPE_NAME.match(name) else []
     file = next(filter(os.path.exists, files), "")
     advice = f"{file} is here, but this directory is not on the module path; give --module-path ."

@@ -49,10 +49,10 @@ _TOKENS: Final = {
 
 
 def excerpt(line: str, number: int, column: int, form: str = "yaml", length: int = 0) -> list[str]:
-    """Return a line and its carets; ``number`` 0 is for an argument of the command line, without a number.
+    """Return two lines for people: a source line behind its number, and carets below a part of it.
 
     The carets span ``length`` characters, or the token that begins at ``column`` in the syntax of ``form`` (``yaml``,
-    ``json`` or ``python``).
+    ``json`` or ``python``). ``number`` 0: of an argument of the command line. A long line is cut around the carets.
     """
     line = line.rstrip("\r\n")
     start = min(max(column, 1), len(line) + 1) - 1
@@ -77,7 +77,10 @@ def excerpt(line: str, number: int, column: int, form: str = "yaml", length: int
 
 
 def _window(widths: list[int], start: int) -> tuple[int, int]:
-    """Return the index of the first visible character and the end of the visible part, in which ``start`` is."""
+    """Return the first index and the end of the part of a line that is shown, so that the caret at ``start`` is in it.
+
+    ``widths``: the columns that each character takes on a terminal.
+    """
     if sum(widths) <= WIDTH:
         return 0, len(widths)
     first = 0
@@ -161,13 +164,16 @@ class SourceLines:
         self._hidden: dict[tuple[str, int, bool], bool] = {}
 
     def _argument(self, problem: Problem) -> tuple[str, str] | None:
-        """Return the option and the ``NAME=VALUE`` that a problem is about, the last one of its name, or None."""
+        """Return the argument of the command line that a problem is about: its option, such as ``-i``, and NAME=VALUE.
+
+        Of several of the name the last one counts. None for a problem of a file.
+        """
         if problem.attribute is None or (problem.code not in INPUT_CODES and problem.file):
             return None
         return next((pair for pair in reversed(self._given) if pair[1].startswith(f"{problem.attribute}=")), None)
 
     def _under_argument(self, problem: Problem, option: str, text: str) -> list[str]:
-        """Return the argument with carets under its value, or under a name that does not exist."""
+        """Return an argument with carets under its value, or under its name if that is unknown; [] for a secret."""
         line = option + text
         name, _, value = text.partition("=")
         if self._mask(line) != line or not (self._is_plain_input(name) if option else self._is_plain(name)):
@@ -177,14 +183,18 @@ class SourceLines:
         return excerpt(line, 0, len(option) + len(name) + 2, length=len(value))
 
     def _is_plain(self, attribute: str) -> bool:
-        """Whether an attribute of the command's type is known to be no secret."""
+        """Return whether an attribute of the command's type is certainly no secret, nor misspelt for one."""
         declared = self._attributes(self._type_name[:1].lower() + self._type_name[1:])
         if declared is None:
             return False
         return not _resembles(attribute, frozenset(declared.sensitive), frozenset(declared.attributes))
 
     def _is_plain_input(self, name: str) -> bool:
-        """Whether the argument of ``-i`` is no secret: for a secret it names a file, unless the name is misspelt."""
+        """Return whether the value of ``-i NAME=VALUE`` may be shown.
+
+        For an input that is declared sensitive it can only be the name of a file; a name that resembles one may be
+        misspelt, so that the value is the secret itself.
+        """
         sensitive = self._outline(self._manifest).sensitive_inputs if self._suffix(self._manifest) in _FORMS else ()
         return name in sensitive or not _resembles(name, frozenset(sensitive), frozenset())
 
@@ -203,7 +213,7 @@ class SourceLines:
         return excerpt(lines[problem.line - 1], problem.line, problem.column, form)
 
     def _outline(self, file: str) -> _Outline:
-        """Return the lines of a file, which is read once; none of one that may not be shown."""
+        """Return the lines of a file with their structure; read once, without lines if they may not be shown."""
         if file not in self._files:
             self._files[file] = _Outline(self._read(file))
         return self._files[file]
@@ -222,15 +232,15 @@ class SourceLines:
         return (_LINE_END if self._suffix(file) == ".py" else _YAML_LINE_END).split(text)
 
     def _suffix(self, file: str) -> str:
-        """Return the suffix of a file, for standard input by its format."""
+        """Return the suffix of a file, by which its syntax is known; for standard input that of its content."""
         if file == STDIN:
             return ".json" if self._stdin.lstrip().startswith(b"{") else ".yaml"
         return os.path.splitext(file)[1].lower()
 
     def _may_be_secret(self, file: str, index: int, unparsed: bool) -> bool:  # noqa: FBT001 - part of a key
-        """Whether a line holds a known secret, or belongs to a key whose value may be one.
+        """Return whether a line may not be shown: it holds a known secret, or the value of a key that may be one.
 
-        Of an ``unparsed`` file any word or neighbouring line may be meant as the key.
+        Of an ``unparsed`` file, with a syntax error, any word or neighbouring line may be meant as the key.
         """
         outline = self._outline(file)
         line = outline.lines[index]
@@ -247,9 +257,10 @@ class SourceLines:
         return any(_resembles(key, secret, plain) or _may_name_secret(key, secret, plain) for key in keys)
 
     def _find_secret_names(self, outline: _Outline) -> tuple[frozenset[str], frozenset[str]] | None:
-        """Return the names of sensitive attributes, inputs and values in a file, and the names of other attributes.
+        """Return the names whose values are secret in a file, and the names of its types' other attributes.
 
-        Return None where a file has too many names of types.
+        Secret are sensitive attributes and inputs, and values that these use. None, all may be secret, where the file
+        has too many names of types to load them.
         """
         lines = outline.lines
         types = {name for line in lines for match in _TYPE.findall(line) for name in match if name}
@@ -295,7 +306,7 @@ class _Outline:
 
     @cached_property
     def _above(self) -> Sequence[int]:
-        """For each line the index of the nearest one before that is indented less, -1 where there is none."""
+        """For each line the index of the line that it is indented under, its parent in YAML; -1 for none."""
         #: ``outer``: the indentation and index of the lines that a next one may stand under, the outermost first.
         indices, outer = [], list[tuple[int, int]]()
         for index, line in enumerate(self.lines):
@@ -308,14 +319,18 @@ class _Outline:
 
     @cached_property
     def _keyed(self) -> Sequence[int]:
-        """For each line the index of the nearest one before that has a key, -1 where there is none."""
+        """For each line the index of the nearest one, itself included, that has a key, of whose value it may be a part.
+
+        The first item stands before the first line; -1 where there is none.
+        """
         keyed = (index if _KEY.search(line) else -1 for index, line in enumerate(self.lines))
         return list(accumulate(keyed, max, initial=-1))
 
     def belongs_to(self, index: int, *, siblings: bool) -> Iterator[str]:
-        """Yield a line, the nearest one before with a key if it has none itself, and those that it is indented under.
+        """Yield the lines whose keys may have the value on a line: itself, and those that it is indented under.
 
-        ``siblings``: also those before it under the same line, of which it may be meant to be a part.
+        A line without a key may continue the value of the nearest key before it. ``siblings``: it may also be meant to
+        continue the lines before it under the same parent, as in a file with a syntax error.
         """
         line, above = self.lines[index], self._above[index]
         yield line
@@ -332,12 +347,12 @@ class _Outline:
 
 
 def _declares_secret(line: str) -> bool:
-    """Whether a line declares a secret, or may be meant to: ``sensitve: true``."""
+    """Return whether a line declares a secret, as ``sensitive: true`` does, or may be meant to: ``sensitve: true``."""
     return _DECLARED_SECRET.search(line) is not None or any(map(_is_flag, _KEY.findall(line)))
 
 
 def _only_declares(line: str) -> bool:
-    """Whether a line that declares a secret has no value of it: ``password: {type: "Sensitive[String]"}``."""
+    """Return whether a line that declares a secret holds no value of it: ``password: {type: "Sensitive[String]"}``."""
     keys = _KEY.findall(line)
     fields = keys[1:] if _MAPPING_START.match(line) else keys
     return bool(fields) and _DECLARATION_FIELDS.issuperset(fields)
@@ -345,7 +360,10 @@ def _only_declares(line: str) -> bool:
 
 @cache
 def _may_name_secret(name: str, secret: frozenset[str], plain: frozenset[str]) -> bool:
-    """Whether a name says that it is a secret, and is neither one of the ``plain`` ones nor misspelt for one."""
+    """Return whether a name such as ``db_password`` is likely a secret's, though none is declared so.
+
+    It is not if it is one of the ``plain`` names, which are declared otherwise, or misspelt for one.
+    """
     if name in plain or not _SECRET_WORD.search(name):
         return False
     nearest = closest(name, [*secret, *plain])
@@ -354,20 +372,26 @@ def _may_name_secret(name: str, secret: frozenset[str], plain: frozenset[str]) -
 
 @cache
 def _is_flag(name: str) -> bool:
-    """Whether a key is ``sensitive`` or ``ephemeral``, or misspelt for one."""
+    """Return whether a key is ``sensitive`` or ``ephemeral``, or misspelt for one."""
     return _resembles(name, _FLAGS, _INPUT_FIELDS - _FLAGS)
 
 
 @cache
 def _resembles(name: str, secret: frozenset[str], plain: frozenset[str]) -> bool:
-    """Whether a name is one of the ``secret`` ones, or is none of the ``plain`` ones and nearest to a secret one."""
+    """Return whether a name is one of the ``secret`` ones, or may be misspelt for one.
+
+    It may if it is none of the ``plain`` ones, and nearest to a secret one.
+    """
     if name in secret or name in plain or not secret:
         return name in secret
     return closest(name, [*secret, *plain]) in secret
 
 
 def _names(line: str, *, words: bool) -> set[str]:
-    """Return the keys and anchors of a line; all ``words`` of one that cannot be parsed or has no key."""
+    """Return the names on a line that a value may belong to: its keys and anchors.
+
+    ``words``: all words, for a file that cannot be parsed; so too of a line without a key.
+    """
     keys = set(_KEY.findall(line))
     if not words and not keys and _RESOURCE.match(line):
         return keys  # A title is no name of a value.

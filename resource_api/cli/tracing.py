@@ -69,7 +69,7 @@ class Tracing:
         self._runs += 1
 
     def host_context(self, host: str) -> TraceContext:
-        """Return the identity of the span of a host in the present run."""
+        """Return the identity of the span of a host in the present run, which the host's own spans get as parent."""
         return self._context.child(f"{self._runs} {host}")
 
     def host_started(self, host: str) -> None:
@@ -78,7 +78,11 @@ class Tracing:
         self._steps[host] = []
 
     def host_event(self, host: str, document: Mapping[str, object]) -> None:
-        """Add a finished step of a host; a document of another form is left out, as hosts may send anything."""
+        """Add the span of a finished step of a host, unless there are too many.
+
+        The host tells only how long it took, and its clock may be wrong: the step ends now. A document of another form
+        is left out, for hosts may send anything.
+        """
         steps = self._steps.get(host)
         if document["type"] != "step_end" or steps is None or len(steps) >= _OF_HOST or not self._remaining:
             return
@@ -93,7 +97,7 @@ class Tracing:
         self._remaining -= 1
 
     def host_ended(self, report: HostReport) -> None:
-        """End the span of a host; one that was not started has none."""
+        """End the span of a host, with those of its steps; a host that was never contacted has none."""
         ended = time.time()
         if (began := self._began.pop(report.name, None)) is None:
             return
@@ -114,7 +118,7 @@ class Tracing:
 
 
 def _masked(span: Span, mask: Mask) -> Span:
-    """Return a span without the secrets of this process, in any text."""
+    """Return a span, and those within it, with the secrets of this process masked in every text."""
     attributes = {name: mask(value) if isinstance(value, str) else value for name, value in span.attributes.items()}
     return span._replace(
         name=mask(span.name),
@@ -162,7 +166,7 @@ def _run_attributes(document: Mapping[str, Any], code: int) -> Attributes:
 
 
 def _first_error(document: Mapping[str, Any]) -> str | None:
-    """Return the error of the first failed step, else the first problem, or None without either."""
+    """Return the error for the span of a run: of the first failed step, else the first problem, or None."""
     steps = (f"{step['reference']}: {step['error']}" for step in _steps(document) if step["status"] == "failed")
     problems = (str(problem["message"]) for problem in document.get("problems") or ())
     error = next(chain(steps, problems), None)
@@ -170,22 +174,22 @@ def _first_error(document: Mapping[str, Any]) -> str | None:
 
 
 def _steps(document: Mapping[str, Any]) -> Sequence[RunStepJson]:
-    """Return the steps of a run; none of a plan, whose steps were not carried out."""
+    """Return the steps of a run's document; none of a plan's, for they were not carried out and have no span."""
     steps: Sequence[RunStepJson] = document["steps"] if document.get("kind") == "run" else ()
     return steps
 
 
 def _planning(document: Mapping[str, object], began: float) -> Iterator[Span]:
-    """Yield the span of planning: from the beginning of the command to that of the run."""
+    """Yield the span of planning, which no document has: from the command's beginning to the run's ``started``."""
     started = document.get("started")
     if document.get("kind") == "run" and isinstance(started, float) and started > began:
         yield Span("plan", began, started)
 
 
 def _calls(document: Mapping[str, Any], attributes: Attributes) -> Iterator[Span]:
-    """Yield the spans of calls with those of their resources, and of failed resources without a call.
+    """Yield the spans of a run's calls with those of their resources, and of failed resources without a call.
 
-    Add the number of left-out resources to the ``attributes`` of the run.
+    A trace has a bounded number of resources, failed ones first; add that of the others to the run's ``attributes``.
     """
     if document.get("kind") != "run":
         return
@@ -203,7 +207,7 @@ def _calls(document: Mapping[str, Any], attributes: Attributes) -> Iterator[Span
 
 
 def _call(call: CallJson, began: float, steps: Iterable[RunStepJson]) -> Span:
-    """Return the span of a provider's call, with its resources as children."""
+    """Return the span of a provider's call, with its resources as children; ``began``: when the run did."""
     started = began + call["started"]
     ended = started + call["seconds"]
     attributes: Attributes = {
@@ -241,7 +245,8 @@ def _receiver(environ: Mapping[str, str]) -> str:
 def _send(span: Span, context: TraceContext, parent: TraceContext | None, environ: Mapping[str, str]) -> str:
     """Send a trace, whose root is ``span`` with the identity ``context``; return the reason of a failure, or "".
 
-    ``parent``: the span that the variable ``TRACEPARENT`` names, or None. Nothing is raised.
+    Nothing is raised, and no more than ``LIMIT`` seconds are waited for: a run does not fail for its trace. ``parent``:
+    the span that the variable ``TRACEPARENT`` names, or None.
     """
     protocol = next((text for name in _PROTOCOLS if (text := environ.get(name))), _SUPPORTED)
     if protocol != _SUPPORTED:

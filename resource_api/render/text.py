@@ -144,7 +144,7 @@ def run(run: Mapping[str, object]) -> str:
 
 
 def with_projects(runs: Sequence[Mapping[str, object]]) -> Sequence[Mapping[str, Any]]:
-    """Return finished runs of the history for a list; if it has several projects, with them in the commands: ``apply web``."""
+    """Return finished runs for a list; if they are of several projects, with these in the commands: ``apply web``."""
     if len({run.get("project") for run in runs}) <= 1:
         return runs
     return [{**run, "command": f"{run.get('command')} {run.get('project')}"} for run in runs]

@@ -67,10 +67,10 @@ def show_document(
     exit_code: Callable[[Any], int] = lambda _document: 0,
     **arguments: object,
 ) -> int:
-    """Show the document of a command that reads, or those of the hosts that its options select; return the exit code.
+    """Run a command that shows one document, here or with ``--on`` on hosts; return the exit code.
 
-    ``lines`` renders it for people; a list without lines is ``empty`` on a terminal. ``arguments`` are those that only
-    this command has.
+    ``make`` returns the document, and ``lines`` renders it for people; a list without lines is ``empty`` on a terminal.
+    ``arguments`` are those that only this command has.
     """
     if (code := run_on_hosts(session, command, session.settings.get("manifest"), **arguments)) is not None:
         return code
@@ -84,9 +84,10 @@ class DeclinedError(Exception):
 
 
 def asker(session: Session, command: str, declined: str, needed: str = "--yes") -> Callable[[str], bool]:
-    """Return a function that asks whether to go on, and writes ``declined`` if not.
+    """Return a function that asks the user a question, and writes the text ``declined`` for any answer but yes.
 
-    Raise ``UsageError`` where nobody could answer; ``needed``: the options instead of an answer.
+    Raise ``UsageError`` at once, before anything is done, where there is no terminal to ask on; ``needed``: the options
+    to give instead of an answer.
     """
     if session.json or not sys.stdin.isatty():
         reason = "with --json" if sys.stdin.isatty() else "when standard input is no terminal"

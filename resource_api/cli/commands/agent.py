@@ -42,7 +42,10 @@ class _Agent(DefaultingGroup):
     """The commands of an agent, of which some need their raw arguments."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Return the remaining arguments; keep those after the name of the command."""
+        """Return the remaining arguments as click does, and keep all after the command's name as they are written.
+
+        With them ``run`` starts ``once``, and ``unit`` writes a service.
+        """
         ctx.meta[_ARGUMENTS] = self.with_command(ctx, args)[1:]
         return super().parse_args(ctx, args)
 
@@ -71,7 +74,10 @@ _directory_option = click.option(
 
 
 def _default_mode() -> str:
-    """Return the default mode: ``noop`` where the variable of ``--noop`` is set. Raise ``BadParameter``."""
+    """Return the default of ``--mode``: ``noop`` where RESOURCE_API_NOOP is set, which must keep a machine unchanged.
+
+    Raise ``BadParameter``.
+    """
     try:
         return "noop" if click.BOOL.convert(os.environ.get("RESOURCE_API_NOOP") or "0", None, None) else "apply"
     except click.BadParameter as error:
@@ -135,8 +141,8 @@ def run(context: click.Context, /, **settings: Any) -> int:
             cause = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else error
             run_schedule.log_line(f"resource-api: it cannot be recorded: {cause}")
 
-    subject = settings["project"] or os.path.basename(agent.manifest).partition(".")[0]
-    schedule = run_schedule.schedule(machine_id(), str(subject), agent.period, settings["splay"])
+    project = settings["project"] or os.path.basename(agent.manifest).partition(".")[0]
+    schedule = run_schedule.schedule(machine_id(), str(project), agent.period, settings["splay"])
     machine = run_schedule.ThisMachine(["agent", "once", *context.meta[_ARGUMENTS]], on_killed)
 
     def on_wait(seconds: float) -> None:
@@ -181,7 +187,7 @@ def _default_directory() -> str:
 
 
 def _session(settings: Settings, *, runs: bool = False) -> Session:
-    """Return a session; ``agent run``, which stays small, has none."""
+    """Return a session, imported here: ``agent run``, which stays in memory between runs, needs none."""
     from resource_api.cli.session import Session
 
     return Session(settings, runs=runs)
@@ -201,12 +207,15 @@ def once(**settings: Any) -> int:
 
 
 def _default_report(settings: Settings) -> Target:
-    """Return the directory of reports: in the option's directory of the agent, otherwise beside the default one."""
+    """Return the directory into which an agent without ``--report`` writes its reports, as a target.
+
+    It is in the directory that an option gives the agent, otherwise beside the default one.
+    """
     directory = _directory(settings) if settings["directory"] else _default_directory()
     target = reporting.report_directory(f"{directory}/reports")
 
     def report(document: Mapping[str, object]) -> None:
-        """Report a run. Raise ``Untrusted`` for a directory that others can change."""
+        """Write the report of a run. Raise ``Untrusted`` for a directory that others can change."""
         make_directory(target.text)
         target.reporter(document)
 
@@ -214,12 +223,18 @@ def _default_report(settings: Settings) -> Target:
 
 
 def _with_source(target: Target, source_fields: Mapping[str, object]) -> Target:
-    """Return a target whose documents also have ``source_fields``, which ``_once`` fills before the run."""
+    """Return a target of ``--report`` that tells in each document which version of the source was applied.
+
+    These ``source_fields`` are empty here: ``_once`` fills them before the run.
+    """
     return target._replace(reporter=lambda document: target.reporter({**document, **source_fields}))
 
 
 def _with_agent(target: Target, agent: Agent, source_fields: Mapping[str, Any]) -> Target:
-    """Return a target of ``--metrics`` whose documents also have ``source_fields``, the period, and the pause."""
+    """Return a target of ``--metrics`` that also gets the agent's period, its pause, and the version of its source.
+
+    The version's ``source_fields`` are filled by ``_once`` before the run.
+    """
 
     def report(document: Mapping[str, Any]) -> None:
         """Report a run with the agent's period and the version of its source."""
@@ -247,7 +262,10 @@ def _report_killed(agent: Agent, killed: run_schedule.KilledRun, settings: Setti
 
 
 def _report_pause(session: Session, agent: Agent, settings: Settings) -> None:
-    """Let the session write the metrics of a paused agent at its end; reports are of runs alone, so none is written."""
+    """Have the session write, at its end, the metrics of a paused agent: monitoring must see that it is.
+
+    Reports are of runs alone, so that none is written.
+    """
     last = agent_status.last_run(agent.directory)
     if session.reporting is not None:
         session.reporting.detach()  # of the reports, and of the trace, which is of a run too
@@ -315,7 +333,7 @@ def _apply(session: Session, version: SourceVersion, settings: Settings, keep: C
 
 
 def _record(session: Session, write: Callable[[], None]) -> None:
-    """Record a run; where that cannot be written, the run keeps its exit code."""
+    """Record a run of the agent by ``write``; if that fails it is shown, and the run keeps its exit code."""
     try:
         write()
     except OSError as error:
@@ -378,7 +396,7 @@ def resume(**settings: object) -> int:
 
 
 def _change_directory(settings: Settings, change: Callable[[str], str]) -> int:
-    """Change the agent's directory and print the message that ``change`` returns."""
+    """Run a command that changes the agent's directory by ``change``, print its message; return the exit code."""
     session = _session(settings)
 
     def command() -> None:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from resource_api.system.filesystem.backups import Backup
 
 #: Digits of a SHA-256 that a list for people shows, and that `--at` needs.
-_SHOWN: Final = 12
-_FEWEST: Final = 4
+_SHOWN_DIGITS: Final = 12
+_FEWEST_DIGITS: Final = 4
 
 _directory = click.option(
     "--directory",
@@ -47,13 +47,13 @@ def list_(session: Session, path: str | None, directory: str | None, **_settings
     """List the copies, the oldest first: all, or those of PATH and all beneath it. No content is shown."""
     store_path = _store_path(directory)
     copies = list(_copies(store_path, path))
-    of = "" if path is None else f" of {_absolute(path)}, nor of anything beneath it,"
+    of_path = "" if path is None else f" of {_absolute(path)}, nor of anything beneath it,"
     session.console.show(
         lambda: [_row(copy) for copy in copies],
         lambda: table(
-            [{**_row(copy), "time": time_of(copy.time), "sha256": copy.sha256[:_SHOWN]} for copy in copies], None
+            [{**_row(copy), "time": time_of(copy.time), "sha256": copy.sha256[:_SHOWN_DIGITS]} for copy in copies], None
         ),
-        f"there is no copy{of} in {store_path}",
+        f"there is no copy{of_path} in {store_path}",
     )
 
 
@@ -78,7 +78,7 @@ def restore(session: Session, path: str, at: str | None, directory: str | None, 
     except OSError as error:
         raise ResourceError(f"{copy.path}: {describe_error(error, copy.path)}") from error
     session.console.show(
-        lambda: _row(copy), lambda: f"restored {copy.path} as of {time_of(copy.time)}: {copy.sha256[:_SHOWN]}"
+        lambda: _row(copy), lambda: f"restored {copy.path} as of {time_of(copy.time)}: {copy.sha256[:_SHOWN_DIGITS]}"
     )
 
 
@@ -106,9 +106,12 @@ def _copies(store_path: str, path: str | None, *, beneath: bool = True) -> Itera
 
 
 def _chosen(copies: Sequence[Backup], path: str, at: str | None) -> Backup:
-    """Return the newest copy, or the newest with the digest ``at``. Raise ``UsageError``, ``ResourceError``."""
-    if at is not None and len(at) < _FEWEST:
-        raise UsageError(f"--at {at}: give at least {_FEWEST} digits")
+    """Return the copy to restore: the newest, or the newest whose digest begins with ``at``.
+
+    Raise ``UsageError`` for digits that fit several contents, ``ResourceError`` where there is no such copy.
+    """
+    if at is not None and len(at) < _FEWEST_DIGITS:
+        raise UsageError(f"--at {at}: give at least {_FEWEST_DIGITS} digits")
     matches = [copy for copy in copies if at is None or copy.sha256.startswith(at.lower())]
     if not matches:
         kind = "copy" if at is None else f"copy with a SHA-256 that begins with {at}"

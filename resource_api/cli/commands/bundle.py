@@ -93,7 +93,10 @@ def make(session: Session, directory: str, out: str, **settings: Any) -> None:
 
 
 def _existing_bundle(path: str, name: str) -> Bundle | None:
-    """Return the bundle at a path; None without one. Raise ``UsageError`` for any other file."""
+    """Return the bundle that a new one replaces, or None without one; ``name``: of the file in messages.
+
+    Raise ``UsageError`` for any other file, which is not overwritten.
+    """
     try:
         return bundles.read(reading.read(path, bundles.LARGEST_FILE))
     except FileNotFoundError:

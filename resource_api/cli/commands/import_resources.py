@@ -103,7 +103,10 @@ def import_(
 
 
 def _import_state(session: Session, manifest: str, file: str) -> int:
-    """Declare and import the resources of a Terraform state, and show the plan after it; return the exit code."""
+    """Add the resources of a Terraform state to the manifest and import them, then show the plan.
+
+    Return 1 if that would change anything: the new declarations should describe what is there.
+    """
     try:
         from resource_api.runtime.terraform_import import take_over
         from resource_api.terraform import state_file
@@ -146,7 +149,10 @@ def _import_all(session: Session, type_names: str, out: str, *, yes: bool) -> in
 
 
 def _project(session: Session, out: str) -> str:
-    """Return the project of the new manifest. Raise ``UsageError`` for a file whose name cannot be one."""
+    """Return the project of the manifest ``out`` that is written: --project, or the file's name.
+
+    Raise ``UsageError`` for a file whose name cannot be one.
+    """
     project = session.settings["project"] or os.path.basename(out).rpartition(".")[0]
     if STACK_NAME.match(project):
         return str(project)
@@ -154,7 +160,7 @@ def _project(session: Session, out: str) -> str:
 
 
 def _manifest_lines(session: Session, type_names: str, project: str) -> tuple[list[str], bool]:
-    """Return the lines of the manifest of types, and whether all of their resources could be read."""
+    """Return the lines of a manifest of all resources of types, and whether all of them could be read."""
     reader = session.reader
     definitions, explicit = resource_selection.find_types(reader, type_names)
     listed, complete = resource_selection.read_types(reader, definitions, explicit, strict=session.settings["strict"])
@@ -165,9 +171,9 @@ def _manifest_lines(session: Session, type_names: str, project: str) -> tuple[li
 
 
 def _with_imports(content: bytes, out: str) -> Manifest:
-    """Return the manifest in a file, with ``import`` in each resource, so that it is taken over as ours.
+    """Return the written manifest with ``lifecycle: {import: TITLE}`` in each resource, so that it becomes ours.
 
-    The file itself does not keep that. The id of each resource is its title.
+    The file itself does not keep that: it is for this run alone.
     """
     document = yaml_reader.read(content, out)
     resources = {
@@ -178,7 +184,7 @@ def _with_imports(content: bytes, out: str) -> Manifest:
 
 
 def _apply_imports(session: Session, manifest: Manifest, confirm: Callable[[str], bool] | None) -> int:
-    """Carry out the plan of imports after the question, unless ``confirm`` is None; return the exit code."""
+    """Show the plan of the imports, ask by ``confirm``, unless it is None, and carry it out; return the exit code."""
 
     def on_plan(planned: Plan) -> None:
         """Show the plan and ask. Raise ``DeclinedError`` for no, before anything is recorded."""

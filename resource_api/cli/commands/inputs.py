@@ -98,9 +98,9 @@ def edit(session: Session, file: str, **_settings: object) -> None:
 
 
 def _recipients(session: Session, file: str) -> Sequence[object]:
-    """Return the recipients of an encrypted file, with a warning if other users can change them.
+    """Return the recipients for which a file is encrypted again; warn if other users can change them.
 
-    Raise ``UsageError``, before anything is decrypted.
+    Raise ``UsageError`` if there are none: before the file is decrypted and edited in vain.
     """
     path = file + _RECIPIENTS
     if not os.path.lexists(path):
@@ -117,7 +117,7 @@ def _edit_text(session: Session, file: str, text: str) -> str | None:
     """Let the user edit a text until it can be read; return it, or None without a change. Raise ``ManifestError``."""
 
     def accept(edited: str) -> str:
-        """Return the text. Raise ``ManifestError`` for one that is no file of inputs."""
+        """Check the edited text and return it. Raise ``ManifestError`` for one that is no file of inputs."""
         located_values(reader_of(file)(edited.encode(errors="surrogateescape"), file))
         return edited
 

@@ -61,7 +61,10 @@ def eval(session: Session, expression: str, manifest: str | None, **_settings: o
 
 
 def _empty_manifest(session: Session) -> Source:
-    """Return an empty manifest: of the project that is named, else the only recorded one, else one called ``none``."""
+    """Return the empty manifest in which ``eval`` evaluates without one.
+
+    Its project decides which records expressions see: the one that is named, the only recorded one, else none.
+    """
     recorded = {name.project for name in session.runtime.store.stacks()}
     project = session.settings["project"] or (recorded.pop() if len(recorded) == 1 else "none")
     return {"project": project, "resources": {}}

@@ -121,14 +121,14 @@ def show_plan(session: Session, manifest: str, out: str | None, *, destroy: bool
 
 
 def _make_plan(session: Session, manifest: str, *, destroy: bool) -> Plan:
-    """Return the plan of an apply, or of a destroy; one that is kept needs all resources, so without the cache."""
+    """Return the plan of an apply, or of a destroy."""
     settings = session.settings
     inputs, source, run_options = session.inputs.values, session.source(manifest), options.run_options(settings)
     if destroy:
         for name in run_option_names("changes"):
             run_options.pop(name, None)
         return session.runtime.plan_destroy(source, inputs, **run_options)
-    # A plan that is saved, explained or reported must have all resources.
+    # A plan that is saved, explained or reported must have all resources; the cache leaves out those in sync.
     whole = settings.get("out") is not None or bool(settings.get("explain")) or session.reporting is not None
     return session.runtime.plan(source, inputs, use_cache=session.use_cache and not whole, **run_options)
 
@@ -185,7 +185,7 @@ def destroy(session: Session, manifest: str, out: str | None, *, yes: bool, noop
 
 
 def _show_destruction(session: Session, planned: Plan, *, noop: bool, asks: bool) -> None:
-    """Print the plan before the question or under noop; log that nothing is recorded."""
+    """Print the plan of a destruction if it ``asks`` or under noop; log it if nothing is recorded to destroy."""
     if noop:
         session.console.show_noop(planned)
     elif not session.json:
@@ -333,9 +333,10 @@ def _separate(manifest: str) -> None:
 
 
 def record_files(relevant: Callable[[], bool], base: str) -> Signatures:
-    """Return a mapping that receives every file that this process opens for reading from now on while ``relevant()``.
+    """Return a mapping that from now on receives every file that this process opens for reading, with its signature.
 
-    Each signature is that of the moment before the file is opened first. ``base`` is the working directory.
+    Only while ``relevant()``: files that are read of the machine are none of the plan's. A signature is of the moment
+    before the file is first opened, so that no later change is missed. ``base`` is the working directory.
     """
     signatures: Signatures = {}
 
@@ -353,7 +354,10 @@ def record_files(relevant: Callable[[], bool], base: str) -> Signatures:
 
 
 def watched_directories(files: Iterable[str], module_path: Iterable[str]) -> Signatures:
-    """Return the directories where a file may appear that a failed plan lacked: of ``files``, types and components."""
+    """Return the directories in which a file may appear that a failed plan lacked, with their signatures.
+
+    They are those of its ``files``, and those of types and components on the module path.
+    """
     paths = {os.path.dirname(path) for path in files}
     roots = [os.path.abspath(root) for root in module_path if root != BUNDLED]
     return {path: signature(path) for path in (*paths, *(f"{root}/{kind}" for root in roots for kind in _KINDS))}
@@ -369,7 +373,7 @@ def signature(path: str) -> list[int] | None:
 
 
 def wait_for_change(signatures: Mapping[str, object]) -> None:
-    """Wait until a file has another signature, and is no longer being written."""
+    """Wait until a file has another signature than given, and then until none changes: an editor may still write."""
     while (before := {path: signature(path) for path in signatures}) == signatures:
         time.sleep(_INTERVAL)
     while (current := {path: signature(path) for path in signatures}) != before:

@@ -29,7 +29,7 @@ def _size(_context: click.Context, _option: click.Parameter, value: str) -> str:
 
 
 def _terminal() -> int:
-    """Return a descriptor of the terminal of standard input. Raise ``UsageError``."""
+    """Return a copy of the descriptor of the terminal, for the shell of ``--shell``. Raise ``UsageError``."""
     if not sys.stdin.isatty():
         raise UsageError("--shell needs a terminal as standard input")
     # Inside, descriptor 0 is another file.

@@ -154,7 +154,10 @@ def _show(session: Session, listed: Listed, selected: SelectedProvider | None, *
 
 
 def _configuration(definition: TypeDefinition, pairs: Sequence[str]) -> dict[str, object]:
-    """Return the values of ``--config``, coerced to each data type. Raise ``UsageError``, also for a visible secret."""
+    """Return the configuration of a provider that ``--config KEY=VALUE`` gives, coerced to each data type.
+
+    Raise ``UsageError``, also for a secret on the command line, where other users can read it.
+    """
     config: dict[str, object] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
@@ -191,7 +194,10 @@ def _show_documents(session: Session, listed: Listed, form: str) -> None:
 
 
 def _tables(listed: Listed, lay_out: Callable[[Rows], Iterable[str]]) -> Iterator[str]:
-    """Yield the lines of a table for each type that has resources, with several types below its name."""
+    """Yield the lines of a table for each type that has resources; of several types, each below its name.
+
+    ``lay_out`` makes the lines of a table.
+    """
     for number, (definition, rows) in enumerate(pair for pair in listed if pair[1]):
         if len(listed) > 1:
             yield from [""] * bool(number)

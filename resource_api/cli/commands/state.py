@@ -174,12 +174,15 @@ def copy(session: Session, source: str, target: str, *, project: str | None, sta
 
 
 def _is_stack_named() -> bool:
-    """Whether --stack was given, also by its variable; otherwise the file's own stack, or all of a store, is meant."""
+    """Return whether --stack, or its variable, was given; its default must not select the stack ``default`` here.
+
+    Without it ``import`` means the stack in the file, and ``copy`` all of a store.
+    """
     return click.get_current_context().get_parameter_source("stack") is not click.core.ParameterSource.DEFAULT
 
 
 def _edit(session: Session, command: str, edit: Callable[[commands.Call], Mapping[str, Any]], **arguments: Any) -> int:
-    """Edit the state here or on hosts by ``edit``, and show the changed records; return the exit code."""
+    """Run a command that edits the state, here or on hosts, and show the changed records; return the exit code."""
     return show_document(session, "state", edit, fleet.state_edit_lines, subcommand=command, **arguments)
 
 
@@ -341,7 +344,10 @@ def output(session: Session, words: tuple[str, ...], *, reveal: bool, **_setting
 
 
 def _manifest_and_name(words: Sequence[str]) -> tuple[str | None, str | None]:
-    """Return the manifest and the name among the arguments of ``output``. Raise ``UsageError`` for others."""
+    """Return the manifest and the name of an output among the arguments of ``output``, both optional.
+
+    A word with the suffix of a manifest is one. Raise ``UsageError`` for a further word.
+    """
     manifest = words[0] if words[:1] and words[0].endswith(_MANIFESTS) else None
     rest = words if manifest is None else words[1:]
     if len(rest) > 1:
@@ -350,7 +356,10 @@ def _manifest_and_name(words: Sequence[str]) -> tuple[str | None, str | None]:
 
 
 def _project(manifest: str) -> str:
-    """Return the project of a manifest, which is not executed. Raise ``ManifestError``."""
+    """Return the project of a manifest, whose state is shown; a Python manifest is not executed for that.
+
+    Raise ``ManifestError``.
+    """
     return project_name(read(manifest, lambda raw, file: literal_section(raw, file, "PROJECT")))
 
 

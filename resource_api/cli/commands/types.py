@@ -54,14 +54,17 @@ def types(session: Session, manifest: str | None, *, notes: bool, **_settings: o
 
 
 def _list_lines(columns: int | None, name: str, text: str) -> list[str]:
-    """Return the line of a type; on a terminal that is too narrow for it, its parts below each other."""
+    """Return the line of a type in a list: its name and text, wrapped beside the name at the terminal's columns.
+
+    One line, however long, without a terminal or on one that is too narrow for that.
+    """
     if columns is None or columns < len(name) + _NARROWEST:
         return [name + text]
     return rendering.wrapped(text, columns, " " * len(name), name)
 
 
 def _list_summary(session: Session, definition: Definition, providers: Sequence[Suitability]) -> str:
-    """Return the summary of a type, with notes in brackets, its origin last."""
+    """Return the summary of a type for ``types --all``: with its providers, version and so on in brackets."""
     remark = f" ({'; '.join(rendering.implementations(providers))})" if providers else ""
     notes: list[str] = []
     if isinstance(definition, TypeDefinition):
