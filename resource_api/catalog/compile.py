@@ -248,7 +248,10 @@ def _check_removals(manifest: Manifest, table: ResourceTable, diagnostics: Diagn
 
 
 def _catalog(manifest: Manifest, table: ResourceTable, order: Order, scope: Scope) -> Catalog:
-    """Return the catalog: entries and relationships, numbered by the manifest so far, in the order of execution."""
+    """Return the catalog: entries and relationships, numbered anew in the order of execution.
+
+    ``order`` has them by their numbers in the manifest, in ``table``.
+    """
     entries, index_of = table.entries, order.sequence
     if not isinstance(order.sequence, range):  # nearly always it is the manifest's own order
         entries = [table.entries[number] for number in order.sequence]

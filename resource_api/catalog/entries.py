@@ -61,7 +61,10 @@ class EntryBuilder:
         self._definitions: dict[str, TypeDefinition] = {}
 
     def build(self, manifest: Manifest) -> None:
-        """Add an entry for every declaration of a manifest, then the aliases."""
+        """Add an entry for every declaration of a manifest, those that ``for_each`` and components make included.
+
+        Aliases come last: any may be the title of a later declaration, which is then the first to have it.
+        """
         literal = have_literal_names(manifest.resources)
         for declaration in manifest.resources if literal else self._expander.declarations(manifest.resources):
             self._add(declaration, manifest)
@@ -213,7 +216,7 @@ class EntryBuilder:
                     self._diagnostics.resource_error(entry, "lifecycle", message, "unknown_attribute", hint)
 
     def _reason_without_effect(self, entry: Entry, text: str) -> str:
-        """Return the reason that a key path in ``ignore_changes`` ignores nothing, or an empty text."""
+        """Return why the key path ``text`` in ``ignore_changes`` ignores nothing, or an empty text."""
         name, path = attribute_of(text), text[len(attribute_of(text)) :]
         attribute = entry.definition.attributes.get(name)
         if attribute is None:
@@ -224,7 +227,7 @@ class EntryBuilder:
             return f"its data type {attribute.datatype.text} has no parts"
         defaults = self._diagnostics.manifest.defaults_of(entry.declaration)
         stated = entry.declaration.attributes.get("ensure", defaults.get("ensure"))
-        # Ignored, an absence or one that an expression decides keeps what exists.
+        # To ignore ``ensure: absent``, or one that an expression may make absent, has an effect: the resource is kept.
         is_kept = stated == "absent" or (type(stated) is str and "${" in stated)
         if name == "ensure" and not is_kept and len(_enum_words(attribute.datatype) - {"absent"}) == 1:
             return "what exists is present, and what does not is created"
@@ -255,12 +258,13 @@ class EntryBuilder:
         Report and leave out invalid attributes.
         """
         values = {**defaults, **entry.declaration.attributes}
-        if entry.definition.spelt:
+        if entry.definition.spelt:  # an attribute is called like a metaparameter, and written with an underscore
             values = entry.definition.renamed(values)
         definition, attributes = entry.definition, entry.definition.attributes
         if not attributes:
             self._diagnostics.resource_error(entry, None, "its type has functions and no resources", "type")
             return {}
+        # For speed single attributes are checked only where one is unknown, ``read_only``, or may hold references.
         if not values.keys() <= attributes.keys() or not definition.special.isdisjoint(values):
             for name in list(values):
                 self._check_attribute(entry, name, values)
@@ -328,7 +332,7 @@ _NEVER_CHANGED: Final[Mapping[str, str]] = {
 
 
 def _enum_words(datatype: DataType) -> set[str | bool | None]:
-    """Return the words that a data type accepts, with None if it accepts other values than words too."""
+    """Return the words that an enumeration accepts, with None if the data type accepts other values too."""
     words: set[str | bool | None] = set()
     for leaf in datatype.leaves:
         words |= set(leaf.words) if leaf.kind == "Enum" else {None} if leaf.kind != "Undef" else set()

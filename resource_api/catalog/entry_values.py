@@ -231,7 +231,10 @@ class Evaluator:
                 yield from self._default_value_problems(declared, name, written)
 
     def _default_value_problems(self, declared: AttributeSet, name: str, written: object) -> Iterator[Problem]:
-        """Yield the problems of one such value, ``written`` for the attribute ``name`` of a type, as far as known."""
+        """Yield the problems of a value that is declared for the attribute ``name`` but that no resource has.
+
+        It is evaluated, and checked as far as it is known then.
+        """
         try:
             value = self.evaluate(written)
         except ValueError as error:

@@ -491,7 +491,7 @@ class NameEvaluator:
         self._reported: set[tuple[FilePosition, str]] = set()
 
     def evaluate_name_changes(self, manifest: Manifest) -> Manifest:
-        """Return the manifest with the names in its moves and removals evaluated, without the invalid ones."""
+        """Return the manifest with the titles in ``moved`` and ``removed`` evaluated; invalid ones are reported."""
         moved = []
         for move in manifest.moved:
             source, target = self._name(move, move.source, "from"), self._name(move, move.target, "to")
@@ -547,9 +547,9 @@ class NameEvaluator:
         return value if len(self._diagnostics.problems) == before else None
 
     def _part(self, declared: Declaration, path: tuple[str | int, ...], written: object) -> Any:
-        """Return the part at a path of a metaparameter evaluated, without invalid parts, which are reported.
+        """Evaluate the value at ``path`` in a metaparameter; report invalid texts in it, and leave them out.
 
-        It is ``_INVALID`` itself if it is a text that is invalid or uses an invalid input.
+        Return ``_INVALID`` for a text that is invalid itself, or that uses an invalid input.
         """
         if isinstance(written, dict):
             parts = {key: self._part(declared, (*path, key), item) for key, item in written.items()}

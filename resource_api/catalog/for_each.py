@@ -170,7 +170,10 @@ class DeclarationMaker:
     def _repeated(
         self, declared: Declaration, elements: Sequence[Element], condition: conditions.Condition
     ) -> Iterator[Declaration]:
-        """Yield a declaration for each element for which the condition holds; the rest is left out with reasons."""
+        """Yield the declaration of each element for which the condition holds; record the others as left out.
+
+        Refuse a declaration in whose names no element occurs: each would declare the same resource.
+        """
         namevars = [str(declared.attributes.get(name)) for name in self._namevars(declared)]
         if not any(_EACH in text for text in (declared.title, *namevars)):
             message = "each is in neither the title nor a namevar, so that all elements make the same resource"
@@ -274,7 +277,11 @@ def _refuse_resource(path: ExpressionPath) -> Any:
 
 
 def _elements(value: Any) -> Iterator[Element]:
-    """Yield the elements of a collection; none for null. Raise ``ConditionError`` for another value."""
+    """Yield the elements of the collection that ``for_each`` has; none for null, as of an optional input.
+
+    Texts and numbers in a list are their own keys. Raise ``ConditionError`` for another value, one that is not known
+    yet, and a secret one.
+    """
     if isinstance(value, Sensitive):
         msg = "the collection is a secret, and its keys would be shown in titles"
         raise ConditionError(msg, (), "mark only the secret members as Sensitive: Hash[String, Struct[{...}]]")
@@ -352,7 +359,10 @@ class _Templates:
         return [(name, template) for name, template in pairs if template is not None]
 
     def declaration(self, element: Element) -> Declaration:
-        """Return the declaration for an element. Raise ``_TemplateError``."""
+        """Return the declaration for an element: title, attributes and metaparameters with its values.
+
+        Raise ``_TemplateError``, which names the attribute that cannot be made.
+        """
         declared, name = self._declared, ""
         title, attributes, meta = declared.title, declared.attributes, declared.meta
         try:
@@ -421,6 +431,7 @@ class _Templates:
         sources = parsed.parts
 
         def joined(element: Element) -> Any:
+            """Return the text for an element; by a short way if nothing in it is secret or evaluated later."""
             pieces = [part if type(part) is str else part(element) if callable(part) else part for part in parts]
             if _IN_TEXTS.issuperset(map(type, pieces)):
                 text = "".join(map(expression.text_of, pieces))
@@ -441,6 +452,7 @@ class _Templates:
             return path
 
         def path_of(element: Element) -> ExpressionPath:
+            """Return the path with the element's values in its title and its keys."""
             root = path.root
             if title is not None:
                 root = Reference(path.root[0], _title_text(path.root[1], title(element)))
@@ -484,6 +496,7 @@ class _Templates:
         part, keys = conditions.ELEMENT_KEYS.index(path.keys[0]), path.keys[1:]
 
         def member(element: Element) -> Any:
+            """Return the value at the path in an element."""
             value = element[part]
             for key in keys:
                 if type(value) is not dict or key not in value:
@@ -593,6 +606,7 @@ def _metaparameter(name: str, value: object) -> Any:
         raise ConditionError(msg, path, "use what is no secret")
 
     def written(part: object) -> Any:
+        """Return a part of the value as a manifest would write it."""
         if isinstance(part, Expression):  # ``map_leaves`` would make a list of this tuple
             return str(part)
         if isinstance(part, (dict, list)):

@@ -226,13 +226,13 @@ class EdgeBuilder:
         ``resources``: the resource itself, or all resources of the component, for all of which they hold.
         """
         meta = declared.declaration.meta
-        for word, (first, refresh) in _RELATIONSHIPS.items():
+        for word, (target_first, refresh) in _RELATIONSHIPS.items():  # require, before, notify, subscribe
             if (value := meta.get(word)) is None:
                 continue
             for text in (value,) if type(value) is str else value:
                 for target in self._resolved.get(text) or self._resolve(declared, word, text):
                     for resource in resources:
-                        before, after = (target, resource) if first else (resource, target)
+                        before, after = (target, resource) if target_first else (resource, target)
                         yield Edge(before.index, after.index, refresh)
         if declared.meta is not NO_META:
             yield from self._lifecycle(declared, resources)
@@ -245,7 +245,10 @@ class EdgeBuilder:
                     yield from (Edge(target.index, resource.index, on_failure=True) for resource in handlers)
 
     def _lifecycle(self, declared: Entry | ComponentInstance, resources: Sequence[Entry]) -> Iterator[Edge]:
-        """Yield the edges of ``replace_triggered_by`` and ``deleted_with``: their targets come first."""
+        """Yield the edges of ``lifecycle``: the targets of ``replace_triggered_by`` and ``deleted_with`` come first.
+
+        ``resources``: the resource itself, or all resources of a component.
+        """
         triggers = declared.meta.lifecycle.replace_triggered_by
         for text in self._own(declared, triggers, lambda outer: outer.meta.lifecycle.replace_triggered_by):
             for target in self._resolve(declared, "lifecycle", text):

@@ -130,7 +130,10 @@ def unknown_implementation(stated: str | None, provider: ProviderFunctions) -> s
 
 
 def default_config(provider: ProviderFunctions, values: Mapping[str, object]) -> Mapping[str, Any]:
-    """Return the configuration of a type's default provider from ``values``. Raises ``ProviderError``."""
+    """Return the configuration of a type's default provider from ``values``, as ``resource TYPE`` needs one.
+
+    Raises ``ProviderError`` with advice how to give it.
+    """
     config, problems = validate_config(provider, values)
     if problems:
         messages = "; ".join(problem.message for problem in problems)
@@ -347,7 +350,10 @@ _KEYS: Final = ("invoke", "with", "provider")
 
 
 def find_calls(diagnostics: Diagnostics, definitions: Definitions) -> dict[str, FunctionCall | None]:
-    """Return the named values that are function calls, with None for an invalid one, which is reported."""
+    """Return the named values that are calls, ``{invoke: FUNCTION, with: INPUTS}``, by name.
+
+    None stands for an invalid one, which is reported: its uses are not reported too.
+    """
     calls: dict[str, FunctionCall | None] = {}
     for name, body in diagnostics.manifest.values.items():
         if type(body) is dict and "invoke" in body:
@@ -364,7 +370,10 @@ def find_calls(diagnostics: Diagnostics, definitions: Definitions) -> dict[str, 
 
 
 def _call(body: Mapping[str, object], diagnostics: Diagnostics, definitions: Definitions) -> FunctionCall:
-    """Return the call that ``{invoke: ..., with: ...}`` declares. Raise ``ValueError``, ``DefinitionError``."""
+    """Return the call that a named value declares: the provider instance, the function, and its inputs as written.
+
+    Raise ``ValueError``, ``DefinitionError``.
+    """
     if unknown := [key for key in body if key not in _KEYS]:
         raise ValueError(f"unknown key '{unknown[0]}'{hint(unknown[0], _KEYS)}; a call has {', '.join(_KEYS)}")
     function, arguments, provider = body["invoke"], body.get("with") or {}, body.get("provider")

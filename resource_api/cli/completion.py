@@ -50,7 +50,10 @@ class _Complete(ShellComplete):
         return words, incomplete
 
     def complete(self) -> str:
-        """Return the answer for the script, see ``answer``; an empty text after any error."""
+        """Return the candidates for the word under the cursor, as the shell's script reads them, see ``answer``.
+
+        After any error the answer is an empty text.
+        """
         try:
             words, incomplete = self.get_completion_args()
             option, equals, _ = incomplete.partition("=")
@@ -331,7 +334,7 @@ def configuration(context: click.Context, incomplete: str) -> Items:
 
 
 def inputs(context: click.Context, incomplete: str) -> Items:
-    """Return the inputs of the manifest, as ``NAME=``, or ``NAME=@`` for a secret, which comes from a file."""
+    """Return as candidates of ``-i`` the inputs of the manifest: ``NAME=``, or ``NAME=@`` for a secret."""
     offered = {
         name: (_input_type(declaration), str(declaration.get("docs") or ""))
         if isinstance(declaration, dict)

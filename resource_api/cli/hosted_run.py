@@ -201,7 +201,7 @@ class HostedRun:
             self._session.console.show_problem(Problem(None, text, "warning"))
 
     def _shared_job(self, work: Work, run_id: str) -> HostJob:
-        """Return the part of the job that all hosts have in common."""
+        """Return the part of the job that is the same for all hosts: command, manifest, modules, options, operator."""
         context = parse_traceparent(os.environ.get("TRACEPARENT", ""))
         return HostJob(
             work.command,

@@ -169,7 +169,10 @@ def _documents(session: Session, manifest: str) -> Sequence[Document]:
 def _saved_plans(
     session: Session, path: str, hosts: Mapping[str, Inventory]
 ) -> Mapping[str, Mapping[str, object]] | None:
-    """Return each host's saved plan from the directory of ``plan -o``; None for a manifest. Raise ``ManifestError``."""
+    """Return each host's saved plan if ``path`` is the directory that ``plan --on ... -o DIR`` wrote; else None.
+
+    Raise ``ManifestError`` for a plan that cannot be read, ``UsageError`` for that of one machine.
+    """
     if not os.path.isdir(path):
         if read_saved_plan(path) is not None:
             raise UsageError(f"{path} is the plan of one machine; plan with --on and -o DIR, then apply DIR")

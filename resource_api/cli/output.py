@@ -70,6 +70,7 @@ class _OwnStream(io.TextIOWrapper):
     def __init__(
         self, number: int, drain: Callable[[], None], cleared: Callable[[], AbstractContextManager[None]]
     ) -> None:
+        """Write to a copy of the descriptor ``number``; ``drain`` and ``cleared`` as the class describes."""
         descriptor = io.FileIO(os.dup(number), "w")
         super().__init__(io.BufferedWriter(descriptor), encoding="utf-8", errors="backslashreplace")
         self._drain = drain
@@ -246,7 +247,10 @@ class Output:
             self._start_filter()  # which has the secret from the mask
 
     def _start_filter(self) -> None:
-        """Start, once, the process that masks and escapes the prints of programs. Raise ``ResourceAPIError``."""
+        """Start, once, the process that masks secrets and escapes controls in what child processes print.
+
+        Only when there is something to mask, or on a terminal: it costs time. Raise ``ResourceAPIError``.
+        """
         with self._lock:
             if self._filter is not None:
                 return

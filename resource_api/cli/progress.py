@@ -213,7 +213,7 @@ class ProgressDisplay:
             self._lines.close()
 
     def _start_thread(self) -> None:
-        """Start the thread that draws, once, with all signals blocked."""
+        """Start the thread that updates the display, once; signals are left to the main thread."""
         with self._start_lock:
             if self._thread is not None or self._closed.is_set():
                 return

@@ -77,7 +77,7 @@ class Reporting:
         self.targets = targets
 
     def detach(self) -> Sequence[Target]:
-        """Return the targets, which receive nothing from now on: another command of this process reports the run."""
+        """Return the targets, and send them nothing from now on: a command within this one reports its run to them."""
         self.detached = True
         targets, self.targets = self.targets, ()
         return targets

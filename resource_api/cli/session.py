@@ -236,7 +236,11 @@ class Session:
             self.reporting.document = document
 
     def execute(self, command: Callable[[], int | None]) -> int:
-        """Run a command and return its exit code, 0 for None; every error is shown and has a documented code."""
+        """Run a command and return its exit code, 0 for None.
+
+        This is the one place where errors end a command: each is shown, ends the JSON, and has a documented code. Then
+        reporters get the outcome.
+        """
         try:
             with self.interrupts:
                 try:

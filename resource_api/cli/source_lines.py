@@ -219,7 +219,10 @@ class SourceLines:
         return self._files[file]
 
     def _read(self, file: str) -> Sequence[str]:
-        """Return the lines of a file for excerpts; none where it is secret, has changed or cannot be read."""
+        """Return the lines of a file for excerpts; none if it cannot be read, is encrypted, or has changed since.
+
+        Of a changed file another line would stand under the problem. Lines end as the parser of the format counts them.
+        """
         try:
             if file != STDIN and (file.endswith(AGE) or os.stat(file).st_ctime > self._began):
                 return ()

@@ -216,7 +216,10 @@ class InputFiles:
             raise without_text(error) from None
 
     def decrypt(self, raw: bytes, path: str) -> bytes:
-        """Return the content of an encrypted file. Raise as ``parse`` does."""
+        """Return the content of a file that is encrypted with age, decrypted in memory.
+
+        Raise ``UsageError`` without a key, ``ManifestError`` where the key does not open it.
+        """
         if self._identities is None:
             raise UsageError(f"{path} is encrypted; name its key with --inputs-key age:PATH or RESOURCE_API_INPUTS_KEY")
         try:

@@ -496,6 +496,7 @@ class ManifestApi:
         def declare(
             title: Any = ..., attributes: Mapping[str, object] | None = None, **more: object
         ) -> DeclaredResource:
+            """Declare a resource of the type. Raise ``TypeError`` without a title, in words for authors."""
             if title is ...:
                 raise TypeError(f"the title is missing; write m.{type_name}('TITLE', ...)")
             return self.resource(type_name, title, attributes, **more)
@@ -560,7 +561,10 @@ class ComponentApi(ManifestApi):
                 body[key] = self._resolved(body[key], declared)
 
     def _resolved(self, value: object, declared: Mapping[str, object]) -> Any:
-        """Return references to ``declared`` resources with their names in the whole manifest, others as written."""
+        """Return a reference, or a list of them, with the names of ``declared`` resources in the whole manifest.
+
+        Others are returned as written: they mean resources outside of the component.
+        """
         if isinstance(value, list):
             return [self._resolved(item, declared) for item in value]
         try:

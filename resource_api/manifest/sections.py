@@ -76,9 +76,10 @@ _NO_DEFAULTS: Final = {
 
 
 def assemble(documents: Sequence[Document], problems: Iterable[Problem] = ()) -> Manifest:
-    """Build a manifest from documents, the named file last. Raises ``ManifestError``, also for earlier ``problems``.
+    """Build one manifest from the documents of its files, the named file last.
 
-    The manifest has the problems of single declarations, which are left out.
+    A problem of a single declaration is kept in the manifest, without that declaration: compiling finds the others.
+    Raises ``ManifestError`` for a problem that may hide names which the rest uses, and for the ``problems`` of reading.
     """
     builder = ManifestBuilder(problems)
     for source in documents:
@@ -177,7 +178,10 @@ class ManifestBuilder:
         self._types: dict[str, str] = {}
 
     def add(self, source: Document, *, first: bool) -> None:
-        """Add one document; ``first``: it is the named file, and may name the project."""
+        """Add the sections of one document, and report its problems; ``first``: it is the named file.
+
+        Only that may name the project; others are included by it.
+        """
         self._source = source
         data = {} if source.data is None else source.data
         if type(data) is not dict:
@@ -367,7 +371,10 @@ class ManifestBuilder:
         return Sensitive(body["value"]) if secret else body["value"]
 
     def _add_provider(self, name: str, body: object) -> None:
-        """Add a configured provider; without ``type``, its name is the type, and it is the default one of that type."""
+        """Add an entry of ``providers``, a provider with a configuration; report a wrong one, and leave it out.
+
+        Without ``type`` its name is the type, and it is the default provider of that.
+        """
         path: Path = ("providers", name)
         if type(body) is not dict:
             self._error(path, "a provider must be a mapping", "write {type: vm_host, config: {...}}")
@@ -401,7 +408,11 @@ class ManifestBuilder:
             self.providers[name] = ConfiguredProvider(name, type_name, config=fields["config"], origin=origin, **texts)
 
     def _add_defaults(self, section: dict[str, object]) -> dict[str, dict[str, Any]]:
-        """Add the defaults of attributes, which hold for one file; return the metaparameters' defaults by type."""
+        """Add the section ``defaults`` of one file, for whose resources alone it holds.
+
+        Defaults of attributes are kept for the catalog; return those of metaparameters by type, which are merged into
+        the declarations at once.
+        """
         defaults: dict[str, dict[str, object]] = {}
         meta_defaults: dict[str, dict[str, object]] = {}
         # null means that nothing is declared, as for a resource.

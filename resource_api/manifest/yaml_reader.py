@@ -303,6 +303,7 @@ class _ProblemCollector(_Builder):
     """Reads a refused text again, and continues after problems other than limits and syntax errors."""
 
     def __init__(self, text: bytes, decoded: str, file: str) -> None:
+        """Read ``text`` again, which is also ``decoded``: its lines may tell the mistake; ``file`` is its name."""
         super().__init__(text)
         self._lines = _LINE_END.split(decoded)
         self._file = file

@@ -119,7 +119,10 @@ def _gauges(document: Mapping[str, Any]) -> Iterator[_Gauge]:
 
 
 def _run_gauges(document: Mapping[str, Any]) -> Iterator[_Gauge]:
-    """Yield the gauges of a finished run or a plan; one over many hosts has counts of hosts and no drift of its own."""
+    """Yield the gauges of a finished run or a plan: counts by outcome, exit code, drift.
+
+    A run over many hosts has the counts of hosts too, and no drift of its own.
+    """
     counts = dict(document["summary"])
     noop, code = counts.pop("noop", False), counts.pop("exit_code", None)
     outputs = counts.pop("outputs_changed", 0)

@@ -263,7 +263,7 @@ def _in_brackets(source: str) -> str | None:
     except parser.PatternError:
         return None
     body = pattern.removeprefix("^").removesuffix(END)
-    # Without its groups, the innermost first, the rest shows an alternative that is in none.
+    # An alternative outside of groups would divide the whole pattern: without groups, removed inside out, it is seen.
     outside, inner = "", body
     while inner != outside:
         outside, inner = inner, re.sub(r"\([^()]*\)", "", inner)

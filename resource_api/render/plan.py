@@ -206,6 +206,7 @@ def _step_document(plan: ExecutionPlan, step: Step, cause: str | None, read_afte
         noop=step.noop,
         previous=step.previous,
         refreshed_by=step.refreshed_by,
+        # It is notified, but of its type no resource can be refreshed.
         only_ordered=entry.index in plan.catalog.subscribes and "refreshable" not in definition.features,
         create_first=step.create_first,
         changes=changes,
@@ -273,7 +274,10 @@ def _notes(step: StepDocument) -> Iterator[str]:
 
 
 def _details(step: StepDocument, style: Style) -> Iterator[str]:
-    """Yield the values that a step changes, aligned by their names, and its side effects."""
+    """Yield the lines below a step: the values that it changes, aligned by their names, and its side effects.
+
+    A step that is decided later has one line with the reason.
+    """
     if step.deferred:
         yield f"{_MARGIN}(decided at its turn: {escape(step.deferred)})"
         return
@@ -358,7 +362,10 @@ def _attribute(difference: Difference, width: int, style: Style, most: int) -> S
 
 
 def _drift(drift: Drifted, style: Style) -> Iterator[str]:
-    """Yield the lines of a drifted resource: of changes ``is_`` is the recorded value, ``should`` the present one."""
+    """Yield the lines of a resource that has changed since it was recorded: each value before, and now.
+
+    In its changes ``is_`` is the recorded value, and ``should`` the present one.
+    """
     parts = [part for change in drift.changes for part in nested_parts(change)]
     changes = parts if len(parts) <= SCREEN else drift.changes
     words = [

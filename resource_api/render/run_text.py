@@ -286,7 +286,7 @@ def overview_row(host: HostOverview) -> dict[str, object]:
 
 
 def overview_lines(overview: OverviewJson) -> Iterator[str]:
-    """Yield the lines of the overview of one machine."""
+    """Yield the lines of the overview of one machine: status, last run and change, failures, drift, slow calls."""
     numbers = (
         f"{overview['failed_runs']} failed, {counted(overview['changes'], 'change')}, {overview['drifted']} drifted"
     )

@@ -43,10 +43,10 @@ def manifest(
     *,
     project: str = "",
 ) -> Iterator[str]:
-    """Yield the lines of a manifest that declares the ``listed`` rows of types, those of each type sorted by title.
+    """Yield the lines of a manifest that declares existing resources as they are, so that applying it changes nothing.
 
-    ``read_only`` values are comments, and so is the reason that a resource or value cannot be declared. Resources of a
-    configured provider name it.
+    ``listed``: types with the rows that their providers have listed. ``read_only`` values are comments, and so is the
+    reason that a resource or value cannot be declared. Resources of a configured provider name it.
 
     ``unlisted``: reference → the reason that a resource cannot be declared; such resources are comments. ``declared``:
     attribute → its members that are declared elsewhere; the remaining members, which the system made, are comments.
@@ -78,9 +78,9 @@ def _resource(
     row: Mapping[str, object],
     declared: Mapping[str, Collection[str]],
 ) -> Iterator[str]:
-    """Yield the declaration of a listed resource (``row``), with its server-made values as comments.
+    """Yield the lines that declare a listed resource, of whose values ``row`` has each by its attribute.
 
-    ``attributes``: in the order of the lines; ``declared``: as for ``manifest``.
+    ``text`` is its title, ``attributes`` are in the order of the lines, ``declared`` as for ``manifest``.
     """
     # A namevar can be left out only if the title is its value alone.
     title = text if len(definition.namevars) == 1 else None
@@ -146,7 +146,7 @@ def _undeclarable(definition: TypeDefinition, title: str, row: Mapping[str, obje
 
 
 def _value_problem(value: object) -> str:
-    """Return the reason that no manifest can hold a value, or an empty string."""
+    """Return the reason that no manifest can hold a value that a provider has read, or an empty string."""
     if isinstance(value, str):
         return character_problem(value, key=False)
     if isinstance(value, float):

@@ -156,7 +156,10 @@ def run(context: click.Context, /, **settings: Any) -> int:
 
 
 def _agent(settings: Settings) -> Agent:
-    """Return the agent that the options describe. Raise ``click.UsageError`` for an invalid option."""
+    """Return the agent that the options describe: its source, signers, manifest, mode and period.
+
+    Raise ``click.UsageError`` for an invalid option, as there may be no session to report another error.
+    """
     manifest = settings["manifest"]
     if os.path.isabs(manifest) or ".." in manifest.split("/") or manifest == "-":
         raise click.UsageError(f"MANIFEST is a path in the source, such as site.yaml, not '{manifest}'")
@@ -250,7 +253,10 @@ def _with_agent(target: Target, agent: Agent, source_fields: Mapping[str, Any]) 
 
 
 def _report_killed(agent: Agent, killed: run_schedule.KilledRun, settings: Settings) -> None:
-    """Write the metrics of a run that a signal has ended, which could not do it. Raise ``OSError``, ``StateError``."""
+    """Write the metrics of a killed run, which could not do that itself, in its place: monitoring must see the failure.
+
+    Raise ``OSError``, ``StateError``.
+    """
     if not settings["metrics"]:
         return
     last = agent_status.last_run(agent.directory)
@@ -307,7 +313,11 @@ def _once(session: Session, agent: Agent, source_fields: dict[str, Any], setting
 
 
 def _apply(session: Session, version: SourceVersion, settings: Settings, keep: Callable[[Any], None]) -> int:
-    """Apply a version by the command ``apply``, and return its exit code; ``keep`` receives its document."""
+    """Apply a version of the source as the command ``apply`` would, and return the exit code.
+
+    If the newest version cannot be verified this is the last verified one, and the error is shown. ``keep`` receives
+    the document of the run.
+    """
     if version.error is not None:
         text = f"{version.error}; the last verified version stays in force"
         session.console.emit_problem(Problem(None, text, code=str(version.fields["trust"])))
@@ -400,6 +410,7 @@ def _change_directory(settings: Settings, change: Callable[[str], str]) -> int:
     session = _session(settings)
 
     def command() -> None:
+        """Make the change and show its message; an error about a file names it."""
         directory = _directory(settings)
         with errors_as(ResourceError, OSError, f"{directory}: ", names_file=True):
             message = change(directory)

@@ -170,6 +170,7 @@ def _report_since(session: Session, run: str | None, form: str, seconds: float) 
         return run_on_hosts(session, "report", answers=answers, since=seconds) or 0
 
     def lines(document: OverviewJson) -> str | Iterable[str]:
+        """Return the overview as text, or as the page of hosts with this one alone."""
         if form != "html":
             return run_text.overview_lines(document)
         host = run_text.HostOverview(os.uname().nodename, document["status"], overview=document)

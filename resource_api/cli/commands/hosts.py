@@ -78,8 +78,8 @@ def trust(session: Session, patterns: Sequence[str], *, yes: bool, fingerprints:
     if not session.json:
         session.output.print(map(_key_line, keys))
     unknown = [key for key in keys if key.status == "unknown"]
-    subject = "this key" if len(unknown) == 1 else f"these {len(unknown)} keys"
-    recorded = bool(unknown) and (confirm is None or confirm(f"Trust {subject}?"))
+    these_keys = "this key" if len(unknown) == 1 else f"these {len(unknown)} keys"
+    recorded = bool(unknown) and (confirm is None or confirm(f"Trust {these_keys}?"))
     if recorded:
         _record([key.key for key in unknown if key.key is not None])
         keys = [key._replace(status="recorded") if key.status == "unknown" else key for key in keys]
@@ -133,7 +133,10 @@ class _Key(NamedTuple):
 
 
 def _select(session: Session, patterns: Sequence[str], file: str | None) -> list[Host]:
-    """Return the hosts of ``patterns``, without these all of the inventory. Raise ``UsageError``, ``ManifestError``."""
+    """Return the hosts that the arguments WHERE select, in the inventory ``file``; without patterns all of it.
+
+    Raise ``UsageError``, ``ManifestError``.
+    """
     default = file or inventory.beside(None)
     if not patterns and default is None:
         raise UsageError(f"there is no {inventory.FILE} here; name an inventory with --hosts, or name hosts")
@@ -182,7 +185,10 @@ def _reached(host: Host) -> str:
 
 
 def _fetch_keys(selected: Sequence[Host], fingerprints: Sequence[str]) -> list[_Key]:
-    """Ask hosts for their keys. Raise ``ResourceError`` where the library for SSH is not installed."""
+    """Ask hosts for their SSH keys, and compare these with ``known_hosts`` and the expected ``fingerprints``.
+
+    Raise ``ResourceError`` where the library for SSH is not installed.
+    """
     keys = []
     for host, key in zip(selected, asyncssh_transport.host_keys(selected, os.environ), strict=True):
         if isinstance(key, HostUnreachable):

@@ -114,7 +114,10 @@ def _recipients(session: Session, file: str) -> Sequence[object]:
 
 
 def _edit_text(session: Session, file: str, text: str) -> str | None:
-    """Let the user edit a text until it can be read; return it, or None without a change. Raise ``ManifestError``."""
+    """Let the user edit the decrypted text of a file, in a directory in memory, until it is a valid file of inputs.
+
+    Return it, or None without a change. Raise ``ManifestError`` for a mistake that the user leaves.
+    """
 
     def accept(edited: str) -> str:
         """Check the edited text and return it. Raise ``ManifestError`` for one that is no file of inputs."""
@@ -131,7 +134,10 @@ def _edit_text(session: Session, file: str, text: str) -> str | None:
 
 
 def _replace(path: str, before: bytes | None, after: bytes) -> None:
-    """Replace an encrypted file atomically, with its owner and mode. Raise ``ResourceError``."""
+    """Replace the content ``before`` of an encrypted file by ``after``, atomically; owner and mode stay.
+
+    Raise ``ResourceError``, also if the file has changed while the user edited it.
+    """
 
     def change(content: bytes) -> bytes:
         """Return the new content. Raise ``ResourceError`` if the present one is not that before."""

@@ -127,7 +127,10 @@ def write_component(name: str, directory: Path) -> list[Path]:
 
 
 def _write(name: str, directory: Path, templates: Mapping[str, str]) -> list[Path]:
-    """Write the files of a new name from templates, all or none. Raise ``UsageError``; no file is overwritten."""
+    """Write the files of a new type or component from ``templates`` (file → template), all or none.
+
+    Raise ``UsageError`` for a wrong name, and where a file exists: none is overwritten.
+    """
     if reason := _refusal(name):
         raise UsageError(reason)
     paths = {directory / file.replace("sample", name): TEMPLATES / template for file, template in templates.items()}

@@ -102,7 +102,7 @@ def show_plan(session: Session, manifest: str, out: str | None, *, destroy: bool
         _refuse_changes(settings)
     if (code := run_on_hosts(session, "plan", manifest, out=out, empty=destroy)) is not None:
         return code
-    gc.disable()  # until the end: the values of a plan live that long
+    gc.disable()  # until the end: the values of a plan live that long, so that searching them frees nothing
     plan = _make_plan(session, manifest, destroy=destroy)
     if out is not None:
         sources = (document.file for document in plan.catalog.manifest.documents)
@@ -217,7 +217,7 @@ def show(session: Session, name: str, **_settings: object) -> int:
 
 
 def _show_saved(session: Session, plan: str) -> None:
-    """Show a saved plan, and warn where the state has changed since."""
+    """Show a saved plan, and warn if state has changed since, so that ``apply`` would refuse it."""
     document = saved_plan.load(plan)
     for file in filter(None, (plan, saved_plan.manifest_path(document))):
         session.registry.add_manifest(file)
@@ -307,7 +307,10 @@ def _plan_once(settings: dict[str, object], base: str, before: Signatures) -> Si
 
 
 def _plan_and_exit(settings: dict[str, Any], base: str, report: int) -> NoReturn:
-    """Make one plan, write the files that it has read to the descriptor ``report``, and end the process."""
+    """Make one plan in this forked process, and end it; write the files that the plan has read to ``report``.
+
+    That is the descriptor of a file that the parent reads; ``base``: the working directory.
+    """
     code = 70  # of an error that no session has reported
     try:
         for number, handler in _SIGNALS.items():

@@ -93,7 +93,10 @@ class _Call(LocalCall):
         return self.session.find_definition(self.session.registry.type, name)
 
     def select(self, definition: TypeDefinition) -> SelectedProvider | None:
-        """Return the configured provider that the options select, or None for the type's only one."""
+        """Return the provider of a type that ``--provider``, ``--manifest`` or ``--config`` selects and configures.
+
+        None if the type needs no configuration.
+        """
         session, options = self.session, self.options
         session.warn_of_inputs()
         has_inputs = any(options[option] for option in ("given", "input_files", "provider"))

@@ -104,9 +104,10 @@ class _View:
     """The sections about hosts with equal contents."""
 
     def __init__(self, hosts: Sequence[HostOverview], fold: Fold, anchors: Mapping[str, str]) -> None:
+        """Use the overviews of all hosts; ``fold`` shortens many names, ``anchors``: host → id of its line."""
         self._hosts = hosts
         self._fold = fold
-        self._ids = anchors
+        self._anchors = anchors
         #: The number of rows so far, from which the anchors of rows are made.
         self._number = 0
 
@@ -185,7 +186,9 @@ class _View:
         """Return the section with a table of the calls of providers that took longest, on any host."""
         calls = [(call, host) for host, overview in self._answered() for call in overview["slow"]]
         slowest = nlargest(_SLOWEST, calls, key=lambda item: item[0]["seconds"])
-        rows = ([duration(call["seconds"]), link(host.name, self._ids), e(call_text(call))] for call, host in slowest)
+        rows = (
+            [duration(call["seconds"]), link(host.name, self._anchors), e(call_text(call))] for call, host in slowest
+        )
         return Section("Slow calls", table(("took", "host", "call"), rows, numbers=1), len(slowest))
 
     def _answered(self) -> Iterator[tuple[HostOverview, OverviewJson]]:
@@ -199,7 +202,7 @@ class _View:
 
         Below it the first are linked; of many, all follow in folded form.
         """
-        linked = ", ".join(link(name, self._ids) for name in names[:_LINKED])
+        linked = ", ".join(link(name, self._anchors) for name in names[:_LINKED])
         more = f" and {len(names) - _LINKED:,} more" if len(names) > _LINKED else ""
         folded = f'<p class="label">{e(",".join(self._fold(names)))}</p>' if more else ""
         body += f"{folded}<p>{linked}{more}</p>"
