@@ -41,7 +41,8 @@ _DIGITS: Final = regex(r"[0-9]{1,18}\Z")
 def fill_defaults(definition: AttributeSet, resource: Resource) -> Resource:
     """Fill the type's defaults into ``resource``, in place, and wrap sensitive values; return it.
 
-    ``None`` means undeclared, without a default. If the default is ``None``, the attribute should be ``None``.
+    A declared null means that the attribute is not managed: it gets no default and is removed. A default that is None
+    itself stays: then the attribute should have no value.
     """
     nulls = [name for name, value in resource.items() if value is None] if None in resource.values() else ()
     for name, attribute in definition.defaults:
@@ -297,4 +298,5 @@ def _validation_problems(
     """Return the problems that a provider's ``validate`` reports of a resource, or that it failed if it raised."""
     if isinstance(answer, Exception):
         return _failures(definition, resource, "validate", answer)
+    # A method that gives a problem no code leaves it at the default, "invalid".
     return [problem._replace(code="validate" if problem.code == "invalid" else problem.code) for problem in answer]

@@ -451,7 +451,8 @@ class Evaluator:
         canonical, problems = canonicalize.canonicalize(provider, filled, lambda index: self._declared(entries[index]))
         for index, (entry, before, should) in enumerate(zip(entries, filled, canonical, strict=True)):
             entry.should, names = should, entry.written
-            # The values as written, with defaults, are recorded too: they are kept where canonicalizing changed one.
+            # State records the values as written too. Mostly they are the canonical ones, and ``written`` holds only
+            # their names; where canonicalizing has changed one, the values themselves are kept.
             has_names = should is not before and type(names) is tuple
             if has_names and not all(map(is_, map(should.get, names), map(before.get, names))):
                 entry.written = {name: before.get(name) for name in names}

@@ -69,7 +69,7 @@ class DeclarationMaker:
         self._diagnostics = diagnostics
         self._scope = scope
         self._inputs = inputs
-        self._resolve_name = scope.resolver(_refuse_resource)
+        self._resolve_path = scope.resolver(_refuse_resource)
 
     def _resolve(self, path: ExpressionPath) -> Any:
         """Return the value of a path in a collection or condition. Raise ``ValueError`` where it cannot be known yet.
@@ -77,7 +77,7 @@ class DeclarationMaker:
         In a component ``inputs`` are the component's; one that only a resource yields is ``UNKNOWN``.
         """
         if path.root != "inputs" or self._inputs is None:
-            return self._resolve_name(path)
+            return self._resolve_path(path)
         if path.keys[0] not in self._inputs:
             raise ValueError(f"{path}: the component has no input '{path.keys[0]}'{hint(path.keys[0], self._inputs)}")
         chosen, secret = expression.with_choices(path, self._resolve)

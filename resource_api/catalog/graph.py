@@ -480,10 +480,10 @@ def _handlers_in(
 
 
 def _is_forbidden(edge: Edge, handled: Mapping[int, Collection[int]]) -> bool:
-    """Return whether an edge makes a resource require a handler without which it may have to be carried out.
+    """Return whether an edge makes a resource require a failure handler, which may not be carried out when it must be.
 
-    ``handled``: index of a handler → the indexes of which one must have failed. Allowed is a handler of none but the
-    same failures.
+    ``handled``: index of a handler → the indexes of which one must have failed. Only another handler may require one,
+    if each failure that it waits for is one of the first handler's too: that is carried out then.
     """
     if edge.first not in handled:
         return False

@@ -247,7 +247,8 @@ def identify(entry: Entry, table: ResourceTable, diagnostics: Diagnostics, scope
     definition, names = entry.definition, entry.definition.namevars
     name = entry.should.get(names[0]) if len(names) == 1 else tuple(map(entry.should.get, names))
     if type(name) is not str and (problem := _name_problem(name)):
-        # Of a value that is not known and not pending, or made of an invalid one, the mistake is reported.
+        # An unknown name is reported only if it waits for a resource, which none may: otherwise the mistake that makes
+        # it unknown is reported already.
         pending = [entry.pending[namevar] for namevar in names if namevar in entry.pending]
         if not is_unknown(name) or (pending and not any(map(scope.uses_invalid, pending))):
             diagnostics.resource_error(entry, None, *problem)
@@ -326,7 +327,10 @@ def selecting_names(entry: Entry | Record, *, whole: bool = False) -> list[str]:
 
 
 def matching_entries(name: Reference, entries: Iterable[Entry]) -> list[Entry]:
-    """Return the entries that a reference with wildcards names: of its type, or in such a component (§10.5)."""
+    """Return the entries that a reference with wildcards names (contract §10.5).
+
+    It matches their own references, and those of the components that they are in, of whatever type these are.
+    """
     matches = matcher(str(name))
     return [
         entry

@@ -165,13 +165,16 @@ class Word:
         self.quote, self._quoted_from = quote, len(self.text)
 
     def add(self, character: str, *, plain: bool) -> None:
-        """Add a character; ``plain``: it is neither quoted nor escaped."""
+        """Add a character; ``plain``: it is neither quoted nor escaped, so that the word may break at it."""
         if plain:
             self._plain.add(len(self.text))
         self.text += character
 
     def prefix(self, breaks: str) -> str:
-        """Return the text before the part that bash replaces: after the open quote, or the last of ``breaks``."""
+        """Return the part of the word that bash keeps, since it replaces only the end by a candidate.
+
+        The end begins at the open quote, or else behind the last unquoted character of ``breaks``, such as ``=``.
+        """
         if self.quote:
             return self.text[: self._quoted_from]
         last = max((index for index in self._plain if self.text[index] in breaks), default=-1)

@@ -68,9 +68,9 @@ def run(
 ) -> int:
     """Run a command on the selected hosts, show the outcome of each, and return the exit code.
 
-    ``out``: the directory of saved plans. ``confirm`` of ``destroy`` is called with a question about the hosts' plans,
-    and returns whether to go on. ``answers``: collects the answers of a command that reads, and shows them together.
-    ``arguments``: those that only this command has, by name.
+    ``out``: the directory of saved plans. ``confirm``: given by ``destroy``, which then runs twice: to show the plans
+    of all hosts and ask this question about them, and to carry out these. ``answers``: collects the answers of a
+    command that reads, and shows them together. ``arguments``: those that only this command has, by name.
     """
     settings = session.settings
     _check_options(settings)

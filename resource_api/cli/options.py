@@ -108,7 +108,7 @@ class Path(click.ParamType[str]):
     envvar_list_splitter = os.pathsep
 
     def __init__(self, *, exists: bool = False, file_okay: bool = True, dir_okay: bool = True) -> None:
-        """Require that the path exists, if ``exists``; refuse files or directories, unless they are ``okay``."""
+        """Take the options of ``click.Path``: the path must exist, may be a file, may be a directory."""
         self.name = "path" if file_okay and dir_okay else "file" if file_okay else "directory"
         self._exists = exists
         #: Whether a path is a directory → whether it is accepted.

@@ -70,7 +70,11 @@ class _OwnStream(io.TextIOWrapper):
     def __init__(
         self, number: int, drain: Callable[[], None], cleared: Callable[[], AbstractContextManager[None]]
     ) -> None:
-        """Write to a copy of the descriptor ``number``; ``drain`` and ``cleared`` as the class describes."""
+        """Write to a copy of the descriptor ``number``, for the original is for prints of providers.
+
+        ``drain`` waits until earlier text of child processes is written; ``cleared`` returns a context in which the
+        live lines of a terminal are hidden.
+        """
         descriptor = io.FileIO(os.dup(number), "w")
         super().__init__(io.BufferedWriter(descriptor), encoding="utf-8", errors="backslashreplace")
         self._drain = drain

@@ -162,7 +162,7 @@ class ProgressDisplay:
 
     @contextmanager
     def _shown(self, activity: Activity) -> Iterator[None]:
-        """Have ``update`` show an activity while the block runs, then no longer."""
+        """Add an activity to those that ``update`` shows, while the block runs; then erase its line, if it had one."""
         self._due[activity] = activity.started + _FIRST
         try:
             yield

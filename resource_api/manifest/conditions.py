@@ -87,7 +87,7 @@ _FALSE: Final = Condition(lambda _resolve: "when is false")
 
 
 def violations(path: KeyPath, value: object) -> Iterator[Violation]:
-    """Yield every mistake in the form of a condition at ``path``, a place in the manifest, all in one run.
+    """Yield every mistake in the form of a condition; ``path`` leads to it in the manifest.
 
     Its names are not looked up: that needs inputs and facts, and is done when the condition is judged.
     """

@@ -103,7 +103,7 @@ def parse(raw: bytes, file: str) -> Document:
 
 
 def read_providers(path: str) -> Manifest:
-    """Read a ``providers.yaml`` as a manifest that has providers alone, to configure ``resource TYPE`` without one.
+    """Read a ``providers.yaml``, which configures ``resource TYPE`` where no manifest does, as a manifest of providers.
 
     It maps names to entries, or has the section ``providers`` beside ``inputs`` and ``values``. Raises
     ``ManifestError``.
@@ -148,7 +148,7 @@ def absolute(file: str) -> str:
 def load_documents(
     path: str, python: Reader | None = None, open_code: Callable[[str], int] | None = None
 ) -> tuple[list[Document], list[Problem]]:
-    """Read ``path`` and every file that it may include, as a host will judge the conditions that gets them all.
+    """Read ``path`` and every file that it may include, whatever the conditions: another machine may judge these.
 
     Included files come before the one that includes them. Return the documents that could be read, and the problems.
     Raises ``UsageError`` when ``path`` itself has a suffix without a reader.

@@ -159,7 +159,10 @@ def missing_colon(line: str, number: int) -> Advice | None:
 
 
 def _deeper(failure: Failure, line_before: int) -> Advice | None:
-    """Advise about a line that is indented deeper than ``line_before``, whose key has a value already."""
+    """Advise about a line that is indented deeper than the one before it, whose key has a value already.
+
+    ``line_before``: the number of that, 0 for none.
+    """
     line = failure.line(failure.position[0])
     indentation, previous = _indentation(line), _indentation(failure.line(line_before))
     if not line_before or indentation <= previous:

@@ -355,7 +355,7 @@ class _ProblemCollector(_Builder):
         return document.problem(self._file, cut or position, "syntax", message, hint)
 
     def _refuse(self, error: _PositionedError) -> None:
-        """Record an error; raise one about a limit, which ends the reading."""
+        """Record an error, after which reading goes on to find others; raise one about a limit, which ends it."""
         if error.code == "limit":
             raise error
         self._add(self._problem(error))

@@ -93,12 +93,15 @@ def diagnostic(document: Mapping[str, object]) -> str:
     return Problem(None, message, severity, reference, file, line, column, hint=hint).labelled
 
 
-def batch(number: int, of: int, counts: Mapping[str, int], remaining: int) -> str:
-    """Return ``Batch 1 of 2: 1 host, 1 changed. 49 hosts follow.``; ``counts``: status → hosts of this batch."""
+def batch(number: int, batches: int, counts: Mapping[str, int], remaining: int) -> str:
+    """Return ``Batch 1 of 2: 1 host, 1 changed. 49 hosts follow.``, the line on a finished batch.
+
+    ``counts``: status → hosts of this batch; ``remaining``: the hosts of later ones.
+    """
     total = sum(counts.values())
     words = ", ".join(f"{counts[status]:,} {status}" for status in (SUCCEEDED, *ORDER) if counts.get(status))
     follow = f" {hosts_of(remaining)} follow{'s' if remaining == 1 else ''}." if remaining else ""
-    return f"Batch {number} of {of}: {hosts_of(total)}{', ' if words else ''}{words}.{follow}"
+    return f"Batch {number} of {batches}: {hosts_of(total)}{', ' if words else ''}{words}.{follow}"
 
 
 def shown_counts(command: str, by_status: Mapping[str, int]) -> Mapping[str, int]:

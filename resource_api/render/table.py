@@ -69,7 +69,7 @@ def _cell(value: object, widest: int | None) -> str:
 
 
 def _value(value: object) -> str:
-    """Return a text as it is, None as an empty one, any other value as JSON."""
+    """Return the text of a value in a table or in CSV: None is empty, lists and mappings are JSON."""
     if value is None or isinstance(value, str):
         return value or ""
     return json.dumps(value, ensure_ascii=False)

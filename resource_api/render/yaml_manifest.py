@@ -60,13 +60,13 @@ def manifest(
         attributes = sorted(
             definition.attributes.items(), key=lambda item: (item[0] != "ensure", item[1].kind == "read_only")
         )
-        for text, row in sorted((definition.title_of(row), row) for row in rows):
-            reference = str(Reference(definition.name, text))
-            if reason := _undeclarable(definition, text, row) or unlisted.get(reference, ""):
+        for title, row in sorted((definition.title_of(row), row) for row in rows):
+            reference = str(Reference(definition.name, title))
+            if reason := _undeclarable(definition, title, row) or unlisted.get(reference, ""):
                 lines.append(f"  # {escape(reference)} is left out: {escape(reason)}")
                 continue
             is_empty = False
-            lines += _resource(definition, attributes, text, row, declared)
+            lines += _resource(definition, attributes, title, row, declared)
     yield "resources: {}" if is_empty else "resources:"
     yield from lines
 
@@ -74,34 +74,34 @@ def manifest(
 def _resource(
     definition: TypeDefinition,
     attributes: Sequence[tuple[str, Attribute]],
-    text: str,
+    title: str,
     row: Mapping[str, object],
     declared: Mapping[str, Collection[str]],
 ) -> Iterator[str]:
     """Yield the lines that declare a listed resource, of whose values ``row`` has each by its attribute.
 
-    ``text`` is its title, ``attributes`` are in the order of the lines, ``declared`` as for ``manifest``.
+    ``attributes`` are in the order of the lines; ``declared`` as for ``manifest``.
     """
     # A namevar can be left out only if the title is its value alone.
-    title = text if len(definition.namevars) == 1 else None
-    lines = list(_attributes(attributes, title, row, declared, definition.spelling))
+    implied = title if len(definition.namevars) == 1 else None
+    lines = list(_attributes(attributes, implied, row, declared, definition.spelling))
     if provider := split_instance(definition.instance)[1]:
         lines.insert(0, f"    provider: {key_text(provider)}")
     bare = not lines or lines[0].startswith("    #")  # comments come last
-    yield f"  {key_text(str(literal(str(Reference(definition.name, text)))))}:{' {}' if bare else ''}"
+    yield f"  {key_text(str(literal(str(Reference(definition.name, title)))))}:{' {}' if bare else ''}"
     yield from lines
 
 
 def _attributes(
     attributes: Sequence[tuple[str, Attribute]],
-    title: str | None,
+    implied: str | None,
     row: Mapping[str, object],
     declared: Mapping[str, Collection[str]],
     spelling: Callable[[str], str],
 ) -> Iterator[str]:
     """Yield the lines of one resource, at the end as comments those of values that cannot be declared.
 
-    ``title`` is the namevar's value that need not be repeated, or None; ``row``: attribute → value; ``declared``:
+    ``implied``: the namevar's value if the title is that already, or None; ``row``: attribute → value; ``declared``:
     attribute → its keys that are declared elsewhere; ``spelling``: the name that manifests write for an attribute.
     """
     comments = []
@@ -115,7 +115,7 @@ def _attributes(
         ):
             comments.append(f"    # {spelling(name)}: {_comment(value)}")
         # A parameter only controls changes, and is no part of an existing resource.
-        elif attribute.kind == "parameter" or (attribute.kind == "namevar" and value == title):
+        elif attribute.kind == "parameter" or (attribute.kind == "namevar" and value == implied):
             continue
         elif reason := _value_problem(value):
             comments.append(f"    # {spelling(name)} is left out: {reason}")

@@ -165,7 +165,7 @@ def _table(selected: Sequence[Host], columns: int | None) -> Iterator[str]:
     rows = [
         {
             "host": host.name,
-            "address": _reached(host),
+            "address": _address(host),
             "groups": ", ".join(host.groups) or None,
             "become": host.become if host.become != "none" else None,
             "via": host.via if host.via != "none" else None,
@@ -176,8 +176,8 @@ def _table(selected: Sequence[Host], columns: int | None) -> Iterator[str]:
     return table.table(rows, columns)
 
 
-def _reached(host: Host) -> str:
-    """Return ``deploy@10.0.0.9:22``, as far as the inventory has it."""
+def _address(host: Host) -> str:
+    """Return where a host is reached, ``deploy@10.0.0.9:22``, as far as the inventory has it; IPv6 in brackets."""
     user = f"{host.user}@" if host.user else ""
     address = host.address or host.name
     port = f":{host.port}" if host.port else ""
