@@ -104,9 +104,10 @@ class Catalog(NamedTuple):
 
 
 def compile_catalog(manifest: Manifest, scope: Scope, definitions: Definitions) -> Catalog:
-    """Return the catalog of a manifest. Raises ``ManifestError`` with every problem and every warning.
+    """Return the catalog of a manifest: its resources, checked and in the order of execution.
 
-    ``scope``: resolves the names in its expressions; ``definitions``: types and components by name.
+    Each stage goes on after a problem, so that ``ManifestError`` at the end has every problem and warning. ``scope``
+    resolves the names in expressions; ``definitions``: types and components by name.
     """
     diagnostics = Diagnostics(manifest, [*manifest.problems, *scope.problems])
     if manifest.values:

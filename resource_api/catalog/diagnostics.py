@@ -23,7 +23,7 @@ class Diagnostics:
     """The errors and warnings about one manifest."""
 
     def __init__(self, manifest: Manifest, problems: Iterable[Problem] = ()) -> None:
-        """Begin with earlier ``problems``."""
+        """Collect the problems of compiling ``manifest``, after the ``problems`` that reading it has found."""
         self.manifest = manifest
         self.problems = list(problems)
         self.warnings: list[Problem] = []
@@ -60,7 +60,7 @@ class Diagnostics:
     def resource_error(
         self, declared: Entry | ComponentInstance, attribute: str | None, message: str, code: str, hint: str = ""
     ) -> None:
-        """Add an error of a resource or component, or of an attribute or metaparameter of it."""
+        """Add an error of a resource or component, or of its attribute or metaparameter ``attribute``, if not None."""
         self.add(declared, Problem(attribute, message, code=code, hint=hint))
 
     def attribute_error(self, entry: Entry, attribute: str, message: str, code: str, hint: str = "") -> None:
@@ -138,7 +138,7 @@ class Diagnostics:
         *inner: str | int,
         hint: str = "",
     ) -> None:
-        """Add an error of a declaration without an entry, or of an attribute of it, or of a key below that."""
+        """Add an error of a declaration of which no entry is made, at its attribute or the keys ``inner`` below that."""
         position = self.manifest.place(declaration, attribute, *inner)
         name = str(declaration.reference)
         self._append(declaration, Problem(attribute, message, "error", name, *position, code=code, hint=hint))
@@ -165,7 +165,7 @@ class Diagnostics:
         self.problems.append(Problem(None, message, "error", "", *position, code=code, hint=hint))
 
     def location(self, declared: Entry | ComponentInstance) -> str:
-        """Return ``site.yaml:14`` for a resource or component."""
+        """Return where a resource or component is declared, ``site.yaml:14``, and for which element of ``for_each``."""
         position = self.manifest.place(declared.declaration)
         file_line = f"{position.file}:{position.line}" if position.line else position.file
         element = declared.declaration.element

@@ -71,7 +71,7 @@ class Evaluator:
     """Evaluates the values of a table's entries, and those that belong to no resource."""
 
     def __init__(self, table: ResourceTable, diagnostics: Diagnostics, scope: Scope) -> None:
-        """Prepare to evaluate the entries of ``table``."""
+        """Prepare to evaluate the entries of ``table``, whose expressions ``scope`` resolves."""
         #: Entry → the entries that its values refer to.
         self.references: dict[Entry, list[Entry]] = {}
         self._table = table
@@ -261,7 +261,7 @@ class Evaluator:
         return self._prerequisites([path for path in self._paths(value) if isinstance(path.root, Reference)])
 
     def _paths(self, value: object) -> Iterator[ExpressionPath]:
-        """Yield the paths of a value, and record the named values that it uses."""
+        """Yield the paths of a value, and of the named values in it; note these as used for ``check_unused_values``."""
         for path in self.scope.paths(value):
             if path.root == "values":
                 self._used.add(path.keys[0])
@@ -312,7 +312,10 @@ class Evaluator:
         return list(filter(None, map(self._find, paths)))
 
     def _prerequisites(self, paths: Sequence[ExpressionPath]) -> list[Entry]:
-        """Return the resources that paths lead to, and all resources of components whose outputs are used."""
+        """Return the resources that must come before a value with these paths.
+
+        These are the ones that the paths lead to, and all resources of components whose outputs they use.
+        """
         components = [self._table.components.get(path.root) for path in paths if isinstance(path.root, Reference)]
         return [
             *self._targets(paths),
@@ -511,9 +514,9 @@ def _written_values(entry: Entry) -> Resource:
 
 
 def is_completed(path: ExpressionPath, definition: TypeDefinition, should: Mapping[str, object]) -> bool:
-    """Return whether a path leads to a member that a declared value lacks, and that a provider's plan may add.
+    """Return whether a path leads to a key that a resource's declared value lacks but its provider may add.
 
-    Such a path has no value yet, and is no mistake.
+    A type with the feature ``plan`` completes values when it plans, so that such a path is no mistake: it is unknown.
     """
     if len(path.keys) == 1 or "plan" not in definition.features:
         return False

@@ -53,7 +53,10 @@ class _Expansion:
         self.evaluated: dict[str, tuple[object, int, int]] = {}
 
     def add(self, path: ExpressionPath, lookups: int, characters: int) -> None:
-        """Count the lookups and characters of a named value or an output. Raise ``ValueError`` beyond the limits."""
+        """Count the lookups and characters of a named value or an output, to which ``path`` leads.
+
+        Values that use others twice each grow exponentially: raise ``ValueError`` beyond the limits.
+        """
         self.lookups += lookups
         self.characters += characters
         if self.lookups > _MAX_LOOKUPS or self.characters > document.MAX_EXPANSION:
@@ -379,7 +382,10 @@ class Scope:
         return expression.follow_keys(answer, path, path.keys[1:])
 
     def _with_contents(self, name: str, call: FunctionCall, arguments: Mapping[str, object]) -> Mapping[str, Any]:
-        """Return the inputs of the call in the value ``name``, with assets and archives made from descriptions."""
+        """Return the inputs of a function with the assets and archives that are described in them.
+
+        Their paths are relative to the file with the value ``name``, which declares the call.
+        """
         contents = call.function.inputs.content_attributes
         if contents.isdisjoint(arguments):
             return arguments

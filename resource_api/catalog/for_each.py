@@ -205,7 +205,10 @@ class DeclarationMaker:
             self._table.empty.append(declared)
 
     def _check_meta(self, declared: Declaration, names: Sequence[str]) -> None:
-        """Report metaparameters that the values of an element make invalid; ``names``: those that depend on it."""
+        """Report metaparameters that an element's values make invalid; ``names``: those that depend on the element.
+
+        Before, their expressions could not be checked.
+        """
         for name in names:
             value = declared.meta.get(name)
             if value is None or (name in EVALUATED and expression.holds_expressions(value)):

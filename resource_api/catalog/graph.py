@@ -79,7 +79,7 @@ def descendants(start: Iterable[int], after: Mapping[int, Iterable[int]]) -> set
 
 
 def reverse(requires: Mapping[int, Iterable[int]]) -> dict[int, list[int]]:
-    """Return the reverse of a relation: index → the indices that require it."""
+    """Return index → the indices that require it, for ``requires``: index → those that it requires."""
     after: dict[int, list[int]] = {}
     for index, before in requires.items():
         for first in before:
@@ -174,7 +174,7 @@ def _contradicted(cycle: Sequence[int], between: Mapping[tuple[int, int], Sequen
 
 
 def check_cycles(entries: Sequence[Entry], order: Order, diagnostics: Diagnostics) -> None:
-    """Report each cycle at its first resource."""
+    """Report each cycle that prevents an order of execution, once, at its first resource in the manifest."""
     for cycle in order.cycles:
         names = [str(entries[number].reference) for number in (*cycle, cycle[0])]
         diagnostics.resource_error(entries[cycle[0]], None, f"dependency cycle: {' => '.join(names)}", "cycle")
@@ -184,7 +184,7 @@ class EdgeBuilder:
     """Builds the edges among the entries of a table, and reports invalid references."""
 
     def __init__(self, table: ResourceTable, diagnostics: Diagnostics) -> None:
-        """Build the relationships between the entries of ``table``."""
+        """Build the relationships between the entries of ``table``, whose values are evaluated already."""
         self._table = table
         self._diagnostics = diagnostics
         self._error = diagnostics.resource_error
@@ -406,7 +406,10 @@ class EdgeBuilder:
             return ()
 
     def _find_titled(self, type_name: str, titles: tuple[str, ...]) -> Sequence[Entry]:
-        """Return the declared resources of a type among ``titles``; the same tuple is looked up once."""
+        """Return the declared resources of a type with these titles, targets of an automatic relationship.
+
+        The same tuple of titles is looked up once, for thousands of resources.
+        """
         key = type_name, titles
         if key not in self._titled:
             entries = (self._table.find(Reference(type_name, title)) for title in titles)

@@ -82,9 +82,10 @@ def build_instances(
 
 
 def select_instance(name: object, type_name: str, manifest: Manifest) -> str:
-    """Return the instance of the configured provider ``name`` for a type; an empty ``type_name`` means any.
+    """Return the name of the provider instance that ``provider: name`` selects for resources of a type.
 
-    Raises ``ValueError`` with a message for users.
+    An empty ``type_name``, of a component, accepts a provider of any type. Raises ``ValueError`` with a message for
+    users.
     """
     declared = manifest.providers.get(name) if type(name) is str else None
     if declared is None:
@@ -201,7 +202,7 @@ class _InstanceBuilder:
         diagnostics: Diagnostics,
         callers: Mapping[str, tuple[FilePosition, str]],
     ) -> None:
-        """Report to ``diagnostics``; ``callers``: a value or rule that needs an instance, by the instance's name."""
+        """Report to ``diagnostics``; ``callers``: instance → position and name of a value or rule that needs it."""
         self._table = table
         self._evaluator = evaluator
         self._diagnostics = diagnostics
@@ -210,10 +211,10 @@ class _InstanceBuilder:
         self._callers = callers
 
     def build(self, name: str, declared: ConfiguredProvider | None, users: list[Entry]) -> ProviderInstance | None:
-        """Return an instance, or None where its type is unknown or broken; ``users`` are its resources.
+        """Return the provider instance ``name``, with its configuration evaluated and checked; None for a broken type.
 
-        Errors are reported, and compiling then fails at its end; so the instance of a faulty configuration is never
-        used.
+        ``declared``: its entry in ``providers``, if any; ``users``: its resources. Errors are reported, and compiling
+        then fails at its end, so that the instance of a faulty configuration is never used.
         """
         report = partial(self._report, name, declared, users)
         try:

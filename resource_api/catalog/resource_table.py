@@ -69,7 +69,7 @@ class LeftOuts:
     """The parts of a manifest that are left out; declarations by their names."""
 
     def __init__(self) -> None:
-        """Begin empty."""
+        """Begin with nothing left out."""
         self.all: list[LeftOut] = []
         #: Reference as text → the declaration.
         self._by_name: dict[str, LeftOut] = {}
@@ -115,7 +115,7 @@ class ResourceTable:
     """The symbol table of a manifest: entries and components by name, and the definitions that they use."""
 
     def __init__(self, scope: Scope, definitions: Definitions) -> None:
-        """Begin empty."""
+        """Begin without entries; ``definitions`` finds types; components are shared with ``scope``, for expressions."""
         self.entries: list[Entry] = []
         #: Type → title or alias → entry.
         self.by_title: dict[str, dict[str, Entry]] = {}
@@ -180,7 +180,10 @@ class ResourceTable:
         return functions
 
     def component(self, name: str) -> LoadedComponent | None:
-        """Return a component, or None if the name is a type's. Raises ``DefinitionError``."""
+        """Return the component of a name, or None if the name is a type's. Raises ``DefinitionError``.
+
+        A broken one is kept, so that references to its resources are not reported too.
+        """
         if name in self._providers or name in self._broken:
             return None
         try:

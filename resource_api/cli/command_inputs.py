@@ -171,7 +171,7 @@ def environment_inputs() -> Iterator[tuple[str, str]]:
 
 
 def indirect_value(option: str, text: str) -> str | None:
-    """Return the value of ``@FILE`` or ``env:NAME``, or None for any other text.
+    """Return the text of a file or variable that an option names as ``@FILE`` or ``env:NAME``; None for other text.
 
     Raise ``UsageError`` for a missing file or variable; an empty variable counts as not set.
     """
@@ -186,7 +186,10 @@ def indirect_value(option: str, text: str) -> str | None:
 
 
 def secret_value(option: str, text: str) -> str:
-    """Return the secret of ``@FILE`` or ``env:NAME``. Raise ``UsageError``, also for any other text."""
+    """Return the secret that an option names as ``@FILE`` or ``env:NAME``.
+
+    Raise ``UsageError``, also for any other text: on the command line other users could read a secret.
+    """
     if (value := indirect_value(option, text)) is None:
         advice = f"write {option}=@FILE or {option}=env:NAME"
         raise UsageError(f"{option} is sensitive and cannot be given on the command line; {advice}")

@@ -151,7 +151,7 @@ class Word:
     """The incomplete word of a line: its text without quotes, and the part before the last break."""
 
     def __init__(self) -> None:
-        """Begin with no text and no quote."""
+        """Begin an empty word, without an open quote."""
         self.text = ""
         #: The quote that is open at the end, or empty.
         self.quote = ""
@@ -422,7 +422,7 @@ def _assignments(offered: Mapping[str, tuple[str, str]], incomplete: str) -> Ite
 
 
 def _enumerated(term: TypeTerm) -> Iterator[str]:
-    """Yield the values of the enumerations and Booleans in a data type, at every depth."""
+    """Yield the values that a data type enumerates, as candidates: words and Booleans, at every depth."""
     if term.value == "Enum":
         yield from (str(argument.value) for argument in term.arguments or ())
     elif term.value == "Boolean":
@@ -454,7 +454,7 @@ def _definition(context: click.Context) -> TypeDefinition:
 
 
 def _recorded(context: click.Context) -> list[tuple[StackName, list[RecordedName]]]:
-    """Return each recorded stack with the names of its resources; none of a store that is no local file."""
+    """Return each recorded stack with the names of its resources; none of a store that is no file, as on a server."""
     from resource_api.state.open_store import open_store
     from resource_api.state.sqlite.session import recorded
 
@@ -521,7 +521,7 @@ def _types_of_providers(context: click.Context) -> Iterator[str]:
 
 
 def _section(manifest: str, name: str) -> Mapping[str, object]:
-    """Return a section of a manifest in YAML or JSON; a Python manifest is not executed."""
+    """Return a section of a manifest in YAML or JSON, which may not be complete yet; {} of a Python manifest."""
     if manifest.endswith(".py"):
         return {}
     text = _text(manifest)
@@ -535,7 +535,7 @@ def _section(manifest: str, name: str) -> Mapping[str, object]:
 
 
 def _text(manifest: str) -> str:
-    """Return the text of a manifest that is a file of reasonable size; otherwise an empty text."""
+    """Return the text of a manifest; an empty one if it is no file, or too large to be read for each pressed tab."""
     if not os.path.isfile(manifest) or os.path.getsize(manifest) > _MAX_BYTES:
         return ""
     with open(manifest, encoding="utf-8", errors="replace") as file:

@@ -78,7 +78,7 @@ def _run_editor(session: Session, used_for: str, path: str, text: str) -> str:
 
 
 def _editor_command(used_for: str) -> str:
-    """Return the command of the user's editor. Raise ``UsageError`` where none is named and there is no terminal."""
+    """Return the command of the user's editor, ``vi`` unless one is named. Raise ``UsageError`` without a terminal."""
     if command := (os.environ.get("VISUAL") or os.environ.get("EDITOR") or "").strip():
         return command
     if not sys.stdin.isatty():

@@ -164,7 +164,7 @@ def _is_empty(value: object, parameter: click.Parameter) -> bool:
 
 
 def _label(parameter: click.Parameter) -> str:
-    """Return the name of a parameter in messages: ``--stop-after``, ``FILE``."""
+    """Return the name of a parameter of click in messages: ``--stop-after`` of an option, ``FILE`` of an argument."""
     if isinstance(parameter, click.Option):
         return max(parameter.opts, key=len)
     # The first word of ``[TYPE,...]``, ``PLAN.json|RUN``.

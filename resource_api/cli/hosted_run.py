@@ -275,7 +275,7 @@ class ShownPlans:
     """The plans of a destruction that hosts have sent: their counts, and the identity of each."""
 
     def __init__(self) -> None:
-        """Begin without a plan."""
+        """Begin without a plan; hosts send theirs one by one."""
         #: Host → the identity of its plan, which the host compares before it destroys anything.
         self.confirmed: dict[str, Mapping[str, object]] = {}
         #: The counts of all hosts together.
@@ -322,14 +322,20 @@ def _check_options(settings: Settings) -> None:
 
 
 def _make_directory(path: str) -> None:
-    """Make a directory that only its owner can open; an existing one stays as it is. Raise ``UsageError``."""
+    """Make the directory of saved plans that ``-o`` names; it may hold secrets, so that only its owner can open it.
+
+    An existing one stays as it is. Raise ``UsageError``.
+    """
     with errors_as(UsageError, OSError, f"-o {path}: with --on this is a directory of plans: "):
         os.stat(os.path.dirname(os.path.abspath(path)))
         directories.make_directory(path)
 
 
 def _archives(session: Session, work: Work) -> tuple[archives.SentArchive, archives.SentArchive | None]:
-    """Return the archive of this package, with the libraries that a manifest needs, and of user modules, or None."""
+    """Return what is sent to hosts to do the work: the archives of this package with libraries, and of user modules.
+
+    The latter is None if there are none.
+    """
     package = archives.package_archive(f"{_fleet_directory()}/payloads", work.libraries)
     modules = [directory for directory in session.registry.directories if directory != BUNDLED]
     return package, archives.modules_archive(modules, session.registry.trust.read)

@@ -150,7 +150,7 @@ def _libraries(
 
 
 def _check_declarations(session: Session, declared: Manifest) -> None:
-    """Raise ``ManifestError`` for problems that every host would find."""
+    """Raise ``ManifestError`` for problems that every host would find, before any is contacted."""
     registry = session.registry
     problems = declaration_problems(declared, registry.type, lambda name: registry.component(name) is not None)
     if problems:
@@ -158,7 +158,7 @@ def _check_declarations(session: Session, declared: Manifest) -> None:
 
 
 def _documents(session: Session, manifest: str) -> Sequence[Document]:
-    """Return the documents of a manifest with its includes, all of which are sent to the hosts."""
+    """Return the documents of a manifest with all that it may include: hosts judge the conditions of includes."""
     source = session.source(manifest)
     if isinstance(source, Manifest):  # standard input has been read
         # All includes: their conditions are judged on the hosts.

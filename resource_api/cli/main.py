@@ -103,7 +103,7 @@ class _Commands(click.Group):
 
     @cached_property
     def _help(self) -> click.Option:
-        """The option ``--help`` of all commands."""
+        """The one option ``--help`` that all commands share, see ``get_help_option``."""
         text = "Show this message and exit."
         return click.Option(
             ["-h", "--help"], is_flag=True, is_eager=True, expose_value=False, callback=_show_help, help=text
@@ -225,7 +225,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _report_usage(error: click.ClickException, arguments: Sequence[str]) -> int:
-    """Report that a command line cannot be parsed, before there is a session; return the exit code."""
+    """Report that a command line cannot be parsed, with advice; return the exit code.
+
+    There is no session yet: with ``--json`` the error goes to stdout too.
+    """
     from resource_api.cli.help import with_advice, write_json
     from resource_api.cli.output import open_closed_streams
     from resource_api.model.values.text import escape_lines
@@ -246,7 +249,10 @@ def _report_usage(error: click.ClickException, arguments: Sequence[str]) -> int:
 
 
 def _report_unwritten(error: OSError) -> int:
-    """Report an error outside of a session, as of writing help or the version; return the exit code."""
+    """Report an error of writing help, the version or a usage error, for which there is no session.
+
+    Return the exit code.
+    """
     _discard(1)
     # Without a file it is that of a write, or a working directory that was removed.
     cause = error.filename or ("the working directory" if error.errno == errno.ENOENT else "cannot write")

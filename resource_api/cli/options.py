@@ -154,7 +154,7 @@ class Number(click.FloatRange):
     name = "number"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the number. Raise ``BadParameter``."""
+        """Return the number of an option. Raise ``BadParameter`` for one out of the limits, and for ``nan``."""
         number: float = super().convert(value, param, ctx)
         if isnan(number):
             self.fail(f"'{value}' is not a valid number.", param, ctx)
@@ -500,7 +500,7 @@ hosted_recorded = together(hosted, shared("rerun"))
 def is_hosted(settings: Settings) -> bool:
     """Return whether a command is for other hosts: with ``--on`` or ``--rerun``.
 
-    Raise ``UsageError`` for an option that needs ``--on``.
+    Without these raise ``UsageError`` for an option about hosts: it would be ignored.
     """
     if settings.get("on") or settings.get("rerun"):
         return True

@@ -297,7 +297,7 @@ class Output:
         self._write(self._json(document))
 
     def _json(self, document: object, indent: int | None = None) -> str:
-        """Return a document as JSON, secrets masked and terminal controls escaped."""
+        """Return a document as JSON text with a line end, secrets masked and terminal controls escaped."""
         masked = self.log.mask.document(document)
         return (
             escape_json(
@@ -348,7 +348,7 @@ class Output:
             self.stderr.write(escape_lines(self.log.mask(text)) + "\n")
 
     def _log_print(self, text: str) -> None:
-        """Log a line that Python code of a provider has printed, with the type that is at work."""
+        """Log a line that Python code has printed, with the type whose provider is running, so that it is no result."""
         context = current.get()
         if context is None and not self._json_log:
             self.error_text(text)  # of the interpreter, as with -X importtime

@@ -52,7 +52,10 @@ class LiveLines:
         return columns or _SIZE[0], rows or _SIZE[1]
 
     def show(self, lines: Sequence[str]) -> None:
-        """Replace the lines, unless they are the same, closed, or this process is in the background of its terminal."""
+        """Replace the lines on the terminal by these, unless they are the same or no line may be shown.
+
+        None may be after ``close``, nor while this process is in the background of its terminal.
+        """
         with self._locked():
             if self._closed or not self._in_foreground():
                 return
@@ -92,7 +95,7 @@ class LiveLines:
                 self._lock.release()
 
     def _erasure(self, lines: Sequence[str]) -> str:
-        """Return the control sequences that erase lines, which a narrower window has wrapped."""
+        """Return the control sequences that erase ``lines``; a window made narrower has wrapped them into more rows."""
         if not lines:
             return ""
         columns, _ = self.size

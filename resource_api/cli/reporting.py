@@ -98,7 +98,7 @@ class Reporting:
     def failure_document(
         settings: Settings, command: str, began: float, code: int, problems: Iterable[Problem]
     ) -> dict[str, object]:
-        """Return the document of a run that ended before it had one."""
+        """Return the document, for reporters, of a run that failed before it had one: only its errors and exit code."""
         run = {"project": settings.get("project"), "stack": settings.get("stack"), "run": "", "command": command}
         summary = {**Summary(noop=bool(settings.get("noop")))._asdict(), "exit_code": code}
         document = run_document.history_document({**run, "started": began, "ended": time.time(), "summary": summary})

@@ -317,7 +317,7 @@ class Session:
             return code
 
         def failure() -> Mapping[str, object]:
-            """Return the document of a command that ended before it had one, without secrets."""
+            """Return the document of a command that failed before it had one, without secrets."""
             command = click.get_current_context().info_name or ""
             document = reporting.failure_document(self.settings, command, self._began, code, self._problems)
             masked: Mapping[str, object] = self.log.mask.document(document)
@@ -342,9 +342,9 @@ class Session:
 
 
 def with_session(function: Callable[..., int | None], *, runs: bool = False) -> Callable[..., int]:
-    """Return a function that gives ``function`` a ``Session`` as its first argument, and returns its exit code.
+    """Return a command's ``function`` as click calls it, with a new ``Session`` as its first argument.
 
-    ``runs``: it may change resources.
+    The session shows its errors, and its exit code is returned. ``runs``: it may change resources.
     """
 
     @wraps(function)

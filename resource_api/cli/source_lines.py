@@ -291,7 +291,7 @@ class _Outline:
 
     @cached_property
     def sensitive_inputs(self) -> set[str]:
-        """The names that are inputs declared to be secret, or may be.
+        """The names of inputs that a file declares to be secret, or may declare so.
 
         These are the keys on each line that declares a secret, and on the one that it is indented under; where only
         braces declare one, ``a: {sensitive: true}, b: {}``, the key of those braces alone.

@@ -111,7 +111,10 @@ class Tracing:
         self._hosts.append(Span("host", began, ended, attributes, error, context, steps))
 
     def send(self, document: Mapping[str, object], began: float, code: int, mask: Mask) -> str:
-        """Send the trace of a command with the document of its run; return the reason of a failure, or ""."""
+        """Send the trace of a command at its end, by the document of its run; return the reason of a failure, or "".
+
+        ``began``: when the command did; ``code``: its exit code; ``mask`` removes secrets.
+        """
         span = run_span(document, began, time.time(), code, self._hosts)
         problem = _send(_masked(span, mask), self._context, self._parent, self._environ)
         return f"no trace to {_receiver(self._environ)}: {problem}" if problem else ""
@@ -151,7 +154,7 @@ def run_span(document: Mapping[str, object], began: float, ended: float, code: i
 
 
 def _run_attributes(document: Mapping[str, Any], code: int) -> Attributes:
-    """Return the attributes of the span of a whole run."""
+    """Return the attributes of the span of a whole run: its identity, exit code and counts, and no value."""
     summary = document.get("summary") or {}
     names = ("project", "stack", "run", "command", "generation")
     attributes: Attributes = {f"{_PREFIX}.{name}": document[name] for name in names if document.get(name)}
@@ -234,7 +237,7 @@ def _resource(step: Mapping[str, object] | RunStepJson, started: float, ended: f
 
 
 def _receiver(environ: Mapping[str, str]) -> str:
-    """Return the address of the receiver for messages, without a user, a password and a query."""
+    """Return the address of the receiver for messages, without user, password and query, which may be secret."""
     try:
         url = urlsplit(environ.get(_TRACES_ENDPOINT) or environ.get(_ENDPOINT) or _DEFAULT)
     except ValueError:

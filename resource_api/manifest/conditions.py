@@ -249,7 +249,7 @@ def _compare(value: object, bound: Any, name: str) -> int:
 
 
 def _any_of(conditions: Sequence[Condition]) -> Condition:
-    """Return the condition that at least one of these holds."""
+    """Return the condition ``any: [...]``: at least one holds; its reason not to hold is the reasons of all."""
 
     def judge(resolve: Resolve) -> str:
         reasons = [condition.judge(resolve) for condition in conditions]
@@ -259,7 +259,7 @@ def _any_of(conditions: Sequence[Condition]) -> Condition:
 
 
 def _one_of(expected: Sequence[object]) -> Test:
-    """Return the test that a value equals one of these scalars."""
+    """Return the test of a list, as in ``facts.os.family: [Debian, RedHat]``: the value equals one of its scalars."""
 
     def failure(value: object, name: str) -> str:
         if any([_equals(value, item) for item in expected]):  # noqa: C419 - all are compared, to report text for number

@@ -62,7 +62,7 @@ class ValueSource(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name in messages: the path, the variable, or the program without its arguments."""
+        """The name in messages: the path, the variable, or the program without its arguments, which may be secret."""
         if self.kind == "command":
             try:
                 return shlex.split(self.text)[0]
@@ -230,7 +230,7 @@ class InputFiles:
             raise manifest_error(path, (0, 0), "inputs", message) from error
 
     def values(self, path: str) -> dict[str, LocatedValue]:
-        """Return the values of a file of inputs by name.
+        """Return the values of a file of inputs by name, after checking that others cannot change what it executes.
 
         Raise ``UsageError`` for an unreadable file, and as ``parse`` and ``check_programs`` do.
         """

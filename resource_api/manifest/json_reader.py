@@ -37,7 +37,7 @@ _NO_PARTS: Final[dict[str | int, tuple[Position, Node]]] = {}
 
 
 def read(text: bytes, file: str) -> Document:
-    """Return the data of a JSON text.
+    """Return the document in a JSON text, which is named ``file`` in problems; its positions are found when needed.
 
     Raises ``ManifestError`` with every problem: invalid JSON, duplicate keys, exceeded limits, characters and numbers
     that a manifest cannot hold.

@@ -70,7 +70,7 @@ def _references(path: Path, value: object) -> Iterator[Violation]:
 
 
 def _reference_list(path: Path, value: object) -> Iterator[Violation]:
-    """Check a list of references; a single one is refused."""
+    """Check a metaparameter that must be a list of references, also if it is one."""
     if type(value) is list:
         yield from _references(path, value)
     else:
@@ -123,7 +123,7 @@ def _string_or_list(path: Path, value: object) -> Iterator[Violation]:
 
 
 def _tag(path: Path, value: Any) -> Iterator[Violation]:
-    """Check a tag, or a list of tags."""
+    """Check a tag, or a list of tags, which are written on command lines: only some characters are allowed."""
     if violations_of_text := list(_string_or_list(path, value)):
         yield from violations_of_text
         return

@@ -143,9 +143,9 @@ def _execute(raw: bytes, file: str, builtin_names: Mapping[str, object]) -> dict
 
 
 def _run_author_code(file: str, raw: bytes | None, run: Callable[[], object]) -> None:
-    """Call ``run``, which executes the author's file; raise its exceptions as ``ManifestError`` with positions.
+    """Call ``run``, which executes the author's code; an exception in it becomes a ``ManifestError`` at its line.
 
-    ``raw`` are the file's bytes, or None to read them when needed.
+    So it is reported like a mistake in YAML. ``raw`` are the file's bytes, or None to read them when needed.
     """
     try:
         run()
@@ -395,7 +395,10 @@ class ManifestApi:
     """The ``m`` of ``def manifest(m)``: declares resources, values and outputs; holds inputs and facts."""
 
     def __init__(self, file: str, inputs: Mapping[str, object], facts: object, values: Iterable[str] = ()) -> None:
-        """Begin with no declarations; ``file`` is the author's, for line numbers. ``values``: names of ``VALUES``."""
+        """Begin with no declarations; ``file`` is the author's, for line numbers.
+
+        ``inputs``: name → value; ``values``: the names in the constant ``VALUES``, whose values are not known yet.
+        """
         self.inputs = Inputs(_viewed(inputs))
         #: The values that ``VALUES`` names, pending: ``m.values.address``.
         self.values = View({name: PendingValue(Expression((ExpressionPath("values", (name,)),))) for name in values})
@@ -525,7 +528,7 @@ class ComponentApi(ManifestApi):
     """The ``m`` of ``def build(m)``: declares resources and outputs; holds its inputs, its title, and facts."""
 
     def __init__(self, file: str, parent: str, title: str, inputs: Mapping[str, object], facts: object) -> None:
-        """Begin with no declarations; ``parent`` is the reference of this use of the component."""
+        """Begin with no declarations; ``parent`` is the reference of this use, ``Site[a]``, ``title`` its title."""
         super().__init__(file, {name: _as_pending(value) for name, value in inputs.items()}, facts)
         self._parent = parent
         self.title = title
@@ -579,7 +582,7 @@ class ComponentApi(ManifestApi):
 
 
 def _check_type_name(type_name: object) -> None:
-    """Raise ``TypeError`` for a type that is no text, or that is a whole reference."""
+    """Raise ``TypeError`` for a type that is no text, or a whole reference, as in ``m.resource('File[/a]')``."""
     if not isinstance(type_name, str):
         raise TypeError(f"the type must be text such as 'file', not {type_name!r:.80}")
     name, bracket, title = type_name.partition("[")

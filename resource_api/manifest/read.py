@@ -460,7 +460,10 @@ class _Copier:
     """Copies nested values within the limits of depth and size, and collects problems."""
 
     def __init__(self, positions: Document, scalars: tuple[type, ...]) -> None:
-        """Take the file and the positions of problems from the document ``positions``, which has no data."""
+        """Prepare to copy; ``positions``: a document without data, for the file and the positions of problems.
+
+        ``scalars``: the classes of values beyond JSON's that are accepted.
+        """
         self._positions = positions
         self._scalars = scalars
         self._weight = 0

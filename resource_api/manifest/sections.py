@@ -150,7 +150,7 @@ class ManifestBuilder:
     """Collects the sections of documents, one document after the other."""
 
     def __init__(self, problems: Iterable[Problem] = ()) -> None:
-        """Begin with the problems of reading."""
+        """Begin without sections, and with the ``problems`` of reading the files."""
         self.problems = list(problems)
         #: Whether names may be missing that the rest of the manifest uses.
         self.lacks_names = bool(self.problems)

@@ -226,7 +226,7 @@ def _open_quote(failure: Failure) -> Advice | None:
 
 
 def _escape(failure: Failure) -> Advice | None:
-    """Explain a backslash in double quotes, and write the value in single ones."""
+    """Explain a backslash in double quotes that begins no escape; paste a simple line with single quotes."""
     line = failure.line(failure.position[0])
     inner = line[failure.start[1] : line.rfind('"')] if failure.start[0] == failure.position[0] else ""
     paste = ""

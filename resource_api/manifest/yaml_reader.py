@@ -361,7 +361,7 @@ class _ProblemCollector(_Builder):
         self._add(self._problem(error))
 
     def _add(self, problem: Problem) -> None:
-        """Add a problem unless it repeats the last one. Raise ``_EnoughProblems`` at the most that are reported."""
+        """Add a problem unless it repeats the last one; raise ``_EnoughProblems`` when there are a hundred."""
         if any(last.place == problem.place and last.message == problem.message for last in self._problems[-1:]):
             return  # a key within a key
         self._problems.append(problem)
@@ -380,13 +380,13 @@ class _ProblemCollector(_Builder):
             return _REFUSED
 
     def _sequence(self, depth: int) -> list[Any]:
-        """Read a list only for its problems."""
+        """Read a list only for its problems; its value is not used."""
         while type(event := self._get()) is not SequenceEndEvent:
             self._node(event, depth)
         return []
 
     def _mapping(self, depth: int, marks: dict[str, Mark] | None) -> dict[str, Any]:
-        """Read a mapping only for its problems, duplicate keys among them."""
+        """Read a mapping only for its problems; of repeated keys both positions are known here."""
         del marks
         positions: dict[str, Position] = {}
         while type(event := self._get()) is not MappingEndEvent:

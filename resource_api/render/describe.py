@@ -121,7 +121,10 @@ class FunctionPage(NamedTuple):
 
 
 def types_list(registry: Registry) -> tuple[list[Definition], dict[str, str]]:
-    """Return all types and components, sorted by name; and the errors of broken ones, by name."""
+    """Return all types and components on the module path, sorted by name; and the errors of broken ones, by name.
+
+    One broken file must not hide the others.
+    """
     definitions: list[Definition] = []
     broken: dict[str, str] = {}
     for name in sorted({*registry.names(), *registry.component_names()}):
@@ -218,7 +221,7 @@ def _alternatives(datatype: DataType, must_be: str) -> str:
 
 
 def _patterns(datatype: DataType) -> set[str]:
-    """Return the text of each ``Pattern[...]`` in a data type, which ``datatype_words`` shows as ``String``."""
+    """Return the texts of the patterns, ``Pattern[/.../]``, in a data type, for which words are shown to people."""
     if datatype.kind == "Pattern":
         return {datatype.text}
     return {text for part in datatype.parts for text in _patterns(part)}
@@ -333,7 +336,7 @@ def _title(pattern: re.Pattern[str], *, expressions: bool) -> Item:
 
 
 def _config(name: str, attribute: Attribute, *, expressions: bool) -> Item:
-    """Return a key of a provider's configuration: data type, default and documentation."""
+    """Return the line on a key of a provider's configuration: data type, default and documentation."""
     default = [", default ", _Code(_default(attribute))] if attribute.has_default else []
     needed = ", mandatory" if attribute.mandatory and not default else ""
     words = datatype_words(attribute, expressions=expressions)
@@ -403,7 +406,11 @@ def text(
     *,
     expressions: bool = False,
 ) -> str:
-    """Return documentation for a terminal of ``width`` columns, without a last line break."""
+    """Return the page that ``describe`` prints on a terminal of ``width`` columns, without a last line break.
+
+    ``providers``: whether each is suitable here; ``origin``: where the type is defined; ``expressions``: with data
+    types in full.
+    """
     width = max(width, _MIN_COLUMNS)
     lines = [definition.name, "", *_wrapped_paragraphs(definition.docs, width, _MARGIN)]
     lines += [_heading(definition).upper(), ""] if definition.attributes else []
@@ -456,7 +463,10 @@ def wrapped(line: str, width: int, margin: str, first: str | None = None) -> lis
 
 
 def _wrapped_paragraphs(docs: str, width: int, margin: str) -> list[str]:
-    """Return the wrapped paragraphs of documentation, with an empty line after each; examples and lists keep lines."""
+    """Return the paragraphs of documentation wrapped at ``width``, with an empty line after each.
+
+    Examples and lists, which begin with a space or a hyphen, keep their lines.
+    """
     lines: list[str] = []
     for block in _blocks(docs):
         verbatim = any(line[:1] in {" ", "\t", "-"} for line in block)

@@ -76,7 +76,7 @@ def error(reason: str, paint: Callable[[str, str], str] = _plain) -> str:
 
 
 def document_lines(document: Mapping[str, object], *, color: bool = False) -> Iterator[str]:
-    """Yield the lines of a document of a run: a line of the log, or a problem."""
+    """Yield the line of a document that a host has sent during a run: of its log, or of a problem; none of others."""
     kind = document["type"]
     if kind == "log":
         level, subject, words = (str(document.get(key) or "") for key in ("level", "subject", "message"))
@@ -132,7 +132,10 @@ def progress(total: int, started: int, ended: int, failed: int, seconds: float) 
 
 
 def hosts_in_progress(failed: Sequence[str], slowest: Mapping[str, float]) -> str:
-    """Return ``; failed: web3,web[7:8]; slowest: web7 4 s, web9 2 s`` for folded names, and for hosts with seconds."""
+    """Return the end of the line of progress: ``; failed: web3,web[7:8]; slowest: web7 4 s, web9 2 s``.
+
+    ``failed``: folded names; ``slowest``: host → the seconds that it has been running.
+    """
     joined = escape(",".join(failed))
     end = f"; failed: {joined if len(joined) <= _NAMES else joined[: _NAMES - 1] + '…'}" if failed else ""
     names = ", ".join(f"{escape(name)} {int(number)} s" for name, number in slowest.items())

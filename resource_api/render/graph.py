@@ -88,7 +88,7 @@ def _json(catalog: Catalog, edges: Iterable[Edge]) -> str:
 
 
 def _dot(catalog: Catalog, edges: Iterable[Edge]) -> str:
-    """Return the graph in the language of Graphviz, with components as clusters."""
+    """Return the graph in the language of Graphviz: resources as nodes, components as clusters, colours for kinds."""
     lines = ["digraph catalog {", '  node [shape=box, style=rounded, fontname="sans-serif"]']
     lines += [
         f"  // {line}" for line in left_out_lines((part.name, part.located_reason) for part in catalog.left_out.all)

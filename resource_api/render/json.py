@@ -209,7 +209,7 @@ def planned_change(step: Step, difference: Difference) -> PlannedChangeJson:
 
 
 def summary(counts: Summary, exit_code: int | None = None, run: str = "") -> SummaryJson:
-    """Return the counts of a plan, or of a run, which has an exit code."""
+    """Return the counts of a plan or a run as JSON; of a run with its ``exit_code`` and its id ``run``."""
     document = cast("SummaryJson", counts._asdict())
     if exit_code is not None:
         document["exit_code"], document["run"] = exit_code, run
@@ -232,7 +232,7 @@ def problem(problem: Problem) -> ProblemJson:
 
 
 def step_end(report: StepReport) -> dict[str, object]:
-    """Return the outcome of one step; for a failed one also its position, if known."""
+    """Return the outcome of one step, as ``apply --json`` emits it; for a failed one also its position, if known."""
     declared = report.step.entry.declaration if report.status == "failed" else None
     position = declared.place() if declared is not None else None
     return {

@@ -166,7 +166,7 @@ def _lines(gauge: _Gauge, labels: Mapping[str, str]) -> Iterator[str]:
 
 
 def _escaped(text: str) -> str:
-    """Return the value of a label as it stands between quotes."""
+    """Return the value of a label as Prometheus' text format has it between quotes."""
     # A byte that is no UTF-8 is written as its escape: one invalid label makes the whole file unreadable.
     printable = text.encode("utf-8", "backslashreplace").decode()
     return printable.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

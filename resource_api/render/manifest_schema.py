@@ -122,7 +122,10 @@ def _provider_shapes(definition: TypeDefinition) -> Schema:
 
 
 def _attribute(attribute: Attribute) -> Schema:
-    """Return the shape of an attribute: null (not managed), a value, or a reference unless it is read_only."""
+    """Return the shape of an attribute's value in a manifest, with its documentation.
+
+    It accepts null (not managed) and expressions; of a ``read_only`` attribute nothing but null.
+    """
     datatype = attribute.datatype
     docs = f"{cleandoc(attribute.docs)}\n\n{datatype.text}: {describe.attribute_facts(attribute)}".strip()
     if attribute.kind == "read_only":
@@ -219,7 +222,7 @@ def _mandatory(definition: Definition) -> list[str]:
 
 
 def _spelt(definition: Definition) -> Mapping[str, Attribute]:
-    """Return the attributes by their names in manifests."""
+    """Return the attributes by their names in manifests, ``retry_`` where one is called like a metaparameter."""
     if not isinstance(definition, TypeDefinition) or not definition.spelt:
         return definition.attributes
     return {definition.spelling(name): attribute for name, attribute in definition.attributes.items()}
@@ -324,7 +327,10 @@ def _call_conditions(types: Iterable[Definition]) -> list[Schema]:
 
 
 def _snippets(types: Iterable[Definition]) -> Iterator[Schema]:
-    """Yield the new resources that editors offer: ``Type[title]``, placeholder 1, and the mandatory attributes."""
+    """Yield the snippets for new resources that editors offer, one for each type.
+
+    Each has ``Type[title]``, with the title as the first placeholder to fill in, and the mandatory attributes.
+    """
     for definition in types:
         namevars: Sequence[str] = getattr(definition, "namevars", ())
         title = namevars[0] if len(namevars) == 1 else "title"

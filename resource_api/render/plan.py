@@ -253,7 +253,7 @@ def _step_lines(step: StepDocument, style: Style) -> Sequence[str]:
 
 
 def _notes(step: StepDocument) -> Iterator[str]:
-    """Yield the remarks behind a step, in the order in which they are printed."""
+    """Yield the remarks in parentheses behind a step: reasons, former name, noop, and so on."""
     if step.drifted:
         yield "drift"
     yield from map(escape, step.reasons)
@@ -312,7 +312,7 @@ def _outputs(changes: Sequence[Difference], style: Style) -> Iterator[str]:
 def refresh_lines(
     resources: Sequence[Drifted], outputs: Sequence[Difference], style: Style, *, noop: bool
 ) -> Iterator[str]:
-    """Yield the lines of a refresh, with the number of resources."""
+    """Yield the lines that the command ``refresh`` prints: the differences, and the number of resources."""
     yield from refreshed_lines(resources, outputs, style, noop=noop)
     yield f"{len(resources)} refreshed.{' (noop)' if noop else ''}"
 
@@ -393,9 +393,9 @@ _NAMED: Final = 10
 
 
 def explanation_lines(plan: ExecutionPlan, patterns: Sequence[str], style: Style) -> Iterator[str]:
-    """Yield the steps of the matching resources, with their explanations, and the counts of the whole plan.
+    """Yield the lines of ``--explain``: the steps of the resources that ``patterns`` match, with explanations.
 
-    Raise ``UsageError`` for a pattern that matches nothing.
+    The counts of the whole plan end them. Raise ``UsageError`` for a pattern that matches nothing.
     """
     chosen = matching(patterns, plan.catalog, "--explain", plan.prior.undeclared)
     for step in plan.steps:
@@ -468,7 +468,7 @@ def _history(difference: Difference | None, record: Record | None, style: Style)
 
 
 def _relationships(plan: ExecutionPlan, step: Step) -> Iterator[str]:
-    """Yield the lines about the resources before a step and those that refresh it."""
+    """Yield the lines on the resources that a step comes after, and on those that refresh it, with the place."""
     if before := step.depends_on:
         yield f"  comes after {show_first(before, _NAMED)}"
     entries = {entry.reference_text: entry for entry in plan.catalog.entries} if step.refreshed_by else {}

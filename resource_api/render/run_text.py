@@ -185,7 +185,10 @@ def _seconds(run: Mapping[str, object]) -> float:
 
 
 def _bar(value: float, largest: float) -> str:
-    """Return a bar of block characters, in eighths of a column; at least one for a value above 0."""
+    """Return a bar of block characters whose length is the share of ``value`` in ``largest``, the whole width.
+
+    It is measured in eighths of a column; a value above 0 has at least one.
+    """
     if not value or not largest:
         return ""
     eighths = max(1, round(value / largest * _BAR * 8))

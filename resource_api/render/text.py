@@ -121,7 +121,10 @@ def imported(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def record(urn: str, record: Record) -> Iterator[str]:
-    """Yield the lines of one recorded resource: the fields that differ from their defaults, then its values."""
+    """Yield the lines of ``state show`` for one resource: the fields that differ from their defaults, then its values.
+
+    ``inputs``, ``should`` and ``is`` are the values as declared, in canonical form, and as last read.
+    """
     yield f"{escape(str(record.reference))}:"
     yield f"  urn: {escape(urn)}"
     yield f"  name: {show(record.name)}"
@@ -162,7 +165,7 @@ def run_outcome(run: Mapping[str, Any]) -> str:
 
 
 def time_of(seconds: object) -> str:
-    """Return a time in UTC, given in seconds since 1970; another value unchanged."""
+    """Return a time, given in seconds since 1970, as ``2026-05-04 10:00:00`` in UTC; another value as its text."""
     if not isinstance(seconds, (int, float)):
         return str(seconds or "")
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")

@@ -158,7 +158,7 @@ def _value_problem(value: object) -> str:
 
 
 def _comment(value: object) -> str:
-    """Return a value for a comment, where it need not be read again."""
+    """Return a value on one line for a comment of the manifest; no reader of YAML has to understand it."""
     if isinstance(value, Content):
         return escape(str(value))
     return escape(

@@ -94,7 +94,7 @@ def asker(session: Session, command: str, declined: str, needed: str = "--yes") 
         raise UsageError(f"{command} needs {needed} {reason}")
 
     def confirmed(question: str) -> bool:
-        """Ask, and write that nothing is done for any answer but yes."""
+        """Ask the question; for any answer but yes write that nothing is done, and return False."""
         if session.output.confirmed(question):
             return True
         session.output.stderr.write(f"{declined}.\n")

@@ -161,7 +161,10 @@ def _document(host: Host) -> dict[str, object]:
 
 
 def _table(selected: Sequence[Host], columns: int | None) -> Iterator[str]:
-    """Yield the lines of a table, without the columns in which all hosts have the default."""
+    """Yield the lines of the table of hosts that ``hosts list`` prints; a default value is empty.
+
+    So a column in which all hosts have the default is left out.
+    """
     rows = [
         {
             "host": host.name,
@@ -210,7 +213,7 @@ def _key_line(row: _Key) -> str:
 
 
 def _record(keys: Sequence[HostKey]) -> None:
-    """Append keys to the user's ``known_hosts``. Raise ``ResourceError``."""
+    """Append keys that the user has confirmed to the user's ``known_hosts``. Raise ``ResourceError``."""
     file = asyncssh_transport.known_hosts_file(os.environ)
     with errors_as(ResourceError, OSError, f"{file}: cannot be written: "):
         asyncssh_transport.record_host_keys(file, keys)

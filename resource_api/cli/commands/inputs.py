@@ -140,7 +140,7 @@ def _replace(path: str, before: bytes | None, after: bytes) -> None:
     """
 
     def change(content: bytes) -> bytes:
-        """Return the new content. Raise ``ResourceError`` if the present one is not that before."""
+        """Return the new content; raise ``ResourceError`` if the present ``content`` is not what was edited."""
         if content != (before or b""):
             raise ResourceError(f"{path} was changed while it was edited, and is left as it is; edit it again")
         return after

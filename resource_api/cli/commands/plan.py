@@ -93,9 +93,9 @@ def plan(session: Session, manifest: str, out: str | None, *, destroy: bool, **_
 
 
 def show_plan(session: Session, manifest: str, out: str | None, *, destroy: bool) -> int:
-    """Show a plan, or with ``destroy`` the plan of the empty manifest; return the exit code.
+    """Show the plan of an apply, or with ``destroy`` that of the empty manifest; return the exit code.
 
-    The plan is saved in the file ``out``, unless None.
+    It is also saved in the file ``out``, unless None, and given to reporters.
     """
     settings = session.settings
     if destroy:

@@ -43,7 +43,10 @@ def list_(session: Session, manifest: str, **_settings: object) -> None:
 
 
 def _terraform() -> ModuleType:
-    """Return the module about Terraform. Raise ``UsageError`` where the extra ``terraform`` is not installed."""
+    """Return the module about Terraform providers, which needs the libraries of the extra ``terraform``.
+
+    Raise ``UsageError`` where that is not installed.
+    """
     try:
         from resource_api.runtime import terraform_providers
     except ImportError as error:
