@@ -138,7 +138,7 @@ class Diagnostics:
         *inner: str | int,
         hint: str = "",
     ) -> None:
-        """Add an error of a declaration of which no entry is made, at its attribute or the keys ``inner`` below that."""
+        """Add an error of a declaration of which no entry is made, at its attribute or the keys ``inner`` in that."""
         position = self.manifest.place(declaration, attribute, *inner)
         name = str(declaration.reference)
         self._append(declaration, Problem(attribute, message, "error", name, *position, code=code, hint=hint))

@@ -240,7 +240,7 @@ def _with_agent(target: Target, agent: Agent, source_fields: Mapping[str, Any]) 
     """
 
     def report(document: Mapping[str, Any]) -> None:
-        """Report a run with the agent's period and the version of its source."""
+        """Write the metrics of a run, with these."""
         fields = {
             "period": agent.period,
             "paused": False,
