@@ -387,7 +387,7 @@ class Evaluator:
         A path leads to a named value, which is a function's result or an expression, to an output of a component, or to
         an attribute of a resource.
         """
-        if expression.has_choices(path):
+        if expression.has_choices(path):  # other paths give some of its keys, which are not known
             return ()
         if path.root == "values":
             name, call = path.keys[0], self.scope.calls.get(path.keys[0])
@@ -477,9 +477,10 @@ class Evaluator:
         return entry.definition.renamed(values) if entry.definition.spelt else values
 
     def _fill_defaults(self, entry: Entry) -> Resource:
-        """Return the values of an entry with its type's defaults; replace its ``written`` by what later stages need.
+        """Return the values of an entry with its type's defaults, and make its ``written`` as small as it may be.
 
-        That is a copy of the values if one is pending or sensitive; else only their names, which is much smaller.
+        State records the values as written. A copy is needed of those that are pending or become wrapped as secrets;
+        else the names suffice, for the values are in ``should`` too.
         """
         values = _written_values(entry)
         if entry.pending or entry.definition.sensitive:

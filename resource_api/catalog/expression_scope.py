@@ -545,10 +545,11 @@ class NameEvaluator:
         for violation in metaparameters.violations(key, value):
             if lacks_part and violation.path == (key,):
                 continue  # the whole is wrong only because an invalid part is left out
-            source, part = (value_at(side, violation.path[1:]) for side in (written, value))
-            is_literal = part is source or violation.code == "unknown_key" or _takes_text(violation.path)
+            # ``priority must be ...; ${inputs.p} is 5``: the expression and its value, unless it was written so.
+            expression_text, part = (value_at(whole, violation.path[1:]) for whole in (written, value))
+            is_literal = part is expression_text or violation.code == "unknown_key" or _takes_text(violation.path)
             is_ = part if type(part) in {int, float} else expression.kind_of(part)
-            origin = "" if is_literal else f"; {source} is {is_}"
+            origin = "" if is_literal else f"; {expression_text} is {is_}"
             self._report(declared, violation.path, f"{violation.message}{origin}", violation.hint)
         return value if len(self._diagnostics.problems) == before else None
 

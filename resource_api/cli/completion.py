@@ -219,7 +219,10 @@ _SPECIAL: Final = re.compile(r"[^\w@%+=:,./-]")
 
 
 def quote_word(text: str, quote: str) -> str | None:
-    """Return a text as it is typed in bash behind an open ``quote``, or "" for none; None where that is impossible."""
+    """Return a text as it must be typed in bash to be read as it is; None where that is impossible.
+
+    ``quote``: the one that the word has opened before it, or "".
+    """
     if _CONTROL.search(text):
         return None if quote else "$'" + "".join(map(_ansi_c, text)) + "'"  # it cannot begin within quotes
     if quote == "'":

@@ -414,7 +414,7 @@ class _Parser:
         return lambda value, name: next(filter(None, (test(value, name) for test in ordered)), "")
 
     def _operator(self, path: KeyPath, word: str, value: object) -> Test:
-        """Return the test of an operator such as ``not`` or ``lt``; report a wrong operand."""
+        """Parse one operator of a test, as ``lt`` in ``{lt: 10}``; report a wrong operand, which is ``value``."""
         if word == "not":
             test = self.test(path, value)
             return lambda value, name: "" if test(value, name) else f"{name} is {show(value)}"
