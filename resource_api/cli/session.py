@@ -335,7 +335,7 @@ class Session:
     def _protect_secret(self, secret: str, declared: bool) -> None:  # noqa: FBT001 - as the mask calls it
         """Keep a new secret, which the mask has just got, out of core dumps and of the output of child processes.
 
-        ``declared``: it is the value of an input.
+        ``declared``: it is the value of an input, so that its lines and short words are secrets too.
         """
         core_dumps.forbid()
         self.output.mask_descriptors(secret, declared=declared)
