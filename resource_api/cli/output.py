@@ -241,7 +241,7 @@ class Output:
     def mask_descriptors(self, secret: str, *, declared: bool) -> None:
         """Mask a new secret in what child processes write directly to the standard descriptors.
 
-        The first secret starts the process that filters it. ``declared``: it is the value of an input, so that its lines
+        The first secret starts the process that filters it. ``declared``: it is an input's value, so that its lines
         and short words are secrets too. Raise ``ResourceAPIError`` if the filter cannot be started.
         """
         with self._lock:
