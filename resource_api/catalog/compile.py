@@ -217,7 +217,10 @@ def _check_moves(manifest: Manifest, table: ResourceTable, diagnostics: Diagnost
 
 
 def _names_after(name: Reference, forward: Mapping[Reference, Reference]) -> set[Reference]:
-    """Return the later names of a resource, step by step; ``forward``: a name → the next one. A circle ends it."""
+    """Return the later names of a resource by ``moved``, to find a circle: ``name`` itself is among them then.
+
+    ``forward``: a name → the next one.
+    """
     names: set[Reference] = set()
     while (name := forward.get(name, name)) not in names and name in forward:
         names.add(name)

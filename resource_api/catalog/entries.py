@@ -268,6 +268,7 @@ class EntryBuilder:
         if not values.keys() <= attributes.keys() or not definition.special.isdisjoint(values):
             for name in list(values):
                 self._check_attribute(entry, name, values)
+        # Unless the title itself is the namevar, references may use the namevar as a title.
         if not add_namevars(entry, values, self._diagnostics) or entry.declaration.parent:
             self._table.add_namevar(entry, values)
         return values

@@ -536,7 +536,7 @@ def check_named_values(diagnostics: Diagnostics, scope: Scope, resolve: Callable
     """
     written = diagnostics.manifest.values
     for name in referenced_first({name: _used_names(value) for name, value in written.items()}):
-        if scope.calls.get(name, name) is None:
+        if scope.calls.get(name, name) is None:  # it is invalid, and reported
             continue
         try:
             value = expression.evaluate(named_value(name), resolve)

@@ -516,7 +516,7 @@ class _Templates:
     def member(self, written: ExpressionPath, element: Element, *, whole: bool) -> Any:
         """Return the value of a path into an element; a secret if a secret chooses one of its keys.
 
-        ``whole`` as for ``_member``. Raise ``ValueError``.
+        ``whole``: the path is the whole value, not a part of a text, and may be null. Raise ``ValueError``.
         """
         chosen, secret = expression.with_choices(written, partial(self.resolve, element))
         value = self._member(chosen or _refuse_resource(written), element, whole=whole)

@@ -322,9 +322,9 @@ class _Outline:
 
     @cached_property
     def _keyed(self) -> Sequence[int]:
-        """For each line the index of the nearest one, itself included, that has a key, of whose value it may be a part.
+        """For each line the index of the nearest one before it that has a key, whose value it may continue; -1 for none.
 
-        The first item stands before the first line; -1 where there is none.
+        (There is one item more, for a line behind the last one.)
         """
         keyed = (index if _KEY.search(line) else -1 for index, line in enumerate(self.lines))
         return list(accumulate(keyed, max, initial=-1))
