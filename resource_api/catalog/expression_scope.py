@@ -210,7 +210,7 @@ class Scope:
                     waiting.append(definition)
 
     def ephemeral_input(self, value: object) -> str:
-        """Return the name of an ephemeral input that a value is made from and must not be recorded for, or "".
+        """Return the name of an ephemeral input that a value is made from, for which it must not be recorded, or "".
 
         A function's result does not count as made from its provider's configuration. Raises ``ValueError`` with a
         message for users.

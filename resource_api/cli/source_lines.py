@@ -322,10 +322,7 @@ class _Outline:
 
     @cached_property
     def _keyed(self) -> Sequence[int]:
-        """For each line the index of the nearest one before it that has a key, whose value it may continue; -1 for none.
-
-        (There is one item more, for a line behind the last one.)
-        """
+        """For each line the index of the nearest one before it with a key, whose value it may continue; -1 for none."""
         keyed = (index if _KEY.search(line) else -1 for index, line in enumerate(self.lines))
         return list(accumulate(keyed, max, initial=-1))
 

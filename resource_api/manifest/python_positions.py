@@ -124,7 +124,7 @@ def constant_position(raw: bytes, name: str) -> Position:
 def literal_section(raw: bytes, file: str, constant: str) -> Document:
     """Return the section of one of ``CONSTANTS`` of a Python manifest without executing it; empty if it is computed.
 
-    So the files that it includes can be sent to a host, which alone executes it.
+    So its project is known without its inputs, and its included files can be sent to a host, which alone executes it.
     """
     return Document(_Source(raw).literal_section(constant), file, raw)
 
