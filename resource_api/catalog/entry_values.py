@@ -212,9 +212,9 @@ class Evaluator:
     def _default_problems(
         self, type_name: str, defaults: Mapping[str, object], *, literal: bool = False
     ) -> Iterator[Problem]:
-        """Yield the problems of attributes, by name, that are declared for a type but that no resource has.
+        """Yield the problems of values that are declared for attributes of a type but that no resource has.
 
-        ``literal``: values with expressions are skipped, otherwise evaluated.
+        ``defaults``: attribute → value. ``literal``: values with expressions are skipped, otherwise evaluated.
         """
         try:
             declared = AttributeSet(self._table.attributes(type_name))

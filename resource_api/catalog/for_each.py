@@ -629,8 +629,8 @@ def _literal(value: object) -> Any:
 def _joined(parts: list[Any], sources: Sequence[Any]) -> Any:
     """Join the parts of a text: literal texts, values of an element, and paths that are evaluated later.
 
-    With such a path the result is an expression, with a secret it is one. ``sources`` has each part as it was written,
-    for messages.
+    With such a path the result is an expression, otherwise with a secret among them a secret. ``sources`` has each part
+    as it was written, for messages.
     """
     pieces = [
         part

@@ -64,10 +64,7 @@ class Order(NamedTuple):
 
 
 def descendants(start: Iterable[int], after: Mapping[int, Iterable[int]]) -> set[int]:
-    """Return ``start`` and everything that comes after it, directly or not, such as what its failure skips.
-
-    ``after``: index → the indices that follow it.
-    """
+    """Return the indices of ``start`` and all that follow them, directly or not; ``after``: index → the next ones."""
     reached = set(start)
     waiting = list(reached)
     while waiting:
@@ -90,7 +87,8 @@ def reverse(requires: Mapping[int, Iterable[int]]) -> dict[int, list[int]]:
 def order(count: int, edges: Iterable[Edge]) -> Order:
     """Return the order of ``count`` resources, which are numbered in the order of the manifest, that the edges allow.
 
-    Where an automatic edge makes a cycle with explicit ones it is dropped, and the rest is sorted again.
+    Where an automatic edge makes a cycle with explicit ones it is dropped, and the rest is sorted again. If another
+    cycle remains, the order has the ``cycles`` and no sequence.
     """
     remaining = list(dict.fromkeys(edges))
     yielded: list[Edge] = []

@@ -240,7 +240,7 @@ def _with_agent(target: Target, agent: Agent, source_fields: Mapping[str, Any]) 
     """
 
     def report(document: Mapping[str, Any]) -> None:
-        """Write the metrics of a run, with these."""
+        """Write the metrics of a run, with those of the agent and the source."""
         fields = {
             "period": agent.period,
             "paused": False,
