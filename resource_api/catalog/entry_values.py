@@ -330,7 +330,7 @@ class Evaluator:
     def _path_problem(self, path: ExpressionPath) -> str:
         """Return the error of a path to an unknown resource, attribute or key, or "" if there is none.
 
-        None is returned either where the resource may be missing only for a mistake that is reported already.
+        It is "" too where the resource may be missing only for a mistake that is reported already.
         """
         target = self._find(path)
         if target is None:

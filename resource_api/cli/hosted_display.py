@@ -391,7 +391,7 @@ class Overviews:
     """The overviews of hosts, as they arrive, and their display."""
 
     def __init__(self, session: Session, seconds: float, form: str) -> None:
-        """Begin with none; ``form``: ``html`` for a page, otherwise a table."""
+        """Begin without overviews, of the last ``seconds``; ``form``: ``html`` for a page, otherwise a table."""
         self._session = session
         self._seconds = seconds
         self._form = form

@@ -161,7 +161,8 @@ def load_documents(
 def from_documents(documents: Sequence[Document], path: str = "") -> Manifest:
     """Return the manifest of the files that ``load_documents`` read, the named one last, without reading again.
 
-    Of these the conditions of ``include`` choose. ``path`` is the manifest's path. Raises ``ManifestError``.
+    The conditions of ``include`` decide which of them belong to it. ``path`` is the manifest's path. Raises
+    ``ManifestError``.
     """
     loader = _Loader({}, {}, {source.file: source for source in documents})
     loader.add(documents[-1], os.path.dirname(documents[-1].file), 0, loader.roots)

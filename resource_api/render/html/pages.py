@@ -449,7 +449,7 @@ def _critical_path(document: RunJson, anchors: Mapping[str, str]) -> Section:
     return Section("Longest chain of calls", whole + listed + rest, len(calls))
 
 
-#: The diff_lines files of a tree that is open initially.
+#: The most files of a tree that is open initially.
 _FEW_FILES: Final = 60
 
 
