@@ -325,9 +325,10 @@ class ManifestBuilder:
             self.project = value
 
     def _add_input(self, name: str, body: object) -> None:
-        """Add the declaration of an input, also if it is wrong: its uses would be reported as unknown otherwise.
+        """Add the declaration of an input; report one that is no mapping, and wrong keys.
 
-        The default ``UNKNOWN`` marks a wrong one, whose data type nothing is checked against.
+        One with wrong keys is added all the same, or its uses would be reported as unknown. The default ``UNKNOWN``
+        marks it: nothing is checked against its data type.
         """
         path: Path = ("inputs", name)
         body, before = {} if body is None else body, len(self.problems)

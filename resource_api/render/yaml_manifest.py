@@ -192,7 +192,8 @@ def entry(key: str, value: object, indent: str) -> Iterator[str]:
 def _block(value: str, indent: str) -> list[str]:
     """Return the lines of a text as a literal block (``|``); none for text that only quotes keep as it is.
 
-    That is text with spaces at the end of a line, several line ends at its end, or characters that are escaped.
+    That is text that begins with a space or a line end, has spaces at the end of a line or several line ends at its
+    end, or characters that are escaped.
     """
     lines = value.split("\n")
     if value.startswith((" ", "\n")) or any(line != line.rstrip() or not line.isprintable() for line in lines):
