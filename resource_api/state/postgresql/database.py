@@ -411,7 +411,7 @@ class CollectedRows:
         self._deleted: dict[str, set[int]] = {}
 
     def write(self, table: str, rows: Sequence[Row]) -> None:
-        """Insert rows; rows with the same ids are replaced."""
+        """Collect rows to insert; rows with the same ids are replaced. The only one of ``stack`` is the header."""
         if table == "stack":
             [self.header] = rows
             return
@@ -420,7 +420,7 @@ class CollectedRows:
             self._deleted.get(table, set()).discard(row[0])
 
     def delete(self, table: str, ids: Iterable[int]) -> None:
-        """Delete the rows with these ids."""
+        """Collect rows to delete, by their ids."""
         for row_id in ids:
             self._rows.get(table, {}).pop(row_id, None)
             self._deleted.setdefault(table, set()).add(row_id)
