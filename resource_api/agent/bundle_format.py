@@ -60,10 +60,7 @@ class Bundle(NamedTuple):
 
     @property
     def raw(self) -> bytes:
-        """The bytes of the bundle: the index, then the files by name.
-
-        Equal contents have equal bytes, so that ``read`` can refuse all others.
-        """
+        """The bytes of the bundle, equal for equal contents: the index, then the files by name."""
         index = {
             "format": _FORMAT,
             "name": self.name,
@@ -78,8 +75,8 @@ class Bundle(NamedTuple):
 def collect(directory: str, module_path: Sequence[str] = (), left_out: Collection[str] = ()) -> Bundle:
     """Return the bundle of a directory and of further module directories; the caller adds name and generation.
 
-    Files whose real path is in ``left_out``, such as the bundle's own of an earlier time, are skipped. Raise
-    ``UsageError`` for unsupported contents, ``OSError``.
+    Skip files whose real path is in ``left_out``, as an earlier bundle. Raise ``UsageError`` for other kinds,
+    ``OSError``.
     """
     #: Prefix of the names in the bundle → the directory with the files.
     tops = {"": directory, **{f"{MODULES}/{number}/": path for number, path in enumerate(module_path, 1)}}
@@ -113,9 +110,9 @@ def read_signed(path: str) -> tuple[bytes, bytes]:
 
 
 def read(raw: bytes) -> Bundle:
-    """Return the contents of a bundle, whose signature is verified already. Raise ``Untrusted`` for invalid bytes.
+    """Return the contents of a bundle whose signature is verified. Raise ``Untrusted`` for invalid bytes.
 
-    The signer may have packed with another tool: what ``collect`` would not have written is refused.
+    A signer may have packed with another tool: bytes that ``Bundle.raw`` would not have are refused.
     """
     with (
         errors_as(Untrusted, ResourceError),
@@ -137,10 +134,7 @@ def extract(bundle: Bundle, directory: str) -> None:
 
 
 def _members(raw: bytes) -> Iterator[tuple[str, BundleFile]]:
-    """Yield the files of a received archive.
-
-    Raise ``ResourceError`` for unsafe members, and for links, which could lead outside of the bundle.
-    """
+    """Yield the files of a received archive. Raise ``ResourceError`` for links and other unsafe members."""
     for member in archive_members.members(io.BytesIO(raw), _LIMITS):
         if member.kind == "link":
             raise ResourceError(f"'{member.name}' is a link")
@@ -180,10 +174,7 @@ def _archive(members: Iterable[tuple[str, BundleFile]]) -> bytes:
 
 
 def _files(top: str) -> Iterator[tuple[str, str]]:
-    """Yield name beneath ``top`` and path of each file to pack. Links and special files raise ``UsageError``.
-
-    Directories of version control and of compiled Python (``IGNORED``) are left out.
-    """
+    """Yield name beneath ``top`` and path of each file outside of ``IGNORED``. Raise ``UsageError`` for other kinds."""
     todo = [""]
     while todo:
         directory = todo.pop()
@@ -200,11 +191,7 @@ def _files(top: str) -> Iterator[tuple[str, str]]:
 
 
 def _checked(name: str, path: str) -> str:
-    """Return ``name`` if it can name a member of a bundle, otherwise raise ``UsageError``.
-
-    ``path``, the packed file, is for the message. A name that ``read`` would refuse, as it could leave the directory,
-    is refused here.
-    """
+    """Return ``name``. Raise ``UsageError``, with the packed file's ``path``, for one that ``read`` would refuse."""
     try:
         name.encode()
         if member_name(name) == name and name.count("/") < MAX_DEPTH:
@@ -215,10 +202,7 @@ def _checked(name: str, path: str) -> str:
 
 
 def _read(path: str) -> BundleFile:
-    """Return a file to pack. Raise ``OSError`` for a link.
-
-    At most a byte above the limit of a bundle is read: ``collect`` then refuses the file, however large it is.
-    """
+    """Return a file to pack, at most a byte above the limit of ``collect``. Raise ``OSError`` for a link."""
     # Since it was listed it may have become a link, or a FIFO, at which an ordinary open would wait.
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK)) as file:
         return BundleFile(file.read(LARGEST + 1), bool(os.fstat(file.fileno()).st_mode & stat.S_IXUSR))

@@ -83,7 +83,7 @@ def schedule(machine: str, subject: str, period: float, splay: float | None = No
 
 
 def slot_after(times: AgentSchedule, wall: float) -> float:
-    """Return the first time of a run after ``wall``; by rounding it could be equal, and a run would be made twice."""
+    """Return the first time of a run after ``wall``, never ``wall`` itself by rounding, which would repeat a run."""
     number = math.floor((wall - times.offset) / times.period) + 1
     slot = times.offset + number * times.period
     return slot if slot > wall else slot + times.period
@@ -92,8 +92,8 @@ def slot_after(times: AgentSchedule, wall: float) -> float:
 def next_run(times: AgentSchedule, moment: Moment, ended: float | None, catch_up: float | None = None) -> Wait:
     """Return the seconds until the next run, 0 if it is due, with the time of a catch-up run if one was missed.
 
-    ``ended``: the end of the last run by the boot clock, None if unknown. ``catch_up``: that of the previous answer, so
-    that a catch-up run is not put off by each question; None after a run. Times that pass during a run are not missed:
+    ``ended``: the end of the last run by the boot clock, None if unknown. ``catch_up``: the time in the previous
+    result, so that a later call does not postpone it; None after a run. Times that pass during a run are not missed:
     the run delays the next one.
     """
     if catch_up is None:
@@ -150,7 +150,7 @@ def run_until_stopped(
     """Run at the times of a schedule until ``machine`` raises ``Stopped``; return the number of the signal.
 
     ``ended``: the end of the last run by the boot clock, None if unknown. ``on_wait`` is called once before each run
-    that is not due yet, with the seconds until it, to announce it.
+    that is not due yet, with the seconds until it.
     """
     catch_up: float | None = None
     announced = False
@@ -198,10 +198,7 @@ class ThisMachine:
             raise Stopped(info.si_signo)
 
     def run(self) -> None:
-        """Run the command in a child process. Raise ``Stopped`` after its end if a signal that ends the agent has come.
-
-        Such signals are passed on to the child, so that the run ends in order.
-        """
+        """Run the command in a child process; pass signals that end the agent on to it, then raise ``Stopped``."""
         began = time.time()
         try:
             # In a process group of its own: Ctrl-C reaches it from here alone.
@@ -232,10 +229,7 @@ class ThisMachine:
 
 
 def log_line(text: str) -> None:
-    """Write a line of the agent's log to standard error; a full or closed log never ends an agent.
-
-    It is written past Python's buffer, which a failed write would leave full.
-    """
+    """Write a line of the agent's log to standard error, past Python's buffer; a full or closed log is no error."""
     if sys.stderr is not None:  # otherwise descriptor 2 is closed, or another file
         with suppress(OSError):
             os.write(2, f"{escape(text)}\n".encode())
@@ -248,10 +242,7 @@ def now() -> Moment:
 
 @contextmanager
 def locked(directory: str) -> Iterator[None]:
-    """Hold the lock of an agent's directory for the ``with`` block, so that it makes one run at a time.
-
-    Raise ``StateLocked`` with the command that holds it, ``StateError``.
-    """
+    """Hold the lock of an agent's directory for one run. Raise ``StateLocked`` with the holder, ``StateError``."""
     lock = Lock(f"{directory}/agent")
     try:
         with lock.held(0.0):
@@ -285,7 +276,7 @@ def record(agent: Agent, version: SourceVersion, document: Mapping[str, object],
 def record_killed(agent: Agent, killed: KilledRun) -> None:
     """Record a run that a signal has ended as failed, because it could record nothing itself. Raise ``OSError``.
 
-    Its version is not known: the record names that of the run before, or is ``unreachable`` where there was none.
+    Its unknown version is recorded as that of the run before, or as ``unreachable`` without one.
     """
     fields = run_fields(agent, "unreachable")
     if (before := agent_status.last_run(agent.directory)) is not None:
@@ -313,10 +304,7 @@ def _outcome_fields(document: Mapping[str, Any], directory: str | None) -> dict[
 
 
 def _location(problem: Mapping[str, object], directory: str | None) -> str:
-    """Return the beginning of a problem's message, its location ``site.yaml:3:1: ``, or "" without a file.
-
-    The path in ``directory``, the source's, is shortened.
-    """
+    """Return a problem's location, ``site.yaml:3:1: ``, beneath the source's ``directory``, or "" without a file."""
     file = problem.get("file")
     if not file:
         return ""
@@ -328,7 +316,7 @@ def last_end(directory: str) -> float | None:
     """Return the end of the last run by the current boot clock, or None if unknown. Create the agent's directory.
 
     The boot clock starts anew with the machine: after a restart the end follows from the recorded wall clock. It is
-    unknown too where the directory cannot be used, which each run reports.
+    also unknown if the directory cannot be used, which each run reports.
     """
     try:
         make_directory(directory)

@@ -88,10 +88,7 @@ def units(arguments: Sequence[str], settings: Settings, variables: Mapping[str, 
 
 
 def _directories(settings: Settings, state: str) -> str:
-    """Return the lines of the service for the agent's own directories: state, reports and metrics.
-
-    In an agent that only reports, all else is read-only, so these must be named.
-    """
+    """Return the service's lines for the agent's directories, the only writable ones of an agent that only reports."""
     lines = "StateDirectory=resource-api\nStateDirectoryMode=0700\n" if state == "/var/lib/resource-api" else ""
     if settings["mode"] == "noop":
         targets = (target.text for target in (*settings["reports"], *settings["metrics"]))
@@ -103,7 +100,7 @@ def _directories(settings: Settings, state: str) -> str:
 
 
 def _calendar(period: int) -> str:
-    """Return the calendar event (systemd.time(7)) at the beginning of each period of so many seconds.
+    """Return the calendar event (systemd.time(7)) at the beginning of each period, which is in seconds.
 
     Calendars repeat within an hour or a day: raise ``UsageError`` for a period that does not divide one.
     """
@@ -134,7 +131,7 @@ def _check_paths(settings: Settings) -> None:
 def _quoted(word: str, doubled: str = "%$") -> str:
     """Quote a word for a unit file of systemd, which splits lines at spaces and replaces ``%`` and ``$``.
 
-    ``doubled`` are the characters that are escaped by doubling where the word stands (systemd.service(5)).
+    ``doubled``: the characters that the directive escapes by doubling (systemd.service(5)).
     """
     escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     for special in doubled:

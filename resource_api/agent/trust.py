@@ -85,7 +85,7 @@ def sign(raw: bytes, key: str) -> bytes:
 def verify(raw: bytes, signature: bytes, signers: str) -> str:
     """Return the name of the allowed signer of the bytes. Raise ``Untrusted``.
 
-    A key may have several names, each with its own period and purposes: the first for which the signature holds counts.
+    A key may have several names, each with its own period and purposes: the first with a valid signature counts.
     """
     with in_memory(signature) as path:
         principals, untimely = _principals(path, signers)
@@ -132,10 +132,9 @@ def _fail(error: OSError) -> None:
 
 
 def _principals(signature: str, signers: str) -> tuple[list[str], str]:
-    """Return the names (principals) that the list of allowed signers gives to a signature's key.
+    """Return the names (principals) of a signature's key in the list of allowed signers, and the end of a message.
 
-    Without any, the second item is what ssh-keygen says about a key that is not valid now, to be appended to a message;
-    otherwise "".
+    This is ssh-keygen's line about a key that is not valid now if there are no names, otherwise "".
     """
     result = _keygen.attempt("-Y", "find-principals", "-s", signature, "-f", signers, log="debug")
     if result.exit_code == 0:

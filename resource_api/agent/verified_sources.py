@@ -55,10 +55,7 @@ class Source(NamedTuple):
 
 
 def parse(text: str) -> Source:
-    """Return the source that the argument of ``--from`` means: a directory, a bundle, a URL or a git branch.
-
-    Raise ``UsageError`` for another one.
-    """
+    """Return the source of an argument of ``--from``: directory, bundle, URL or git branch. Raise ``UsageError``."""
     if text.startswith(_GIT):
         return _git_source(text)
     if text.startswith(("https://", "http://")):
@@ -86,7 +83,7 @@ def _git_source(text: str) -> Source:
 def check(source: Source, signers: str | None) -> None:
     """Raise ``UsageError`` unless the source fits ``signers``, the file of allowed keys.
 
-    All but a directory must be signed; a directory is trusted by its owner instead.
+    A directory is trusted by its owner; any other source must be signed.
     """
     if source.kind == "directory" and signers:
         raise UsageError("--signers: a directory has no signature; make a bundle of it, or leave --signers out")
@@ -149,8 +146,8 @@ def verified_version(agent: Agent) -> SourceVersion:
 def _accept_current(agent: Agent, versions: Versions) -> ResourceAPIError | None:
     """Accept the source's current version into ``versions``; return None, or the error as a value.
 
-    After an error the caller applies the version before. It is ``Untrusted``, if the version must not be applied,
-    otherwise ``ResourceError``, with the source in its text.
+    After it the caller applies the version before. It is ``Untrusted`` for a version that must not be applied,
+    otherwise ``ResourceError``; its text contains the source.
     """
     source = agent.source
     kind: type[ResourceAPIError] = ResourceError
@@ -195,8 +192,7 @@ def _trust(error: Exception | None) -> str:
 def _update(source: Source, versions: Versions, directory: str, signers: str) -> None:
     """Verify the current version of a git source or bundle and accept it as the newest.
 
-    The local copy of a repository is made anew if it is damaged, because every later fetch would fail too. Raise
-    ``Untrusted``, ``ResourceError``, ``OSError``.
+    A damaged local copy, of which every fetch fails, is renewed. Raise ``Untrusted``, ``ResourceError``, ``OSError``.
     """
     if source.kind == "git":
         path = f"{directory}/git/{sha256(source.key.encode()).hexdigest()[:16]}"
@@ -217,10 +213,7 @@ def _update(source: Source, versions: Versions, directory: str, signers: str) ->
 
 
 def _update_from_git(source: Source, versions: Versions, path: str, signers: str) -> None:
-    """Fetch the current commit of a source into its local copy at ``path``; verify and accept it.
-
-    Raise like ``_update``.
-    """
+    """Fetch, verify and accept a source's current commit, with its local copy at ``path``. Raise like ``_update``."""
     repository = Repository(path)
     version = repository.verify(repository.fetch(source.location, source.branch), signers, versions.newest)
     versions.accept(version, lambda tree: repository.write(version.id, tree))
@@ -333,10 +326,7 @@ def _read(path: str) -> dict[str, Version]:
 
 
 def _version(fields: Mapping[str, Any]) -> Version:
-    """Return the version of its recorded fields.
-
-    Raise ``ValueError`` for a damaged id: as the name of a directory it could lead anywhere.
-    """
+    """Return the version of its recorded fields. Raise ``ValueError`` for an id that could be a path elsewhere."""
     version = Version(**{**fields, "modules": tuple(fields["modules"])})
     if not version.id.isalnum() or type(version.generation) is not int:
         raise ValueError(version)
@@ -344,9 +334,9 @@ def _version(fields: Mapping[str, Any]) -> Version:
 
 
 def _check_newer(version: Version, newest: Version | None) -> None:
-    """Raise ``Untrusted`` for a version that must not follow the newest: an older one could bring back a fault.
+    """Raise ``Untrusted`` for an older generation, another bundle of the same one, and a bundle with another name.
 
-    Such are an older generation, another bundle of the same generation, and a bundle with another name.
+    An older version could bring back a fault.
     """
     if newest is None or version.id == newest.id:
         return
@@ -399,9 +389,9 @@ class Repository:
     """
 
     def __init__(self, path: str) -> None:
-        """Create the local copy of a repository, or complete one that a killed run has left, without its lock files.
+        """Create or complete the local copy of a repository, without a killed run's lock files, which would stop git.
 
-        git would refuse to work while they are there. Raise ``ResourceError``, ``OSError``.
+        Raise ``ResourceError``, ``OSError``.
         """
         self._path = path
         make_directory(path)
@@ -419,7 +409,7 @@ class Repository:
         """Return the version of a commit. Raise ``Untrusted`` if no allowed signer signed it.
 
         Raise it also if the commit does not descend from the newest applied version: an attacker could otherwise bring
-        back a signed version whose faults are known.
+        back a signed version with known faults.
         """
         settings = (*_NO_OTHER_SIGNATURES, f"gpg.ssh.allowedSignersFile={signers}")
         result = _git().attempt(*self._options(settings), "verify-commit", commit, log="debug")
@@ -441,8 +431,7 @@ class Repository:
     def write(self, commit: str, directory: str) -> None:
         """Write the files of a commit into a new directory, durably. Raise ``ResourceError``, ``OSError``.
 
-        git only packs them as a tar file, which is checked like a bundle: no filter or hook of the repository is
-        executed.
+        git packs them as a tar file, checked like a bundle: no filter or hook of the repository is executed.
         """
         with tempfile.TemporaryFile(dir=self._path) as file:
             # The file has no name, so that a killed run leaves nothing behind.
@@ -452,10 +441,7 @@ class Repository:
             unpack_new(archive_members.members(file, limits), directory)
 
     def _signature(self, commit: str) -> bytes:
-        """Return the signature in a commit's header, to look up its key; empty unless there is exactly one.
-
-        With one, it is certainly the signature that git has verified.
-        """
+        """Return the only signature in a commit's header, certainly the one that git has verified; otherwise b""."""
         header = self._run("cat-file", "commit", commit).partition("\n\n")[0]
         signatures = _SIGNATURE.findall(f"{header}\n")
         return signatures[0].replace("\n ", "\n").encode() if len(signatures) == 1 else b""
@@ -473,9 +459,9 @@ class Repository:
 
 
 def _reason(error: CommandError) -> str:
-    """Return the reason of a failure from git's messages, which are several lines.
+    """Return the reason of a failure from git's messages.
 
-    Where git only says that ssh failed, it is the line before that, which is ssh's own.
+    If git reports only that ssh failed, it is the line before: the message of ssh.
     """
     lines = filled_lines(error.stderr) or [str(error)]
     fatal = next((line for line in lines if line.startswith(("fatal: ", "error: "))), lines[-1])

@@ -156,7 +156,7 @@ def _names_in_code(programs: Iterable[bytes]) -> Iterator[str]:
     """Yield the names in Python programs that may mean a function, type or component.
 
     These are attributes, as in ``m.template()``, and texts in lower case, ``File[/a]`` as ``file``. A file with a
-    syntax error has none: it is reported where it is executed.
+    syntax error has none: it is reported at its execution.
     """
     for raw in programs:
         with suppress(SyntaxError, ValueError):
@@ -168,10 +168,7 @@ def _names_in_code(programs: Iterable[bytes]) -> Iterator[str]:
 
 
 def _used_names(data: object) -> Iterator[str]:
-    """Yield the names of the types and functions that a manifest or plan uses, from its JSON data.
-
-    Types are in references, which are keys or values, in lower case.
-    """
+    """Yield the names of types, in lower case, and functions in the JSON data of a manifest or plan."""
     if isinstance(data, dict):
         for key, value in data.items():
             yield str(key).partition("[")[0].lower()
@@ -274,7 +271,7 @@ def modules_archive(
 def make_archive(files: Mapping[str, SentFile]) -> SentArchive:
     """Return the archive of files by name, in a format that a few lines on the host can unpack.
 
-    Sorted: equal files have an equal digest, by which a host knows an archive that it has.
+    Sorted: equal files have an equal digest, by which a host recognizes an archive.
     """
     index: list[tuple[str, int, int]] = []
     end = 0
@@ -314,10 +311,7 @@ def boot_arguments(digests: Iterable[str | None], cache_directory: str) -> list[
 
 
 def _library(name: str) -> dict[str, str]:
-    """Return name in the archive → path, for the files of a library that is installed here, to be sent along.
-
-    Raise ``UsageError`` if it is not installed as files, as in a zip file.
-    """
+    """Return name in the archive → path for an installed library's files. Raise ``UsageError`` without such files."""
     spec = PathFinder.find_spec(name)  # sh replaces itself by an object without specification when it is imported
     origin = None if spec is None else spec.origin
     if origin is None or not os.path.isfile(origin):
@@ -328,10 +322,7 @@ def _library(name: str) -> dict[str, str]:
 
 
 def _tree(directory: str, prefix: str) -> Iterator[tuple[str, str]]:
-    """Yield name in the archive and path of each file of code beneath a directory, except parts that no host needs.
-
-    ``prefix`` is the directory's name in the archive. Each part less makes the archive smaller that every host is sent.
-    """
+    """Yield name in the archive, beginning with ``prefix``, and path of each file of code that hosts need."""
     for name in _names(directory):
         parts = f"{prefix}/{name}".split("/")
         sent = not any("/".join(parts[:end]) in LEFT_OUT for end in range(2, len(parts) + 1))

@@ -1,7 +1,7 @@
 """The transport of the library asyncssh, in one event loop; and the host keys for ``hosts trust``.
 
 ``~/.ssh/config``, keys, certificates, an agent, jump hosts and known hosts are used as OpenSSH uses them, except that
-an unknown host key is always refused, whatever the configuration says. No other module imports asyncssh.
+an unknown host key is always refused, despite the configuration. No other module imports asyncssh.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class AsyncsshTransport:
     def __init__(self, environment: Mapping[str, str], alternative: str = "in the inventory transport: ssh") -> None:
         """Use the configuration of the user whose ``HOME`` is in ``environment``.
 
-        Raise ``ResourceError`` if the library is not installed; it names ``alternative``, how to do without.
+        Raise ``ResourceError`` with the advice ``alternative`` if the library is not installed.
         """
         self.library = _library(alternative)
         self._directory = known_hosts_file(environment).parent
@@ -112,7 +112,7 @@ class AsyncsshTransport:
     def endpoint(self, host: Host) -> Endpoint:
         """Return the address, port, jump hosts and files of known hosts of a host, by the user's ssh configuration.
 
-        What the inventory says takes precedence. Raise ``HostUnreachable`` for an invalid configuration.
+        The inventory takes precedence. Raise ``HostUnreachable`` for an invalid configuration.
         """
         target = self._target(host.address or host.name, host.port, host.user)
         try:
@@ -141,8 +141,7 @@ class AsyncsshTransport:
     async def start(self, host: Host, command: str, *, terminal: bool = False) -> AsyncsshProcess:
         """Connect to a host and start a command in its login shell. Raise ``HostUnreachable``.
 
-        With ``terminal``, the command has one, on which doas asks for a password; in raw mode, so that it changes no
-        byte.
+        ``terminal``: give the command one, on which doas asks for a password, in raw mode, so that it changes no byte.
         """
         library, endpoint = self.library, self.endpoint(host)
         connection = await self.connect(host, endpoint)
@@ -162,10 +161,7 @@ class AsyncsshTransport:
         return AsyncsshProcess(library, connection, process)
 
     async def host_key(self, host: Host) -> HostKey:
-        """Return the key that a host presents and whether it is trusted, without authentication: for ``hosts trust``.
-
-        Raise ``HostUnreachable``.
-        """
+        """Return a host's key and trust, without authentication, for ``hosts trust``. Raise ``HostUnreachable``."""
         endpoint = self.endpoint(host)
         target = {**self._target(endpoint.address, endpoint.port, None), **await self._route(host, endpoint)}
         # A key without certificate, of a known algorithm if there is one.
@@ -197,10 +193,7 @@ class AsyncsshTransport:
         self._jumps.clear()
 
     def _target(self, address: str, port: int | None, user: str | None) -> dict[str, object]:
-        """Return the arguments of asyncssh that name a host: address, port, user and the configuration file.
-
-        A port or user of None is left out, so that the configuration decides.
-        """
+        """Return asyncssh's arguments for a host; a port or user of None is left to the configuration file."""
         config = self._directory / "config"
         target: dict[str, object] = {"host": address, "config": [str(config)] if os.access(config, os.R_OK) else None}
         if port is not None:
@@ -212,7 +205,7 @@ class AsyncsshTransport:
     async def _attempt(self, host: Host, endpoint: Endpoint) -> object:
         """Connect to a host once, through its jump hosts. Raise ``HostUnreachable`` with the reason.
 
-        The configuration's ciphers count; without any, those that the library computes fast.
+        Without configured ciphers, those that the library computes fast are used.
         """
         refused_keys: list[str] = []
         arguments = {
@@ -230,10 +223,7 @@ class AsyncsshTransport:
             return await self.library.connect(**arguments)
 
     def _identity(self, identity: str, endpoint: Endpoint) -> Sequence[object]:
-        """Return the keys of the file ``identity`` for a connection.
-
-        The file is read once, and copies are returned, as a connection changes its keys.
-        """
+        """Return the keys of the file ``identity``, which is read once: copies, as a connection changes its keys."""
         path = os.path.expanduser(identity)
         if endpoint.configured_identities:
             return [path]  # by which the library selects the key of the agent
@@ -242,7 +232,7 @@ class AsyncsshTransport:
         return list(map(copy, self._identities[path]))
 
     def _settings(self, seconds: float, known_hosts: object, refused_keys: list[str]) -> dict[str, object]:
-        """Return the arguments that override the configuration: a host gets nothing but its job, and asks nothing.
+        """Return the arguments that override the configuration: a host gets nothing but its job, without questions.
 
         ``refused_keys`` receives the fingerprints of refused host keys.
         """
@@ -302,7 +292,7 @@ class AsyncsshTransport:
     def _untrusted(self, text: str, host: Host, endpoint: Endpoint, refused_keys: Sequence[str]) -> str:
         """Return the error message for a host key that was refused because it is not the known one, with the remedy.
 
-        ``text``: the library's message, which counts if no key was recorded, as for a damaged certificate.
+        ``text``: the library's message, which is used if no key was recorded, as for a damaged certificate.
         """
         if not refused_keys:
             return f"its host key is refused: {_uncapitalized(text)}"
@@ -313,7 +303,7 @@ class AsyncsshTransport:
     async def _jump(self, via: str, host: Host) -> object:
         """Return the connection to the last jump host of ``via``, which all hosts behind it share.
 
-        One that failed or was closed is made anew. Raise ``HostUnreachable``.
+        A failed or closed one is replaced. Raise ``HostUnreachable``.
         """
         task = self._jumps.get(key := (via, host.jump_hosts))
         if task is None or (task.done() and (task.cancelled() or task.exception() or task.result().is_closed())):
@@ -338,10 +328,7 @@ class AsyncsshProcess(transport.RemoteProcess):
     """A program on a host, with a connection of its own."""
 
     def __init__(self, library: Any, connection: Any, process: Any) -> None:
-        """Wrap a program on a host, a process of asyncssh, with its own connection.
-
-        The library is imported late, so it is passed.
-        """
+        """Wrap a process of asyncssh with its own connection; the library is passed because it is imported late."""
         self._connection = connection
         self._process = process
         #: The exceptions of a lost connection.
@@ -364,10 +351,7 @@ class AsyncsshProcess(transport.RemoteProcess):
             raise _lost(error) from error
 
     async def exit_code(self) -> int | None:
-        """Return the exit code of the program after the end of its output.
-
-        None: a signal has ended it, or the code does not come soon.
-        """
+        """Return the exit code of the program after the end of its output, None after a signal or a timeout."""
         try:
             await asyncio.wait_for(self._process.wait_closed(), transport.EXIT_SECONDS)
         except TimeoutError:
@@ -389,10 +373,7 @@ class AsyncsshProcess(transport.RemoteProcess):
 
 
 def _explanation(library: Any, error: Exception, host: Host) -> tuple[str, bool]:
-    """Return the message for the user about an error of asyncssh while it connects to ``host``.
-
-    With whether another attempt may succeed: the caller then tries again.
-    """
+    """Return the message about an error of asyncssh at a connection to ``host``, and whether to try again."""
     user = f" for {host.user}" if host.user else ""
     for kind, message, transient in (
         (TimeoutError, f"no answer within {host.connect_timeout:g} s", False),
@@ -415,7 +396,7 @@ def _explanation(library: Any, error: Exception, host: Host) -> tuple[str, bool]
 
 
 def _changed_key(fingerprint: str, endpoint: Endpoint, key: str) -> str:
-    """Return the message about a key of a host that has another known one; ``key``: how the message calls it."""
+    """Return the message about a key of a host that has another known one; ``key``: its name in the message."""
     remove = f"ssh-keygen -R '{endpoint.pattern}'"
     return f"{key} {fingerprint} is not the known one; if that is right, remove the known one: {remove}"
 
@@ -464,7 +445,7 @@ def host_keys(hosts: Sequence[Host], environment: Mapping[str, str]) -> list[Hos
     slots = asyncio.Semaphore(transport.descriptor_limit(_KEYS_AT_ONCE))
 
     async def host_key(host: Host) -> HostKey | HostUnreachable:
-        """Return the key of a host, or the error as a value: one host must not end the others."""
+        """Return the key of a host, or the error as a value, so that it does not end the others."""
         async with slots:
             try:
                 return await connections.host_key(host)
@@ -542,7 +523,7 @@ def distrust_reason(key: HostKey, fingerprints: Collection[str]) -> str:
 def record_host_keys(file: Path, keys: Iterable[HostKey]) -> None:
     """Append keys to a file with one write; it is created with its directory if missing. Raise ``OSError``.
 
-    Links in the user's path are followed once, before the file is opened: nobody can exchange a directory meanwhile.
+    Links in the user's path are followed once, before the file is opened: no directory can be exchanged meanwhile.
     """
     lines = dict.fromkeys(f"{key.endpoint.pattern} {key.line}\n" for key in keys)
     path = canonical_path(os.path.abspath(file))

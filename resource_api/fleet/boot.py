@@ -14,10 +14,7 @@ import sys
 
 
 def size(path: str) -> int:
-    """Return the total size of the unpacked files, without the file that states it and compiled files.
-
-    ``whole`` compares it, because files may be empty after a power cut.
-    """
+    """Return the total size of the unpacked files, without the file ``.size`` that contains it and compiled files."""
     return sum(
         size(file.path) if file.is_dir(follow_symlinks=False) else file.stat(follow_symlinks=False).st_size
         for file in os.scandir(path)
@@ -32,9 +29,9 @@ def safe(path: str) -> bool:
 
 
 def whole(path: str) -> bool:
-    """Return whether an archive is unpacked completely in ``path``, in a directory that only this user can open.
+    """Return whether an archive is unpacked completely in ``path``, which only this user can open.
 
-    Then it need not be sent again. Files may be empty after a power cut, so their total size is compared.
+    Files may be empty after a power cut, so their total size is compared.
     """
     try:
         with open(path + "/.size") as file:
@@ -46,7 +43,7 @@ def whole(path: str) -> bool:
 def unpack(path: str, new: str) -> None:
     """Read the archive whose digest is the name of ``path`` from standard input, verify it, and unpack it.
 
-    It is unpacked into ``new`` and renamed when it is complete: another job never sees half of it.
+    It is unpacked into ``new`` and then renamed, so that no other job reads an incomplete one.
     """
     import hashlib
     import lzma
@@ -78,7 +75,7 @@ def unpack(path: str, new: str) -> None:
 
 
 def write(kind: str, digests: str) -> None:
-    """Write a frame of the protocol, on a line of its own: what a login file printed may have no final newline."""
+    """Write a frame of the protocol on a line of its own: the output of a login file may lack a final newline."""
     sys.stdout.write('\nRApi {"kind":"%s","digests":"%s"}\n' % (kind, digests))
     sys.stdout.flush()
 

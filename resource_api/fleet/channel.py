@@ -84,7 +84,7 @@ class HostChannel:
     def receive(self, data: bytes) -> list[HostEvent]:
         """Return the events that are complete with these bytes from the host; none after its end.
 
-        A host that sends anything else is given up: its data is untrusted.
+        Any other data, which is untrusted, ends the host.
         """
         events: list[HostEvent] = []
         if self.ended:
@@ -140,7 +140,7 @@ class HostChannel:
         raise ValueError(f"a frame '{kind}' at the wrong time")
 
     def _supply(self, kind: str, body: Mapping[str, object]) -> None:
-        """Send the host the archives that its frame ``need`` names, or on ``have`` the job.
+        """Send the archives that a host's frame ``need`` lists, or after ``have`` the job.
 
         Raise ``ValueError`` for archives that are not for this job, or that were sent before.
         """
@@ -158,9 +158,9 @@ class HostChannel:
             self._outgoing += [b"%d\n" % len(raw), raw]
 
     def _event(self, kind: str, document: object) -> HostEvent:
-        """Return the event of a document from the host. Raise ``ValueError`` for what a run never sends.
+        """Return the event of a document from the host. Raise ``ValueError`` for a document that no run sends.
 
-        Unknown types, too many events and deep nesting could exhaust this machine.
+        Too many events and deep nesting could exhaust this machine.
         """
         self._events += 1
         if self._events > MAX_EVENTS:
@@ -177,9 +177,9 @@ class HostChannel:
         return HostEvent(self.host, document)
 
     def _ended(self, code: object) -> HostEvent:
-        """Return the end of a job with its exit code. Raise ``ValueError`` if that is none.
+        """Return the end of a job with its exit code. Raise ``ValueError`` for an invalid one.
 
-        It is a refusal if the host has said so before, and the code is one of a run that changed nothing.
+        It is a refusal after a document ``refused`` with the exit code of a run that changed nothing.
         """
         if type(code) is not int or not 0 <= code <= 255:  # noqa: PLR2004 - the largest exit code
             raise ValueError("no exit code")
@@ -201,10 +201,7 @@ class HostChannel:
 
 
 def _is_too_deep(document: Mapping[str, object]) -> bool:
-    """Return whether values are nested in a document below ``_DEEPEST`` levels.
-
-    What shows a document follows it by recursion; this search, level by level, does not.
-    """
+    """Return whether values are nested in a document below ``_DEEPEST`` levels, by a search without recursion."""
     level: list[Any] = [document]
     for _ in range(_DEEPEST):
         members = (item.values() if type(item) is dict else item for item in level)

@@ -77,7 +77,7 @@ def jump_host(text: str) -> Address:
 def jump_chain(host: Host) -> list[Host]:
     """Return the jump hosts of a host, the nearest to this machine first, with the settings of its inventory.
 
-    Where none is set, the key of the host itself is used for them too.
+    One without a key uses that of the host.
     """
     jumps = {jump.name: jump for jump in host.jump_hosts}
     hops = list[Host]()

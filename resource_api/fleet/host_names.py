@@ -79,9 +79,9 @@ def _too_many(pattern: str) -> str:
 
 
 def _values(text: str, pattern: str) -> Iterator[str]:
-    """Yield the names' parts for one pair of brackets: its content ``text`` is ``1:50`` or ``1,3,7:9``.
+    """Yield the parts of names for one pair of brackets with the content ``text``, ``1:50`` or ``1,3,7:9``.
 
-    Raise ``ValueError``. ``pattern``, the whole name with brackets, is for messages.
+    Raise ``ValueError``, with the whole name, ``pattern``.
     """
     for item in text.split(","):
         match = _ENDS.fullmatch(item)
@@ -109,10 +109,7 @@ def _width(number: str) -> int:
 
 
 def fold(names: Iterable[str]) -> list[str]:
-    """Return patterns such as ``web[1:50]`` for names, to print many hosts on one line.
-
-    They are ordered by their first names; ``expand`` returns exactly these names.
-    """
+    """Return patterns such as ``web[1:50]``, in the order of their first names; ``expand`` returns ``names`` again."""
     # A row alternates text and number: its numbers, at the odd positions, are folded from the last to the first.
     rows = [_parts(name) for name in dict.fromkeys(names)]
     by_length: dict[int, list[tuple[str, ...]]] = {}
@@ -140,7 +137,7 @@ def _parts(name: str) -> tuple[str, ...]:
 def _fold_at(rows: dict[tuple[str, ...], int], position: int) -> dict[tuple[str, ...], int]:
     """Merge rows that differ only at ``position`` into one with a range there, so that a long list of hosts is short.
 
-    ``rows``: parts of a name → index of the first name that it stands for; a merged row has the lowest of its rows.
+    ``rows``: parts of a name → its index; a merged row has the lowest of its rows.
     """
     alike: dict[tuple[str, ...], dict[str, int]] = {}
     for row, index in rows.items():

@@ -71,7 +71,7 @@ class Inventory(NamedTuple):
     def _without_circle(self, host: Host, visited: set[str], jump_hosts: list[Host]) -> Host:
         """Return a host without the jump hosts in ``visited``: these are reached through it, so it cannot use them.
 
-        The other jump hosts that this inventory has are appended to ``jump_hosts``, each once, after those before it.
+        Its other jump hosts in this inventory are appended to ``jump_hosts``, each once, after those before it.
         """
         hops = [hop for hop in (host.via or "").split(",") if hop and jump_host(hop).host not in visited]
         for name in (jump_host(hop).host for hop in hops):
@@ -82,7 +82,7 @@ class Inventory(NamedTuple):
     def _host(self, name: str) -> Host:
         """Return the connection of a host from its merged settings.
 
-        A name that the inventory lacks is an address, and may have a user and port in it.
+        A name that the inventory lacks is an address, perhaps with user and port.
         """
         connection = self.settings_of(name).connection
         fields = {key: setting.value for key, setting in connection.items()}
@@ -97,7 +97,7 @@ class Inventory(NamedTuple):
 
     @property
     def values(self) -> list[LocatedValue]:
-        """All settings and inputs of the file, to check the programs that they name as sources."""
+        """All settings and inputs of the file, to check the programs among their sources."""
         return [
             value
             for settings in (self.defaults, *self.settings.values())
@@ -144,14 +144,14 @@ class _Builder:
     """Builds an inventory from a document and collects all problems."""
 
     def __init__(self, source: Document) -> None:
-        """Read the inventory in ``source``, the document of a file or of a program: problems name it."""
+        """Read the inventory in ``source``, the document of a file or of a program."""
         self._source = source
         #: ``expand``, which raises ``ValueError`` for more hosts than a whole file may have.
         self._expanded = host_names.limited(host_names.expand)
         self.problems: list[Problem] = []
 
     def build(self) -> Inventory:
-        """Return the inventory of the document; with ``problems``, which have then been collected, it is not valid."""
+        """Return the inventory of the document; it is not valid if there are ``problems`` afterwards."""
         defaults = self._settings("defaults", body=self._source.data.get("defaults"))
         bodies, groups = (self._source.data.get(section) or {} for section in ("hosts", "groups"))
         hosts, keys = self._memberships(bodies, groups)
@@ -170,9 +170,8 @@ class _Builder:
     ) -> tuple[dict[str, Membership], list[HostSettings]]:
         """Return the membership of each host, and the settings of every key of ``hosts``, in the order of the file.
 
-        A membership has the numbers of the keys that name the host, and its groups: hosts with the same one share
-        settings. ``bodies`` and ``groups``: the sections ``hosts`` and ``groups``, key or group → its body, perhaps
-        None.
+        A membership has the numbers of the host's keys, and its groups: hosts with the same one share settings.
+        ``bodies`` and ``groups``: the sections ``hosts`` and ``groups``, key or group → its body, perhaps None.
         """
         # A host is in both mappings; without a key in the first one if only a group names it.
         keys, settings = dict[str, list[int]](), list[HostSettings]()
@@ -244,7 +243,7 @@ class _Builder:
     def _settings(self, *path: str, body: Mapping[str, Any] | None) -> HostSettings:
         """Return the connection settings and inputs at a path of the file, with their positions for messages.
 
-        ``body`` is the mapping there; a key with null counts as not written.
+        ``body``: the mapping there; a key with null is ignored.
         """
         settings = {key: value for key, value in (body or {}).items() if value is not None}
         connection = {
@@ -277,10 +276,7 @@ class _Builder:
 
 
 def _members(hosts: Mapping[str, Membership], groups: Mapping[str, object]) -> dict[str, list[str]]:
-    """Return group → its hosts, in the order of the file.
-
-    A group is declared in the section ``groups``, perhaps without hosts, or only named by hosts.
-    """
+    """Return group → its hosts, in the order of the file; hosts may be in groups that have no section of their own."""
     members: dict[str, list[str]] = {name: [] for name in groups}
     for host, (_, host_groups) in hosts.items():
         for group in host_groups:
@@ -300,7 +296,7 @@ class Selection:
     """Finds the hosts that `--on` selects: names, ranges and groups of inventories, other inventories, addresses."""
 
     def __init__(self, default: str | None, trust: CodeTrust, reader: InputFiles) -> None:
-        """Select among the hosts of the inventory file ``default``; with None, among those that ``--on`` brings.
+        """Select among the hosts of the inventory file ``default``, or if None, of the inventories in ``--on``.
 
         ``trust`` checks inventories that are executed. Raise ``ManifestError``, ``UntrustedCode``.
         """
@@ -318,8 +314,7 @@ class Selection:
     def find(self, selections: Sequence[str]) -> dict[str, Inventory]:
         """Return the selected hosts in their order, each with the inventory that has its settings.
 
-        Raise ``UsageError`` for an invalid selection and for one without hosts, ``ManifestError`` for an invalid
-        inventory.
+        Raise ``UsageError`` for an invalid or empty selection, ``ManifestError`` for an invalid inventory.
         """
         items = [item for text in selections for item in host_names.split(text)]
         # Inventories are read first: the groups of each count for all items.
@@ -374,9 +369,9 @@ class Selection:
         return [*(item for item in self._inventories.values() if item is not self._default), self._default]
 
     def _members(self, name: str) -> Sequence[str]:
-        """Return the hosts that one word of a selection means: ``@FILE``, a group, ``all``, or names with ranges.
+        """Return the hosts of one word of a selection: ``@FILE``, a group, ``all``, or names with ranges.
 
-        Raise ``ValueError`` for a name that can be no host.
+        Raise ``ValueError`` for an invalid name of a host.
         """
         if name.startswith(_AT):
             return list(self._load(name.removeprefix(_AT)).hosts)
@@ -402,7 +397,7 @@ class Selection:
         return self._inventories[path]
 
     def _executed(self, path: str) -> Inventory:
-        """Return the inventory that a program prints as JSON; ``path`` is an executable, not a file of data.
+        """Return the inventory in the JSON output of the program ``path``.
 
         Raise ``ManifestError``, and ``UntrustedCode`` if other users can change it.
         """

@@ -78,10 +78,9 @@ class HostJob(NamedTuple):
 
 
 def libraries_of(names: Iterable[str]) -> list[str]:
-    """Return the Python libraries that the functions and types among names need, sorted.
+    """Return the sorted Python libraries that the functions and types among names need, to send them along.
 
-    The sender sends them along. A host that lacks one refuses before its first change, at the latest when its plan
-    names the types.
+    A host that lacks one refuses before its first change, at the latest after its plan.
     """
     return sorted({library for name in set(names) for library in _LIBRARIES.get(name, ())})
 
@@ -90,7 +89,7 @@ def with_id(job: HostJob, key: bytes = b"") -> HostJob:
     """Return a job with its inputs encoded for sending, and with its id, which follows from all its contents.
 
     Its inputs may be those of ``manifest.input_values``. ``key``: up to 64 bytes for the digests of secrets, so that
-    secrets cannot be guessed from the id; the same key gives an equal job the same id.
+    these cannot be guessed from the id; the same key gives an equal job the same id.
     """
     inputs = {name: _encoded_input(value) for name, value in job.inputs.items()}
     sent = job._replace(documents=list(job.documents), inputs=inputs, id="")
@@ -106,8 +105,7 @@ def for_host(
 ) -> HostJob:
     """Return the job of one host: ``shared`` with its inputs, and with its ``options`` added.
 
-    The shared part is digested once, which makes the id of each host cheap. ``key`` is that for the digests of secrets,
-    see ``with_id``.
+    The shared part is digested once, so that ids are cheap. ``key``: as for ``with_id``.
     """
     encoded = {name: _encoded_input(value) for name, value in inputs.items()}
     # Digested are the id of the shared part, which stands for its fields, and the fields of this host.
@@ -118,8 +116,7 @@ def for_host(
 def decoded_inputs(job: HostJob) -> dict[str, object]:
     """Return name → value of a job's inputs, for ``Runtime`` on the host.
 
-    A text from a command line, file or variable gets back the class that says where it is from: such a text is
-    converted to the data type of its input.
+    A text from a command line, file or variable gets the class by which it is converted to the input's data type.
     """
     return {
         name: _TEXT_INPUTS[value[0]](reveal(value[1])) if type(value) is tuple else value
@@ -164,10 +161,7 @@ _last_manifest: list[tuple[object, object, Mapping[str, str]]] = [(None, None, {
 
 
 def _manifest_texts(job: HostJob) -> Mapping[str, str]:
-    """Return the encoded fields ``documents`` and ``files`` of a job.
-
-    All jobs of a run share them, so they are encoded once, not for each of many hosts.
-    """
+    """Return the encoded fields ``documents`` and ``files`` of a job, which all jobs of a run share, encoded once."""
     documents, files, texts = _last_manifest[0]
     if documents is not job.documents or files is not job.files:
         texts = {name: protocol.encode_value(getattr(job, name)) for name in ("documents", "files")}
@@ -176,10 +170,7 @@ def _manifest_texts(job: HostJob) -> Mapping[str, str]:
 
 
 def _digest(job: HostJob, key: bytes) -> str:
-    """Return the digest of a job, its id, which is equal for equal jobs.
-
-    Secrets are in it as keyed digests, so that none can be guessed from it without the key.
-    """
+    """Return the id of a job, equal for equal jobs, with keyed digests of secrets, which cannot be guessed from it."""
     from hashlib import blake2b, sha256  # only the controller needs it
 
     def digested(value: object) -> Any:

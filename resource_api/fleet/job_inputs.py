@@ -44,8 +44,7 @@ _LOCAL: Final = ("file", "directory")
 def read_documents(path: str, open_code: Callable[[str], int] | None = None) -> list[Document]:
     """Return the files of a manifest in the order of assembly; a Python manifest is not executed.
 
-    ``open_code`` opens one in Python, and refuses it if other users can change it. Raise ``ManifestError`` with all
-    problems of all files, and ``UsageError``.
+    ``open_code`` opens one in Python, if only trusted users can change it. Raise ``ManifestError``, ``UsageError``.
     """
     # The data of a Python manifest is only ``INCLUDE``, which must be a literal.
     documents, problems = reading.load_documents(path, partial(literal_section, constant="INCLUDE"), open_code)
@@ -101,7 +100,7 @@ def _asset_paths(documents: Sequence[Document], inputs: Mapping[str, object]) ->
 
 
 def _patterns_in_data(value: object) -> Iterator[str]:
-    """Yield the glob patterns of the local files that data names as ``{asset: {file: PATH}}``, at any depth."""
+    """Yield the glob patterns of the local files in data, ``{asset: {file: PATH}}``, at any depth."""
     items = value if isinstance(value, list) else []
     if isinstance(value, dict):
         items = list(value.values())
@@ -114,7 +113,7 @@ def _patterns_in_data(value: object) -> Iterator[str]:
 
 
 def _pattern(text: str) -> str:
-    """Return the glob pattern of a file name: each ``${...}``, whose value only the host knows, becomes ``*``."""
+    """Return the glob pattern of a file name: each ``${...}``, whose value is known to the host only, becomes ``*``."""
     try:
         parsed = expression.parse(text)
     except ValueError:
@@ -124,10 +123,7 @@ def _pattern(text: str) -> str:
 
 
 def _patterns_in_calls(raw: bytes) -> Iterator[str]:
-    """Yield the glob patterns of files in calls of ``m.asset`` and ``m.archive`` of a Python manifest.
-
-    It is not executed: that happens on the hosts, by their facts.
-    """
+    """Yield the glob patterns of files in calls of ``m.asset`` and ``m.archive``, without executing the manifest."""
     with suppress(SyntaxError, ValueError):
         for node in ast.walk(ast.parse(raw)):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ORIGINS:
@@ -137,7 +133,7 @@ def _patterns_in_calls(raw: bytes) -> Iterator[str]:
 def _node_pattern(node: ast.expr) -> str:
     """Return the glob pattern for a file name in Python code: text as it is, ``*`` for each other expression.
 
-    Only the host, which executes the manifest, knows its value; all files that match are sent.
+    Its value depends on the execution on the host; all files that match are sent.
     """
     if isinstance(node, ast.Constant):
         return glob.escape(str(node.value))
@@ -148,7 +144,7 @@ def _node_pattern(node: ast.expr) -> str:
 def _contents_at(path: str, trust: CodeTrust) -> Iterator[tuple[str, bytes]]:
     """Yield a file's path and content; for a directory first the list of its members, under its path with a slash.
 
-    The host takes both together for the directory. Raise ``OSError``, and ``ResourceError`` as ``list_directory`` does.
+    Raise ``OSError``, and ``ResourceError`` as ``list_directory`` does.
     """
     if not os.path.isdir(path):
         with open_trusted(path, trust) as file:
@@ -175,7 +171,7 @@ class HostInputs:
     def __init__(
         self, manifest: Manifest | None, inputs: CommonInputs, read: Callable[[ValueSource], str] = ValueSource.read
     ) -> None:
-        """Check inputs by the declarations of ``manifest``, or leave that to the host: None, for a Python manifest.
+        """Check inputs by the declarations of ``manifest``; None, for a Python manifest, leaves that to the host.
 
         ``read`` returns the text of a source (file or command), or raises ``ValueError``.
         """
@@ -193,10 +189,7 @@ class HostInputs:
         self._problems: dict[Problem, list[str]] = {}
 
     def of_all(self, hosts: Iterable[tuple[str, Inventory]]) -> dict[str, Mapping[str, object]]:
-        """Return the inputs of each host. Raise ``ManifestError`` with all problems, each with the hosts that have it.
-
-        No host is connected to before all inputs are right.
-        """
+        """Return the inputs of each host, before any connection. Raise ``ManifestError`` with all hosts' problems."""
         inputs = {name: self._of(name, inventory.settings_of(name)) for name, inventory in hosts}
         if self._problems:
             raise ManifestError(
@@ -208,8 +201,7 @@ class HostInputs:
     def _of(self, host: str, settings: HostSettings) -> Mapping[str, object]:
         """Return the inputs of a host, and collect its problems.
 
-        They are resolved once for all hosts with the same settings, unless a source of a value contains the host's
-        name.
+        They are resolved once for all hosts with the same settings, unless a source contains the host's name.
         """
         # A source may contain the name of the host.
         by_name = any(HOST in str(item.value) for item in settings.inputs.values() if kind_of(item.value))
@@ -224,10 +216,7 @@ class HostInputs:
         return inputs
 
     def _resolved(self, host: str, settings: HostSettings, problems: dict[Problem, None]) -> Mapping[str, object]:
-        """Return the inputs of one host, checked against the manifest, with secrets marked.
-
-        Errors are added to ``problems``, an ordered set.
-        """
+        """Return the inputs of one host, checked by the manifest, with secrets marked; add errors to ``problems``."""
         from_inventory = {
             name: value
             for name, value in settings.inputs.items()

@@ -63,10 +63,7 @@ class Ledger:
     """The runs of one machine."""
 
     def __init__(self, directory: str) -> None:
-        """Open the database in ``directory``, created if missing.
-
-        Raise ``StateError``, also where other users can write to it.
-        """
+        """Open the database in ``directory``, created if missing. Raise ``StateError``, also if others can write it."""
         self.path = f"{directory}/{FILE}"
         with self._errors():
             prepare_directory(self.path)
@@ -95,10 +92,7 @@ class Ledger:
 
     @property
     def key(self) -> bytes:
-        """The key for the digests of secret inputs, created when first used.
-
-        Without it, whoever can read the ledger could find a secret by comparing the digests of guesses.
-        """
+        """The key for the digests of secret inputs, created when first used: guesses cannot be compared without it."""
         with self._transaction():
             if (row := self._connection.execute("SELECT key FROM own").fetchone()) is None:
                 row = (secrets.token_bytes(32),)
@@ -107,7 +101,7 @@ class Ledger:
             return key
 
     def begin(self, request: Mapping[str, object], digest: str, hosts: Iterable[tuple[str, bytes]]) -> str:
-        """Record a new run with hosts and the digests of their inputs; return its id. The oldest run makes room for it.
+        """Record a new run with hosts and digests of their inputs, without the oldest beyond the limit; return its id.
 
         ``request`` and ``digest`` as in ``RecordedRun``.
         """
@@ -125,10 +119,7 @@ class Ledger:
         return run
 
     def note(self, run: str, started: Iterable[str], reports: Iterable[HostReport]) -> None:
-        """Record in a ``run`` which hosts were started, and the reports of finished ones.
-
-        ``--rerun`` goes on with all hosts that have not succeeded.
-        """
+        """Record the started hosts of a ``run`` and the reports of finished ones; ``--rerun`` skips successful ones."""
         moment = time.time()
         with self._transaction():
             query = "UPDATE host SET asked = ? WHERE run = ? AND name = ?"
@@ -146,7 +137,7 @@ class Ledger:
     def find(self, prefix: str) -> RecordedRun:
         """Return the recorded run whose id begins with ``prefix``; ``last`` means the newest. Raise ``UsageError``.
 
-        Its remaining hosts are those that have not succeeded.
+        Its remaining hosts are those without success.
         """
         with self._errors():
             rows = self._connection.execute("SELECT id, about, digest FROM run ORDER BY rowid").fetchall()
@@ -180,7 +171,7 @@ def digest_of(values: Mapping[str, object] | Sequence[object], key: bytes) -> by
 def _revealed(value: object) -> object:
     """Return a value in a form whose ``repr`` is the same for equal values, to compute its digest.
 
-    Mappings are sorted, and secrets are in clear text, but marked as such.
+    Mappings are sorted, and secrets are in clear, but marked.
     """
     if isinstance(value, dict):
         return [(str(name), _revealed(value[name])) for name in sorted(value, key=str)]

@@ -110,8 +110,7 @@ class HostGroup:
     def __init__(self, representative: Host, result: _StoredResult) -> None:
         """Start without hosts, for a result whose texts have placeholders for the name and address of a host.
 
-        ``representative`` is the host that they stand for: the first one, or ``_PLACEHOLDER_HOST`` where results differ
-        by names or addresses alone.
+        ``representative``: the first host, or ``_PLACEHOLDER_HOST`` where results differ by names or addresses.
         """
         self._representative = representative
         # ``texts``: documents as JSON with placeholders; ``more``: the number of those that are not stored.
@@ -132,10 +131,7 @@ class HostGroup:
         self._addresses |= group._addresses
 
     def documents(self, host: str = "") -> list[dict[str, object]]:
-        """Return the stored documents with the name and address of a host in place of the placeholders.
-
-        That is the representative of the group, or with ``host`` this one, as it had sent them.
-        """
+        """Return the stored documents as ``host`` has sent them, or for "" as the group's representative has."""
         source = self._representative
         if host and source is _PLACEHOLDER_HOST:
             source = Host(host, self._addresses.get(host, ""))
@@ -157,7 +153,7 @@ class _Groups:
         self._results: dict[bytes, _StoredResult] = {}
 
     def add(self, host: Host, exact: bytes, nameless: bytes, result: Callable[[], _StoredResult]) -> None:
-        """Add a host to the group of its result, which two digests identify: ``nameless`` ignores the host's name.
+        """Add a host to the group of its result, which has two digests: ``nameless`` ignores the host's name.
 
         ``result`` makes the result to store, once for all hosts with the digest ``nameless``.
         """
@@ -193,19 +189,13 @@ class _PrintedTexts:
     """The printed texts of answers; equal answers are rendered once."""
 
     def __init__(self, lines: RenderLines) -> None:
-        """Render the answers of hosts by ``lines``, the function that the command prints one with.
-
-        Equal texts, not equal documents, decide which hosts stand in one group.
-        """
+        """Compare the answers of hosts by their printed text, which the command's function ``lines`` renders."""
         self._lines = lines
         #: The digest of an answer → its printed text.
         self._texts: dict[bytes, str] = {}
 
     def find(self, answer: str) -> str:
-        """Return the text that a command prints for a host's answer, which is JSON with placeholders.
-
-        It is rendered once for equal answers, and not stored for more than ``_MAX_TEXTS``.
-        """
+        """Return the printed text of a host's answer, JSON with placeholders, rendered once for equal answers."""
         digest = blake2b(answer.encode(errors="surrogatepass"), digest_size=16).digest()
         if digest not in self._texts:
             if len(self._texts) >= _MAX_TEXTS:
@@ -220,8 +210,8 @@ class _HostResult:
     def __init__(self, host: Host, lowest: str, printed: _PrintedTexts | None, *, counted: bool) -> None:
         """Collect the documents of ``host``, of its log only lines of the level ``lowest`` and above.
 
-        ``printed`` renders the answers of a command that reads, or is None. ``counted``: counts in the command's
-        document are those of this run, and not of an earlier one that it shows.
+        ``printed`` renders the answers of a command that reads, or is None. ``counted``: the counts in a command's
+        document are those of its run, not of an earlier one.
         """
         self._host = host
         #: The host's name and address with their placeholders, the longer one first: a name may contain the address.
@@ -247,7 +237,7 @@ class _HostResult:
         self.outputs: tuple[str, str] | None = None
 
     def add(self, document: Mapping[str, object]) -> None:
-        """Take a document of the host's run: note counts, step, outputs or refusal, and store one that is printed."""
+        """Take counts, step, outputs or refusal from a document of the host's run, and store one that is printed."""
         kind = document["type"]
         if kind == "summary":
             self.summary = {name: count(document.get(name)) for name in COUNTS}
@@ -268,7 +258,7 @@ class _HostResult:
             self._store({key: value for key, value in document.items() if key not in _VOLATILE_FIELDS})
 
     def _is_printed(self, kind: str, document: Mapping[str, object]) -> bool:
-        """Whether a document is shown: of a log, only the lines of the level that the user asked for and above."""
+        """Whether a document is shown: of a log, only the lines of the user's level and above."""
         level = document.get("level")
         return kind != "log" or (level in _LEVELS and _LEVELS.index(str(level)) >= self._lowest)
 
@@ -290,7 +280,7 @@ class _HostResult:
     def _store(self, document: Mapping[str, object]) -> None:
         """Add a document to both digests of the result, and store it as JSON if there is room.
 
-        The answer of a command that reads counts as it is printed: hosts whose answers look the same are one group.
+        The answer of a command that reads is compared by its printed text.
         """
         exact, text = self._texts(document)
         literal, nameless = exact, text
@@ -308,10 +298,7 @@ class _HostResult:
             self.more += 1
 
     def _texts(self, value: object) -> tuple[str, str]:
-        """Return a value as JSON twice: literally, and with placeholders for the host's name and address.
-
-        The second form is equal for hosts that differ by these alone.
-        """
+        """Return a value as JSON twice: literally, and with placeholders for the host's name and address."""
         exact = _text(value)
         if not any(own in exact for own, _ in self._marks):
             return exact, exact
@@ -326,8 +313,8 @@ class _HostResult:
     def report(self, end: Mapping[str, object], seconds: float, batch: int) -> HostReport:
         """Return the host's report after its last event, ``end`` (see ``end_event``).
 
-        ``seconds`` is the time that it took, ``batch`` the number of its batch. The exit code of the program of ``run``
-        takes precedence over that of the job.
+        ``seconds``: its duration, ``batch``: the number of its batch. The exit code of the program of ``run`` takes
+        precedence over that of the job.
         """
         code = end.get("code")
         code = code if type(code) is int else None
@@ -338,10 +325,7 @@ class _HostResult:
         return HostReport(self._host.name, status, self.summary, error=error, code=code, seconds=seconds, batch=batch)
 
     def _outcome(self, ended: str, code: int | None, error: str) -> tuple[str, str]:
-        """Return the host's status in the report, and its error, from how its connection ``ended``.
-
-        If the run itself has ended, the exit code ``code`` decides.
-        """
+        """Return the host's status and error in the report, by the status of its end, after ``ENDED`` by ``code``."""
         if ended == UNREACHABLE:
             return "unreachable", f"unreachable: {error}"
         if ended == REFUSED:
@@ -357,8 +341,7 @@ class _HostResult:
     def digests(self, status: str, error: str) -> tuple[bytes, bytes, str]:
         """Complete both digests of the result by status and error; return them, and the error with placeholders.
 
-        Hosts with literally equal results have equal first digests; those that differ by their names have equal second
-        ones.
+        The first is equal for literally equal results, the second for results that differ by names and addresses alone.
         """
         template = self._hidden(error)
         for digest, form in ((self._exact, error), (self._nameless, template)):
@@ -380,7 +363,7 @@ class Merge:
         """Print log lines of the level ``lowest`` and above; ``mask`` masks the controller's secrets.
 
         ``lines`` returns the printed lines of an answer, by which it is compared; None: by its document. ``counted``:
-        whether the counts in the document of a command are those of its run; those of ``report`` are of an earlier one.
+        the counts in the document of a command are those of its run, not of an earlier one as for ``report``.
         """
         self._counted = counted
         self._lowest = lowest
@@ -426,7 +409,7 @@ class Merge:
     def end(self, host: Host, document: Mapping[str, object], seconds: float, batch: int) -> HostReport:
         """Group a finished host by its result, count its status, and return its report.
 
-        ``document`` is its last event, ``seconds`` the time of its run, ``batch`` the number of its batch.
+        ``document``: its last event, ``seconds``: the time of its run, ``batch``: the number of its batch.
         """
         result = self._results.pop(host.name)
         report = result.report(document, seconds, batch)
@@ -465,7 +448,7 @@ class Merge:
     def _add_outputs(self, host: Host, exact: str, text: str) -> None:
         """Group a host by its outputs: ``exact`` as JSON, ``text`` with placeholders for its name and address.
 
-        When the memory for texts is used up, all further hosts are one group without a text, of the key b"".
+        When the memory for texts is full, all further hosts are one group without a text, with the key b"".
         """
         exact_key, key = (blake2b(form.encode(errors="surrogatepass")).digest() for form in (exact, text))
         if not self._outputs.has(key):
@@ -507,10 +490,7 @@ def _document(text: str, host: Host) -> dict[str, object]:
 
 
 def _replaced(text: str, name: str, mark: str) -> str:
-    """Return a text with the placeholder ``mark`` for a host's ``name``, where it is not part of a longer name.
-
-    ``web1`` must stay in ``web10``, which is another host.
-    """
+    """Return a text with ``mark`` for a host's ``name``, except in longer names: ``web1`` stays in ``web10``."""
     if not name or name not in text:
         return text
     pieces, start, index = list[str](), 0, text.find(name)

@@ -89,7 +89,7 @@ class OpensshTransport:
     """Connects to hosts by processes of ``ssh``; no connection is shared."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        """Use the configuration of the user whose ``HOME`` is in ``environment``, and the key agents named there."""
+        """Use the configuration of the user whose ``HOME`` is in ``environment``, and the key agents in it."""
         # Without those of this program, such as the key of the state.
         variables = {name: value for name, value in environment.items() if not name.startswith("RESOURCE_API_")}
         # A shell starts the ssh of a jump host, and a service user may have none.
@@ -104,8 +104,7 @@ class OpensshTransport:
     async def start(self, host: Host, command: str, *, terminal: bool = False) -> OpensshProcess:
         """Connect to a host and start a command in its login shell. Raise ``HostUnreachable``.
 
-        With ``terminal``, the command has one, on which doas asks for a password; in raw mode, so that it changes no
-        byte.
+        ``terminal``: give the command one, on which doas asks for a password, in raw mode, so that it changes no byte.
         """
         with errors_as(unreachable, CommandError, "transport: ssh needs the program ssh of OpenSSH here: "):
             program = locate("ssh")
@@ -118,10 +117,7 @@ class OpensshTransport:
             await asyncio.wait(self._exiting, timeout=transport.EXIT_SECONDS)
 
     async def _attempt(self, host: Host, arguments: Sequence[str], *, terminal: bool) -> OpensshProcess:
-        """Connect to a host by one process of ``ssh``, up to its sign that it is connected. Raise ``HostUnreachable``.
-
-        Each jump host may take the time limit of a host too.
-        """
+        """Connect to a host by one process of ``ssh``, with a time limit for each hop. Raise ``HostUnreachable``."""
         hops = len(jump_chain(host))
         if hops:
             await self._pace.wait(_via(host))
@@ -171,10 +167,7 @@ class OpensshTransport:
         return "".join(lines)
 
     async def _started(self, arguments: Sequence[str], *, terminal: bool) -> OpensshProcess:
-        """Start ``ssh`` with pipes, in a session without our terminal, so that it cannot ask.
-
-        Raise ``HostUnreachable``.
-        """
+        """Start ``ssh`` with pipes, in a session without a terminal for questions. Raise ``HostUnreachable``."""
         loop = asyncio.get_running_loop()
         with errors_as(unreachable, OSError, "the program ssh cannot be started: "):
             child, protocol = await loop.subprocess_exec(
@@ -238,7 +231,7 @@ class OpensshProcess(transport.RemoteProcess):
     async def connect(self, seconds: float) -> str | None:
         """Return None when connected, or the error output of an ``ssh`` that has ended. Raise ``TimeoutError``.
 
-        When connected, ``ssh`` prints a mark on both outputs: what comes later is that of the program on the host.
+        When connected, ``ssh`` prints a mark on both outputs, before those of the program on the host.
         """
         async with asyncio.timeout(seconds):
             mark = f"{_CONNECTED}\n".encode()
@@ -256,9 +249,9 @@ class OpensshProcess(transport.RemoteProcess):
         return await _read(self._stdout)
 
     async def read_error(self) -> bytes:
-        """Return bytes from standard error, b"" at its end; ``ssh`` writes its own messages there, too.
+        """Return bytes from standard error, b"" at its end; keep the last ones, with the reason of a lost connection.
 
-        Their end is kept, as it says why a connection was lost. Raise ``ConnectionLost``.
+        ``ssh`` writes its own messages there, too. Raise ``ConnectionLost``.
         """
         while data := await _read(self._stderr):
             self._stderr_tail = (self._stderr_tail + data)[-_TAIL:]
@@ -278,8 +271,7 @@ class OpensshProcess(transport.RemoteProcess):
     async def exit_code(self) -> int | None:
         """Return the exit code after the end of both outputs, or None for 255, which may be that of ``ssh``.
 
-        None also for a program that does not end. Raise ``ConnectionLost`` if ``ssh`` reports a lost connection, or was
-        killed.
+        None also after a timeout. Raise ``ConnectionLost`` if ``ssh`` reports a lost connection, or was killed.
         """
         with suppress(TimeoutError):
             await asyncio.wait_for(asyncio.gather(self._process.wait(), self._silent.wait()), transport.EXIT_SECONDS)
@@ -329,7 +321,7 @@ def _arguments(host: Host, *, terminal: bool) -> list[str]:
 
 
 def _via(host: Host) -> str:
-    """Return the jump hosts as the option ``-J`` has them, with the addresses of those that the inventory names."""
+    """Return the jump hosts for the option ``-J``, with the addresses of those in the inventory."""
     if not host.jump_hosts:
         return host.via or ""
     hops = list[str]()
@@ -364,9 +356,9 @@ def _unreachable_error(host: Host, output: str) -> HostUnreachable:
 
 
 def _existing(identity: str) -> str:
-    """Return the path of a private key, which must exist, or its public half, as for a key in an agent.
+    """Return the path of a private key if it, or its public half for a key in an agent, can be read.
 
-    Raise ``HostUnreachable``: ``ssh`` itself would go on with other keys.
+    Raise ``HostUnreachable`` otherwise: ``ssh`` would go on with other keys.
     """
     path = os.path.expanduser(identity)
     if not any(os.access(file, os.R_OK) for file in (path, f"{path}.pub")):

@@ -113,7 +113,7 @@ class Launch:
     ) -> None:
         """Prepare the launch as the user of the login, or as root by ``become``: sudo or doas, with a password or None.
 
-        ``runtime`` finds the archive with Python for a host's platform, None without one.
+        ``runtime`` returns a runtime's digest and archive for a host's platform, or None.
         """
         self._become = become
         self._password = password
@@ -148,10 +148,7 @@ class Launch:
         return "exec " + shlex.join([*self._prefix(), "sh", "-c", _DECODE, "sh", *words])
 
     def _prefix(self) -> Sequence[str]:
-        """Return the words of the command line before the shell, which change the user by sudo or doas.
-
-        Without a password ``-n`` makes them fail instead of asking for one.
-        """
+        """Return the words of sudo or doas before the shell, which fail if they need a password and have none."""
         if self._become == "sudo":
             questions = ("-n",) if self._password is None else ("-S", "-p", self._prompt)
             return ("sudo", "-H", *questions, "--")
@@ -162,9 +159,9 @@ class Launch:
     def receive(self, data: bytes) -> None:
         """Process bytes from standard output; those after the first frame are ignored.
 
-        The host prints what its login prints, a prompt of ``doas``, the marks of ``_SCRIPT`` if it has no interpreter
-        (``runtime``, answered with a runtime's digest; ``need`` or ``have``, answered with the archive or nothing), and
-        then the first frame. A terminal mixes standard error into it.
+        The login's output comes first, then a prompt of ``doas``, the marks of ``_SCRIPT`` if the host has no
+        interpreter (``runtime``, answered with a runtime's digest; ``need`` or ``have``, answered with the archive or
+        nothing), and the first frame. A terminal mixes standard error into it.
         """
         if self._began:
             return
@@ -223,9 +220,9 @@ class Launch:
         return f"the program there {result}{self.printed()}"
 
     def printed(self) -> str:
-        """Return the last lines that a host printed, as the end of a message, unless a program of ours has answered.
+        """Return the last lines of a host's output, as the end of a message, unless a program of ours has answered.
 
-        They may tell why it runs none, such as an error of its login.
+        They may be the reason, such as an error of its login.
         """
         lines = filled_lines(self._printed.decode("utf-8", "replace"))
         if self.answered or self.terminal or not lines:
@@ -241,11 +238,10 @@ class Launch:
             self._outgoing.append(self._password.reveal().encode() + b"\n")
 
     def _offer_runtime(self, requested: re.Match[bytes], pythons: Sequence[tuple[bytes, bytes]]) -> None:
-        """Answer a host without Python with digest and size of a runtime; keep the archive until the host asks for it.
+        """Answer a host without Python with digest and size of a runtime; keep the archive until the host requests it.
 
-        It may have one in its cache, and an archive has many megabytes: a second request is an error for that reason,
-        too. Without a runtime for its platform, ``problem`` gets the error; ``pythons``: the host's interpreters that
-        do not run, with their outputs.
+        The host may have it in its cache, which saves many megabytes; a second request is an error. Without a runtime
+        for its platform, ``problem`` gets the error; ``pythons``: the host's unusable interpreters with their outputs.
         """
         if self.answered:
             self.problem = "it asks for a runtime a second time"

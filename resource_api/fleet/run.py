@@ -78,7 +78,7 @@ class RolloutStep(NamedTuple):
 
 
 def parse_share(text: str) -> Share:
-    """Return the number of hosts or the share of them that an option states, ``3`` or ``10%``. Raise ``ValueError``."""
+    """Return the number or share of hosts in an option, ``3`` or ``10%``. Raise ``ValueError``."""
     match = _SHARE.fullmatch(text.strip())
     if match is None or (match[2] and int(match[1]) > _WHOLE):
         raise ValueError(f"'{text}' is neither a number of hosts nor a share of them from 0% to 100%")
@@ -94,10 +94,7 @@ def parse_batches(text: str) -> list[Share]:
 
 
 def batch_sizes(total: int, batches: Sequence[Share]) -> list[int]:
-    """Return the sizes of the batches of ``total`` hosts; the last share is repeated until all hosts are in one.
-
-    A share that is rounded down to nothing is one host, so that no batch is empty.
-    """
+    """Return the sizes of the batches of ``total`` hosts, each at least 1; the last share is repeated."""
     sizes, remaining = list[int](), total
     while remaining:
         share = batches[min(len(sizes), len(batches) - 1)]
@@ -107,9 +104,9 @@ def batch_sizes(total: int, batches: Sequence[Share]) -> list[int]:
 
 
 def make_rollout(total: int, at_once: int, batches: Sequence[Share] | None, stop_after: Share | None) -> Rollout:
-    """Return the rollout for the options of a run: the ends of its batches, and the failures that it bears.
+    """Return the rollout for the options of a run: the ends of its batches, and the failures that it allows.
 
-    With batches the first failure stops the run unless ``stop_after`` allows more; without them none does.
+    With batches the first failure stops the run unless ``stop_after`` allows more; without them no failure does.
     """
     bound = stop_after.of(total) if stop_after is not None else None if batches is None else 0
     ends = list(accumulate(batch_sizes(total, batches or (Share(_WHOLE, percent=True),))))
@@ -134,7 +131,7 @@ def decide(plan: Rollout, progress: RunProgress) -> RolloutStep:
 
 
 def _stopped(plan: Rollout, progress: RunProgress) -> str:
-    """Return the reason to start no further host, or "" if there is none, or no host is left to start."""
+    """Return the reason to start no further host, or "" if there is none, or all hosts are started."""
     if progress.started == plan.total:
         return ""
     if plan.bound is not None and progress.failed > plan.bound:
@@ -289,9 +286,9 @@ class FleetRun:
         return stop
 
     def _loop(self) -> str:
-        """Start hosts, wait for them and begin batches as the pure ``decide`` says, until the run is over.
+        """Start hosts, wait for them and begin batches by the pure ``decide``, until the run is over.
 
-        Return why it stopped early, or "".
+        Return the reason of an early stop, or "".
         """
         self._begin_batch(1)
         while not (decision := decide(self._plan, self._progress)).finished:
@@ -332,10 +329,7 @@ class FleetRun:
         self._observer.running(self._progress.started, self._progress.ended, self._progress.failed, slowest)
 
     def _take(self, event: HostEvent) -> None:
-        """Record an event of a running host, or its end.
-
-        A host whose event cannot be used is given up as lost: its data is untrusted.
-        """
+        """Record an event of a running host, or its end; a host is lost after an unusable event, as it is untrusted."""
         if (running := self._running.get(event.host)) is None:
             return
         if event.document["type"] == "end":
@@ -350,10 +344,7 @@ class FleetRun:
             self._end(running, end_event(event.host, LOST, None, message).document)
 
     def _end(self, running: _Running, document: Mapping[str, object]) -> None:
-        """Record and report the end of a host's job: ``document`` is its last one, of ``end_event``.
-
-        The ledger, the report of the batch and the decision about further hosts use it.
-        """
+        """Record and report the end of a host's job; ``document``: its last one, of ``end_event``."""
         name = running.host.name
         del self._running[name]
         if self._late.pop(name, None) is not None:
@@ -409,7 +400,7 @@ class FleetRun:
         return BatchReport(number, len(self._plan.ends), counts, remaining, self._outcomes, last)
 
     def _write_record(self) -> None:
-        """Write started hosts and reports to the ledger, several at once.
+        """Write started hosts and reports to the ledger together.
 
         A kill loses the unwritten ones: ``--rerun`` runs such hosts again, which does no harm.
         """

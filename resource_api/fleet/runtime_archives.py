@@ -79,7 +79,7 @@ class PythonRuntimes:
     """The runtimes of one user."""
 
     def __init__(self, directory: str) -> None:
-        """Use the archives in a ``directory`` of the user, which need not exist: then there are none."""
+        """Use the archives in a ``directory`` of the user, which may be absent."""
         self._directory = Path(directory)
         #: Digest → archive, of those that were read: the hosts of a run share them.
         self._archives: dict[str, bytes] = {}
@@ -105,7 +105,7 @@ class PythonRuntimes:
         return None
 
     def add(self, path: str) -> PythonRuntime:
-        """Keep the archive in a file as a runtime for hosts, repacked with what they need.
+        """Keep the needed files of an archive as a runtime for hosts.
 
         Raise ``UsageError`` for an archive without a Python that hosts can use, ``OSError``.
         """
@@ -121,7 +121,7 @@ class PythonRuntimes:
 
 
 def _read(file: Path) -> PythonRuntime:
-    """Return the runtime that a stored description, a JSON file, names. Raise ``ResourceError`` for a damaged one."""
+    """Return the runtime of a stored description, a JSON file. Raise ``ResourceError`` for a damaged one."""
     try:
         fields = json.loads(reading.read(str(file), _LARGEST_DESCRIPTION))
         first, second = map(int, fields["libc_version"].split("."))
@@ -157,8 +157,8 @@ def _members(file: BinaryIO) -> Iterator[Member]:
 def _inspect(path: str, file: BinaryIO) -> tuple[str, str, HostPlatform]:
     """Return Python's version, the parent directory of ``bin`` in the archive, and the platform for which it is built.
 
-    The files are asked, not the archive's name, which anybody can change. Raise ``UsageError`` for an archive that is
-    damaged, has no Python, or an older one than hosts need.
+    These come from the files, not from the archive's name. Raise ``UsageError`` for an archive that is damaged, has no
+    Python, or an older one than hosts need.
     """
     top, python, header, needed = None, "", b"", 0
     try:
@@ -185,9 +185,9 @@ def _inspect(path: str, file: BinaryIO) -> tuple[str, str, HostPlatform]:
 
 
 def _elf(path: str, header: bytes) -> tuple[str, str]:
-    """Return the machine and the C library that a program is made for, from its header (elf(5)).
+    """Return machine and C library of a program, from the machine and loader in its header (elf(5)).
 
-    The C library follows from the loader that it names. Raise ``UsageError`` for another than a 64-bit program.
+    Raise ``UsageError`` for another than a 64-bit program.
     """
     try:
         # e_machine; e_phoff; e_phentsize and e_phnum; then of each program header p_type, p_offset and p_filesz.
@@ -208,10 +208,7 @@ def _elf(path: str, header: bytes) -> tuple[str, str]:
 
 
 def _packed(file: BinaryIO, top: str) -> bytes:
-    """Return the files of Python as a gzipped tar, without those that no run needs; ``top`` is their directory.
-
-    Equal files give equal bytes, as the digest is the name of the runtime.
-    """
+    """Return the files of Python beneath ``top`` that runs need as a gzipped tar, equal for equal files."""
     stream = io.BytesIO()
     with (
         gzip.GzipFile(fileobj=stream, mode="wb", compresslevel=6, mtime=0) as packed,

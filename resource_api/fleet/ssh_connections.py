@@ -131,7 +131,7 @@ class SshConnections:
         task.add_done_callback(partial(self._end, host.name, stream))
 
     def _interrupt(self, host: str) -> None:
-        """Ask the run on a host to end; end a host at once that was sent no job yet."""
+        """Ask the run on a host to end; end a host at once to which no job was sent."""
         if (stream := self._streams.get(host)) is None:
             return
         if stream.channel.sent:
@@ -154,10 +154,7 @@ class SshConnections:
                 stream.drained.set()
 
     def _put(self, events: Sequence[HostEvent], size: int = 0) -> None:
-        """Hand over events to the caller's thread.
-
-        The last one carries the bytes of all, to be released when it is taken.
-        """
+        """Pass events to the caller's thread; the last one has the size of all, to be released with it."""
         if events:
             with self._arrived:
                 self._events.extend((event, 0) for event in events[:-1])
@@ -176,7 +173,7 @@ class SshConnections:
     async def _run(self, host: Host, stream: _HostStream) -> str:
         """Run the job on its host, and return the reason why its stream ended, or "".
 
-        No exception leaves it, as one host must not end the others.
+        All exceptions are caught, so that one host does not end the others.
         """
         try:
             async with self._slots:
@@ -187,10 +184,7 @@ class SshConnections:
             return reason(failure)
 
     def _end(self, host: str, stream: _HostStream, task: asyncio.Task[str]) -> None:
-        """Hand over the end of a host whose task is done, and forget the host.
-
-        A cancelled task has no result: it may not even have begun.
-        """
+        """Pass on the end of a host whose task is done, and forget the host; a cancelled task has no result."""
         del self._tasks[host], self._streams[host]
         self._put(stream.channel.close("the connection was closed from here" if task.cancelled() else task.result()))
         self._finished += 1
@@ -271,10 +265,7 @@ class _HostStream:
         self._writer: asyncio.Task[None] | None = None
 
     def send(self, parts: Sequence[bytes]) -> None:
-        """Send bytes in order, without waiting for the host to read them; keep them until there is a process.
-
-        One task writes at a time, so the parts stay in order.
-        """
+        """Send bytes in order, by one task at a time, without a wait for the host; keep them until it has a process."""
         self._outgoing.extend(parts)
         if self._outgoing and self.process is not None and (self._writer is None or self._writer.done()):
             self._writer = asyncio.get_running_loop().create_task(self._write(self.process))
@@ -305,10 +296,7 @@ class BecomePasswords:
         self._lock = threading.Lock()
 
     def read(self, source: ValueSource) -> Sensitive[str]:
-        """Return the password for sudo or doas from its source, a file or program, which is read once for all hosts.
-
-        Raise ``ResourceError``.
-        """
+        """Return the password for sudo or doas from its source, read once for all hosts. Raise ``ResourceError``."""
         with self._lock:  # a program may ask the user for something, which should happen once
             if source not in self._passwords:
                 self._passwords[source] = Sensitive(_read_password(source))
@@ -316,7 +304,7 @@ class BecomePasswords:
 
 
 def _read_password(source: ValueSource) -> str:
-    """Return the password that sudo is given. Raise ``ResourceError`` if its source has none, or several lines.
+    """Return the password for sudo or doas. Raise ``ResourceError`` if its source has none, or several lines.
 
     A carriage return at its end is no part of it: the file may have been written on Windows.
     """
@@ -333,10 +321,7 @@ def _read_password(source: ValueSource) -> str:
 
 
 def connection_limit(connections: int, transports: Collection[str]) -> int:
-    """Raise the limit of open files, and return how many of ``connections`` it allows at once.
-
-    A connection by the program ``ssh`` needs more of them.
-    """
+    """Raise the limit of open files, and return the number of ``connections`` that it allows at once."""
     if PROGRAM not in transports:
         return transport.descriptor_limit(connections)
     return transport.descriptor_limit(connections, descriptors=openssh_transport.DESCRIPTORS)

@@ -85,8 +85,7 @@ class Transport(Protocol):
     async def start(self, host: Host, command: str, *, terminal: bool = False) -> RemoteProcess:
         """Connect to a host and start a command in its login shell. Raise ``HostUnreachable``.
 
-        With ``terminal``, the command has one, on which doas asks for a password; in raw mode, so that it changes no
-        byte.
+        ``terminal``: give the command one, on which doas asks for a password, in raw mode, so that it changes no byte.
         """
 
     async def close(self) -> None:
@@ -140,7 +139,7 @@ def lost(text: str) -> ConnectionLost:
 
 
 def descriptor_limit(connections: int, *, descriptors: int = 2) -> int:
-    """Raise this process's limit of open files for ``connections``; return how many of them it allows.
+    """Raise this process's limit of open files for ``connections``; return the number that it allows.
 
     ``descriptors``: the number that one connection needs.
     """

@@ -58,10 +58,7 @@ class ConnectionPool:
     """Connections to the origin of one URL, safe in threads; ``timeout`` is in seconds for one exchange."""
 
     def __init__(self, url: str, timeout: float, ca_file: str | None = None) -> None:
-        """Connect to nothing yet, and read the proxy from the environment.
-
-        ``ca_file`` has the authorities that may sign, instead of the machine's.
-        """
+        """Read the environment's proxy, connect to nothing; ``ca_file``: authorities other than the machine's."""
         self._origin = urlsplit(url)
         self._timeout = timeout  # seconds
         self._ca_file = ca_file
@@ -77,9 +74,8 @@ class ConnectionPool:
     def exchange(self, method: str, target: str, headers: Mapping[str, str], data: bytes | None) -> Response:
         """Send one request for a path with its query, and return the answer; keep the connection for the next request.
 
-        The names of headers are in lower case; the answer's ``request`` is left to the caller. Raise
-        ``ServiceUnreachable``, which tells whether a repetition could carry out the request twice, and
-        ``ResourceError`` for an answer that is too large.
+        The names of headers are in lower case; the caller adds the answer's ``request``. Raise ``ServiceUnreachable``,
+        with whether the request may have arrived, and ``ResourceError`` for an answer that is too large.
         """
         end = time.monotonic() + self._timeout
         try:
@@ -150,10 +146,7 @@ def _close_all(connections: deque[HTTPConnection]) -> None:
 
 
 def _is_quiet(connection: HTTPConnection) -> bool:
-    """Return whether an idle connection can be used again.
-
-    One that has something to read was closed by the service, which otherwise sends nothing unasked.
-    """
+    """Return whether an idle connection can be used again: a service that sent something unasked has closed it."""
     if connection.sock is None:
         return False
     poll = select.poll()
@@ -162,10 +155,7 @@ def _is_quiet(connection: HTTPConnection) -> bool:
 
 
 def _read_content(response: HTTPResponse) -> bytes:
-    """Return the content of an answer, so that the connection can be used again.
-
-    Raise ``ResourceError`` if it is too large, ``HTTPException`` if it ends early.
-    """
+    """Return the content of an answer. Raise ``ResourceError`` if too large, ``HTTPException`` if it ends early."""
     parts, size = [], 0
     while part := response.read1(_CHUNK):
         parts.append(part)
@@ -258,8 +248,8 @@ class Job(NamedTuple):
     def outcome(self, response: Response) -> bool | None:
         """Return whether a job has succeeded, None while it is not over.
 
-        An answer without a status is the finished object, which some services send instead. A Boolean status says
-        whether the job is over; then ``error`` says whether it failed.
+        An answer without a status is the finished object, which some services send instead. A Boolean status is true
+        when the job is over; it has then failed if the answer has an ``error``.
         """
         if response.status == HTTPStatus.ACCEPTED:
             return None
@@ -310,7 +300,7 @@ def _entries(response: Response, paging: Paging) -> list[dict[str, object]]:
 def _following(response: Response, entries: list[dict[str, object]], paging: Paging, path: str, position: int) -> str:
     """Return the URL of the page after an answer, "" after the last one.
 
-    ``position`` is the number of that page, or the number of objects before it, for services that count one of them.
+    ``position``: the number of that page, or of the objects before it, for services that count one of them.
     """
     value = field_at(response.body, paging.next) if paging.next else None
     if paging.cursor:
@@ -345,7 +335,7 @@ def _is_service(url: str) -> bool:
 
 
 def _with_parameter(path: str, name: str, value: object) -> str:
-    """Return a URL whose query has this value of a parameter, instead of a former one if it had it."""
+    """Return a URL whose query has this value of a parameter, in place of a former one."""
     parts = urlsplit(path)
     pairs = [pair for pair in parse_qsl(parts.query, keep_blank_values=True) if pair[0] != name]
     return parts._replace(query=urlencode([*pairs, (name, value)])).geturl()
@@ -417,15 +407,15 @@ class Client:
     def patch(
         self, path: str, body: object, *, content_type: str = "application/json", etag: str = "", repeat: bool = False
     ) -> Response:
-        """Change an object by a PATCH; with ``etag`` only if it is still the one that had it.
+        """Change an object by a PATCH, with ``etag`` only if this is still its ETag.
 
-        ``repeat``: sending the patch twice does no harm, so it is sent again after a failure.
+        ``repeat``: send the patch again after a failure, because a second time does no harm.
         """
         headers = {"Content-Type": content_type, **_if_match(etag)}
         return self.request("PATCH", path, body, headers=headers, repeat=repeat)
 
     def delete(self, path: str, *, etag: str = "") -> Response:
-        """Delete an object, with ``etag`` only if it is still the one that had it; one that is gone is no error."""
+        """Delete an object, with ``etag`` only if this is still its ETag; an absent object is no error."""
         return self.request("DELETE", path, headers=_if_match(etag), allow=_GONE)
 
     def request(
@@ -442,8 +432,7 @@ class Client:
         """Send a request and return its answer: 2xx, or a status in ``allow``.
 
         ``path`` may also be a URL of this service, as answers contain them. ``body`` is sent as JSON, with the secrets
-        in it; bytes are sent as they are. ``repeat``: sending it twice does no harm, although its method does not say
-        so.
+        in it; bytes are sent as they are. ``repeat``: sending it twice does no harm, in spite of its method.
         """
         context = current.get()
         url = self._absolute(path, query)
@@ -469,7 +458,7 @@ class Client:
         raise self._error(response, max(status, 0))
 
     def items(self, path: str, paging: Paging | None = None) -> Iterator[dict[str, object]]:
-        """Yield the objects of a list, page by page, as they are needed; ``paging`` tells how the service divides it.
+        """Yield the objects of a list, page by page, as they are needed; ``paging``: the service's division of lists.
 
         Raise ``ResourceError`` for an answer that is no list of objects, and for pages that never end.
         """
@@ -497,7 +486,7 @@ class Client:
     def finish(self, response: Response, job: Job | None = None) -> Response:
         """Wait for the job that an answer has started, if it has, and return the last answer about it.
 
-        ``job`` tells where the service names its jobs and how they end; None: in a header, as most do. Raise
+        ``job``: the place of the job's URL in answers and its statuses; None: a header, as for most services. Raise
         ``RequestError`` with the service's answer if the job fails, and if it takes too long.
         """
         job = job or Job()
@@ -539,8 +528,8 @@ class Client:
     def _send(self, method: str, url: str, headers: Mapping[str, str], data: bytes | None) -> tuple[Response, int]:
         """Return one answer and its status: 0 without an answer, -1 if the service cannot have got the request.
 
-        Without an answer its text is the reason. The caller needs the difference: only what was not sent may always be
-        sent again. Raise ``RequestError`` for an answer that is too large.
+        Without an answer its text is the reason; a request with -1 may always be sent again. Raise ``RequestError`` for
+        an answer that is too large.
         """
         if self._connections is None:
             self._connections = ConnectionPool(self.url, self._timeout, self._ca_file)
@@ -561,17 +550,14 @@ class Client:
         return response, status
 
     def _error(self, response: Response, status: int) -> RequestError:
-        """Return the error for a failed request, with the service's message without secrets.
-
-        ``status`` is that of the answer, 0 if there was none.
-        """
+        """Return the error of a request with its status, 0 without an answer, and the service's message, masked."""
         message = " ".join(self._mask(response.words).split())[:_LONGEST_MESSAGE]
         return RequestError(f"{response.request}: {f'{status} {message}'.strip() if status else message}", status)
 
     def _wait(self, seconds: float, url: str, response: Response) -> None:
         """Wait before the next request to ``url``, because the service is busy or a job is not over.
 
-        Raise ``RequestError`` where the wait would pass the time limit of the call, and for an interrupt.
+        Raise ``RequestError`` if that is too long or would pass the time limit of the call, and for an interrupt.
         """
         context = current.get()
         late = context is not None and context.deadline is not None and time.monotonic() + seconds > context.deadline

@@ -67,7 +67,7 @@ class Response(NamedTuple):
 
     @property
     def url(self) -> str:
-        """The URL that was asked."""
+        """The URL of the request."""
         return self.request.partition(" ")[2]
 
     def header(self, name: str) -> str:
@@ -88,10 +88,7 @@ class Response(NamedTuple):
 
     @property
     def job(self) -> str:
-        """The URL of the job that an answer names in a header; empty where it names none.
-
-        ``Location`` counts after 202 only: otherwise it is that of an object.
-        """
+        """The URL of the job in an answer's headers, or ""; ``Location`` after 202 only: else it is an object's."""
         names = (*_JOB_HEADERS, *(("Location",) if self.status == _ACCEPTED else ()))
         return next(filter(None, map(self.header, names)), "")
 
@@ -101,7 +98,7 @@ class _NotFiniteError(ValueError):
 
 
 def _fault(error: Exception) -> str:
-    """Return in our words why a text is no JSON; the parser's message would show parts of it, maybe a secret."""
+    """Return the reason why a text is no JSON; the parser's message would show parts of it, maybe a secret."""
     if isinstance(error, json.JSONDecodeError):
         return f"a fault in line {error.lineno}, column {error.colno}"
     if isinstance(error, RecursionError):
@@ -110,7 +107,7 @@ def _fault(error: Exception) -> str:
 
 
 def _message_text(value: object) -> str:
-    """Return the text for people of an answer's JSON: the members known to hold messages (``_MESSAGES``).
+    """Return the readable text of an answer's JSON: the members known to hold messages (``_MESSAGES``).
 
     Where an object has none of them, return every non-empty member as ``key: text``.
     """
@@ -131,9 +128,9 @@ def _refuse(name: str) -> object:
 
 
 def field_at(value: object, path: str) -> object:
-    """Return the field at ``path``, names with dots between them as in ``meta.next``; None where there is none.
+    """Return the field at ``path``, names with dots between them as in ``meta.next``, or None.
 
-    An empty path is the value itself; a name that contains dots is found first.
+    An empty path is the value itself; a name that contains dots comes first.
     """
     if not path:
         return value
@@ -155,7 +152,7 @@ def with_field(value: dict[str, object], path: str, field: object) -> dict[str, 
 
 
 def without_field(value: dict[str, object], path: str) -> dict[str, object]:
-    """Return an object without the field at ``path``; the object itself stays as it is."""
+    """Return a copy of an object without the field at ``path``."""
     first, _, rest = path.partition(".")
     if not rest or path in value:
         return {name: field for name, field in value.items() if name != path}
@@ -164,10 +161,7 @@ def without_field(value: dict[str, object], path: str) -> dict[str, object]:
 
 
 def merged(is_: object, should: object) -> Any:
-    """Return the present value with the declared fields in it, at any depth: a PUT replaces the whole object.
-
-    Without them, fields that the manifest does not declare would be reset by the service.
-    """
+    """Return the present value with the declared fields at any depth, for a PUT, which replaces the whole object."""
     if same_value(declared_part(is_, should), should):
         return is_
     if isinstance(is_, dict) and isinstance(should, dict):
@@ -178,8 +172,7 @@ def merged(is_: object, should: object) -> Any:
 def changed_fields(is_: Mapping[str, object], should: Mapping[str, object]) -> dict[str, object]:
     """Return the outermost fields that differ, each with its whole new value: the body of a PATCH.
 
-    Some services replace a field that is an object by the one that they get, others merge the two: a whole value is
-    right for both.
+    Some services replace a field that is an object, others merge it: a whole value is right for both.
     """
     return {
         name: merged(is_.get(name), value)

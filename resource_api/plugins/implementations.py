@@ -59,8 +59,7 @@ class Implementations:
     ) -> None:
         """Begin without any provider made; ``names`` are in the order of preference.
 
-        ``required`` is the one that the user has chosen, or "". ``assigned`` returns resource → the provider that its
-        record names.
+        ``required``: the user's choice, or "". ``assigned`` returns resource → the provider in its record.
         """
         self._definition = definition
         self._names = names
@@ -89,7 +88,7 @@ class Implementations:
         return self._assigned().get(name, self.chosen)
 
     def add_all(self, providers: Mapping[str, object]) -> None:
-        """Use these providers by name, which exist already: workers, whose ``priority`` is known only when they run."""
+        """Use these existing providers by name: workers, whose ``priority`` is known only when they run."""
         self._made.update(providers)
         self._names = tuple(by_preference(providers))
 
@@ -123,10 +122,7 @@ class Implementations:
         return rows
 
     def set(self, context: Context, changes: Mapping[Name, Change], **extra: bool) -> None:
-        """Change the resources in their order, which other resources may depend on.
-
-        So only neighbours of the same implementation share a call.
-        """
+        """Change the resources in their order, for dependent ones: only neighbours with one provider share a call."""
         assigned = self._assigned()
         if not assigned or not isinstance(changes, Changes):
             self._call(context, "", "set", changes, **extra)
@@ -164,11 +160,7 @@ class Implementations:
         self._usable(context, "")
 
     def __getattr__(self, name: str) -> object:
-        """Return a method of a provider that is not called through this class.
-
-        A pure method needs no choice of an implementation: it is that of the stated or first one. A function of the
-        type needs the chosen one.
-        """
+        """Return a pure method of the stated or first provider, or a function of the type, of the chosen provider."""
         if name in _PURE:
             return getattr(self._provider(self.pure), name)
         if name not in self._definition.functions:
@@ -224,7 +216,7 @@ class Implementations:
     def _usable(self, context: Context, implementation: str) -> object:
         """Return the provider of an implementation, suitable and configured; for "" that of this machine's choice.
 
-        Raise ``ProviderError`` if it, or none, is suitable.
+        Raise ``ProviderError`` if it is not suitable, or none is.
         """
         with self._lock:
             if not implementation and not self.chosen:
@@ -258,7 +250,7 @@ class Implementations:
     def _unsuitable(self, context: Context, name: str) -> str:
         """Return why an implementation cannot be used on this machine, or "".
 
-        Only suitability is remembered for the run: a resource may install what is missing.
+        Only suitability is remembered for the run: a resource may install a missing program.
         """
         if name in self._suitable:
             return ""

@@ -1,7 +1,7 @@
 """Load and check the definitions in files of the module path: types, providers, components and policies.
 
-A file defines ``TYPE``, ``Provider``, ``COMPONENT`` and ``build``, or the functions of a policy. ``registry`` decides
-when each file is loaded. The parts of a type are checked by ``TypeDefinition``, wherever it is created.
+A file defines ``TYPE``, ``Provider``, ``COMPONENT`` and ``build``, or the functions of a policy. ``registry`` loads
+each file when it is needed. The parts of a type are checked by ``TypeDefinition``, wherever it is created.
 
 Files are executed isolated from the rest of the process: one that raises, exits, prints or changes ``sys.path`` while
 it is loaded disables itself only. ``lib/`` lies beside ``types/`` and ``providers/``. In the files of that directory,
@@ -131,8 +131,7 @@ class DefinitionFiles:
     def component(self, path: str) -> Component:
         """Return the component that a file defines, and its function ``build``.
 
-        Raise ``DefinitionError``, also for a constant such as ``INPUTS``: authors expect it to be read as in a
-        manifest.
+        Raise ``DefinitionError``, also for a constant such as ``INPUTS``, which is read in manifests only.
         """
         module = self._execute(path)
         value: ComponentDefinition = _defined(path, module, "COMPONENT", ComponentDefinition)
@@ -146,10 +145,7 @@ class DefinitionFiles:
         return value, build
 
     def _unread(self, path: str, names: Sequence[str]) -> Iterator[str]:
-        """Yield the problem of each constant of a component that is called like a section of manifests.
-
-        Nothing reads it, although its author expects that; the remedy is part of the message.
-        """
+        """Yield a problem with its remedy for each constant called like a section of manifests, which nothing reads."""
         from resource_api.manifest.python_positions import constant_position
 
         raw = self._bytes(path)
@@ -165,7 +161,7 @@ class DefinitionFiles:
     def _execute(self, path: str, *, first: bool = True, deep: bool = False) -> ModuleType:
         """Execute a file of the module path and return its module. Raise ``DefinitionError`` as ``execute_in`` does.
 
-        Its module name holds the directory unless it is the ``first`` version of a type, so that versions do not
+        Its module name contains the directory unless it is the ``first`` version of a type, so that versions do not
         replace each other. ``deep``: the file is ``providers/TYPE/NAME.py``.
         """
         directory, *kinds, _ = path.rsplit("/", 3 if deep else 2)
@@ -217,10 +213,7 @@ def _stem(path: str) -> str:
 
 
 def _defined(path: str, module: ModuleType, constant: str, expected: type[object]) -> Any:
-    """Return the value of ``constant``, such as ``TYPE``, in the module of a file.
-
-    Raise ``DefinitionError`` if it is missing, has another name, or is not of the class ``expected``.
-    """
+    """Return a module's ``constant``, such as ``TYPE``. Raise ``DefinitionError`` unless it is an ``expected``."""
     value = getattr(module, constant, None)
     if value is None:
         candidates = [name for name, member in vars(module).items() if _is_candidate(member, expected, module)]
@@ -234,7 +227,7 @@ def _defined(path: str, module: ModuleType, constant: str, expected: type[object
 def _is_candidate(value: object, expected: type[object], module: ModuleType) -> bool:
     """Return whether a value of a module may be the definition that its file lacks, under a wrong name.
 
-    The error message then proposes to rename it. A provider class is known by its method ``get``.
+    The error message then proposes to rename it. A provider class is recognized by its method ``get``.
     """
     if expected is not type:
         return isinstance(value, expected)
@@ -282,7 +275,7 @@ def _members(
 ) -> dict[str, object]:
     """Return name → the part of a type that ``make`` builds from each member of a JSON object.
 
-    ``word`` is the object's key path in the file; ``DefinitionError`` names the path of the wrong member.
+    ``word``: the object's key path in the file. Raise ``DefinitionError`` with that of the wrong member.
     """
     members = {}
     for name, value in _mapping(path, word, values).items():
@@ -367,7 +360,7 @@ class _CheckedLoader(SourceFileLoader):
     """Loads a file, or its bytecode, only from bytes that no other user could have changed."""
 
     def __init__(self, read: ReadCode, name: str, path: str) -> None:
-        """Read the file at ``path`` once, by ``read``, which checks it: what is executed is then what was checked.
+        """Read the file at ``path`` once, by ``read``, so that exactly the checked code is executed.
 
         Raise ``UntrustedCode``, ``OSError``.
         """
@@ -416,10 +409,7 @@ class _WriteDetector:
 
 
 def line_of(error: BaseException, file: str, default: int = 1) -> int:
-    """Return the line of ``file`` that an exception comes from: the innermost one in its traceback.
-
-    ``default`` if no frame of the traceback is in the file.
-    """
+    """Return the line of ``file`` from which an exception comes, the innermost in its traceback, or ``default``."""
     if isinstance(error, SyntaxError) and error.filename == file:
         return error.lineno or 1
     line, trace = default, error.__traceback__
@@ -431,10 +421,7 @@ def line_of(error: BaseException, file: str, default: int = 1) -> int:
 
 
 def _import_hint(error: BaseException, path: str) -> str:
-    """Return a hint for an import that failed in a file of a module path, or "".
-
-    It is the right spelling of the import, or says that such a file cannot be imported.
-    """
+    """Return a hint for an import that failed in a file of a module path, such as its right spelling, or ""."""
     if type(error) is ModuleNotFoundError and error.name:
         directory, name = path.removesuffix(f"/{_relative(path)}"), error.name
         if name.startswith("resource_api.") and name.split(".")[1] in _KINDS:
@@ -462,10 +449,7 @@ def _describe(error: BaseException) -> str:
 
 
 def _builtins_with_libs(libraries: Sequence[Library]) -> dict[str, object]:
-    """Return the built-in names for a file that may use several ``lib/``, such as a manifest.
-
-    Its ``import lib.NAME`` finds the first of them that has the module.
-    """
+    """Return the built-in names for a manifest; ``import lib.NAME`` searches the ``libraries`` for the module."""
 
     def import_(name: str, *arguments: Any, **keywords: Any) -> object:
         """Import from ``lib`` of the first library that has the module; import all other modules as Python does."""

@@ -89,8 +89,7 @@ class ModulePath:
     ) -> Self:
         """Return the module path: the user's directories, then that of the manifest, then the bundled one.
 
-        Directories are real paths. A path with links is kept as an alias: whoever can change a link decides which code
-        is executed, so the links are checked too.
+        Directories are real paths. One with links is kept as an alias: a changed link would lead to other code.
         """
         real_paths = {text: os.path.realpath(text) for text in map(os.fsdecode, directories)}
         if manifest is not None:
@@ -114,7 +113,7 @@ class ModulePath:
     def find(self, kind: str, name: str, *, installed: bool = True) -> str | None:
         """Return the first file of the name in the directories for a ``kind``, such as ``types``, or None.
 
-        Without ``installed``, distributions are not searched: that takes as long as many a run.
+        Without ``installed``, distributions are not searched: that takes as long as a short run.
         """
         directories = self._all() if installed else self.directories
         return next(_files(directories, kind, name), None)
@@ -134,10 +133,7 @@ class ModulePath:
         return _providers(self.directories, name) or (_providers(self._all(), name) if installed else {})
 
     def directories_of(self, name: str) -> list[str]:
-        """Return the directories up to the last one with a file of a type or of its providers.
-
-        They are the module path of a worker process for this type, which needs no others.
-        """
+        """Return the directories up to the last one with a file of a type or of its providers, for a worker."""
         files = {self.find("types", name), *self.providers(name).values()}
         directories, last = [], 0
         for directory in self._all():
@@ -160,10 +156,9 @@ class ModulePath:
         return [path for path in paths if os.path.isfile(path)]
 
     def unread(self, name: str) -> tuple[str, str]:
-        """Return a file that looks like a type or component but is not read, and its right name.
+        """Return a file that looks like a type or component but is not read, and its right name; both "" if none.
 
-        Examples are ``types/NAME.yaml``, ``type/NAME.py``, a name with capital letters, and one with '-': the error for
-        an unknown type names them. Both texts are empty where there is none.
+        Examples: ``types/NAME.yaml``, ``type/NAME.py``, names with capital letters or '-'.
         """
         name = name.lower().replace("-", "_")
         for directory in self.directories:
@@ -176,10 +171,7 @@ class ModulePath:
         return "", ""
 
     def names(self, kind: str, *, installed: bool = True) -> list[str]:
-        """Return every name of a ``kind`` such as ``types``, sorted, for lists and suggestions.
-
-        Executables, whose files have no suffix, are not in it.
-        """
+        """Return every name of a ``kind`` such as ``types``, sorted, without executables, for lists and suggestions."""
         files: set[str] = set()
         for directory in self._all() if installed else self.directories:
             with suppress(OSError):
@@ -190,7 +182,7 @@ class ModulePath:
     def _all(self) -> Iterator[str]:
         """Yield the directories, then those of installed distributions.
 
-        These are searched for only if nothing before has the file: that takes as long as many a run.
+        These are searched for only if nothing before has the file: that takes as long as a short run.
         """
         yield from self.directories
         if self._distributions is None:

@@ -96,10 +96,10 @@ def _advice(provider: type[object], method: str) -> str:
 
 
 def _misspelt_methods(provider: type[object], required: Collection[str]) -> Mapping[str, str]:
-    """Return missing method → the provider's public method that was meant to be it, to be named in the error.
+    """Return missing method → the provider's public method that was meant to be it, for the error.
 
-    It is one letter off, or has the name that the method has in Puppet's older providers. A method that the provider
-    itself calls is a helper, and no mistake.
+    It is one letter off, or has the method's name in Puppet's older providers. A method that the provider itself calls
+    is a helper, and no mistake.
     """
     declared = {*_OPTIONAL, *required, *(_SIMPLE if issubclass(provider, SimpleProvider) else ())}
     members = {
@@ -136,7 +136,7 @@ def _names_in(code: CodeType) -> Iterator[str]:
 
 
 def _suitability_problems(type_name: str, provider: type[object]) -> Iterator[str]:
-    """Yield the problems of ``priority`` and ``suitable``, which decide between the providers of a type."""
+    """Yield the problems of ``priority`` and ``suitable``, by which the provider of a type is chosen."""
     if type(getattr(provider, "priority", 0)) is not int:
         yield f"provider of '{type_name}': priority must be an integer"
     if hasattr(provider, "suitable") and not callable(provider.suitable):
@@ -144,16 +144,13 @@ def _suitability_problems(type_name: str, provider: type[object]) -> Iterator[st
 
 
 def _has(provider: type[object], method: str) -> bool:
-    """Return whether a provider defines a method: ``get`` and ``set`` of the base class only state the obligations."""
+    """Return whether a provider defines a method: ``get`` and ``set`` of the base class do not count."""
     value = getattr(provider, method, None)
     return callable(value) and value not in (BaseProvider.get, BaseProvider.set)
 
 
 def _config_problems(definition: TypeDefinition, provider: type[object]) -> list[str]:
-    """Return the mismatches between a type's ``config`` and the provider's methods for it, such as ``configure``.
-
-    Such a method without ``config`` would never be called.
-    """
+    """Return the mismatches between a type's ``config`` and the provider's methods for it, such as ``configure``."""
     if definition.config.attributes:
         has = callable(getattr(provider, "configure", None))
         return [] if has else [f"provider of '{definition.name}' has no method 'configure', which 'config' requires"]
@@ -197,10 +194,7 @@ def _get_problems(features: Collection[str], get: object) -> Iterator[str]:
 
 
 def _parameters(function: FunctionType) -> list[inspect.Parameter]:
-    """Return the parameters of a function, ``self`` included.
-
-    Of a decorated one it is those of the wrapper: that is called.
-    """
+    """Return the parameters of a function, with ``self``; of a decorated one, those of the wrapper that is called."""
     return list(inspect.signature(function, follow_wrapped=False).parameters.values())
 
 
@@ -217,7 +211,7 @@ def _plain_problems(provider: type[object], methods: Iterable[str]) -> Iterator[
 def _argument_problems(provider: type[object], methods: Mapping[str, str]) -> Iterator[str]:
     """Yield the problem of each method that cannot take its ``methods`` → arguments, ``context, name``.
 
-    Decorated methods and those with ``*args`` or ``**kwargs`` are not judged: their parameters are not known.
+    Decorated methods and those with ``*args`` or ``**kwargs`` are not checked: their parameters are unknown.
     """
     for method, arguments in methods.items():
         function = inspect.getattr_static(provider, method, None)

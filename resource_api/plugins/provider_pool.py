@@ -109,10 +109,9 @@ class ProviderPool:
         self.required.update({instance: name for instance, name in required.items() if name})
 
     def implementation(self, instance: str, name: object, recorded: str | None = None) -> str | None:
-        """Return which of a type's providers manages the resource ``name``; None where the type has only one.
+        """Return the name of the provider that manages the resource ``name``, or None where its type has only one.
 
-        It is the one that the resource states, or else this machine's choice, or before that choice the ``recorded``
-        one.
+        It is the stated one, or else this machine's choice, or before that choice the ``recorded`` one.
         """
         implementations = self.several.get(instance)
         return None if implementations is None else implementations.implementation(name) or recorded
@@ -122,10 +121,7 @@ class ProviderPool:
         return self._chosen | {instance: several.chosen for instance, several in self.several.items() if several.chosen}
 
     def suitability(self, instance: str) -> list[Suitability]:
-        """Return for each provider of a type whether it can be used on this machine, for ``types``.
-
-        It is empty where there is nothing to choose. The providers are made for it.
-        """
+        """Return for each provider of a type whether it is suitable here, for ``types``; empty without a choice."""
         definition = self._definition(instance)
         self._make(instance)
         implementations = self.several.get(instance)
@@ -184,9 +180,8 @@ class ProviderPool:
     def declared(self, instance: str) -> ProviderFunctions:
         """Return the pure functions for a manifest's resources.
 
-        Raise ``DefinitionError`` where the type or provider is broken. Where the provider cannot be made because a
-        program or module is missing, a resource of the manifest may install it: then only the type is returned, with
-        the error.
+        Raise ``DefinitionError`` where the type or provider is broken. If a program or module is missing, a resource of
+        the manifest may install it: then only the type is returned, with the error.
         """
         definition = self._definition(instance)
         can_wait = not (definition.config.attributes or self._isolates(definition))
@@ -214,10 +209,7 @@ class ProviderPool:
         return deepcopy(self._function_results[key])
 
     def _call_function(self, call: FunctionCall, inputs: Mapping[str, object], *, secret: bool) -> object:
-        """Call a function of a type's provider and check the data type of its answer.
-
-        Raise ``ValueError`` with the reason of a failure, without secrets.
-        """
+        """Call a function of a provider and check its answer. Raise ``ValueError`` with the reason, without secrets."""
         datatype, run = call.function.datatype, self.run
         run.log.mask.add(inputs)
         try:
@@ -271,10 +263,7 @@ class ProviderPool:
             returned.release()
 
     def close(self, *, interrupted: bool = False) -> None:
-        """Close every instance; after an interruption, first call ``cancel`` of each that was not cancelled yet.
-
-        A ``cancel`` that still runs is awaited for a limited time.
-        """
+        """Close every instance; after an interruption first ``cancel`` each, and await that for a limited time."""
         for instance in list(self._made) if interrupted else ():
             if instance not in self._cancelling:
                 self._call_at_end(instance, "cancel")
@@ -335,10 +324,7 @@ class ProviderPool:
         return self._made[instance]
 
     def _make_isolated(self, definition: TypeDefinition) -> object:
-        """Return the provider of a type that is isolated, served by workers.
-
-        Only workers load the type's providers, so only they know priorities and whether there is a ``suitable``.
-        """
+        """Return an isolated type's provider, served by workers: they alone know priorities and any ``suitable``."""
         names = self._implementation_names(definition)
         first = self._start_worker(definition, names[0])
         if len(names) == 1 and not first.decides:
@@ -348,7 +334,7 @@ class ProviderPool:
         return implementations
 
     def _make_several(self, definition: TypeDefinition) -> several_implementations.Implementations:
-        """Return the object that stands for several providers of a type, and chooses between them at its first call."""
+        """Return the object that chooses between several providers of a type at its first call."""
         instance = definition.instance
         return several_implementations.Implementations(
             definition,
@@ -359,10 +345,7 @@ class ProviderPool:
         )
 
     def _start_worker(self, definition: TypeDefinition, implementation: str) -> WorkerProvider:
-        """Start a provider in a process of its own and return its proxy.
-
-        The process is the executable, or our interpreter with the modules of the type.
-        """
+        """Start a provider's process, an executable or our interpreter with the type's modules; return its proxy."""
         from resource_api.plugins.worker import process, proxy  # only where providers run in processes of their own
 
         versions = self._versions.get(definition.instance, "")
@@ -374,9 +357,9 @@ class ProviderPool:
         return proxy.WorkerProvider(proxy.WorkerPool(definition, self.run, start, implementation))
 
     def _make_one(self, definition: TypeDefinition, implementation: str = "") -> object:
-        """Return an object of one provider's class, or a worker for an executable.
+        """Return an object of one provider's class, or a worker for an executable. Raise ``ProviderError``.
 
-        Raise ``ProviderError`` where that fails. ``implementation`` names it if the type has several.
+        ``implementation``: its name if the type has several.
         """
         provider_class = self._provider_class(definition, implementation)
         if issubclass(provider_class, ExecutableProvider):
@@ -409,10 +392,7 @@ class ProviderPool:
             raise ProviderError(f"the provider '{instance}' cannot be configured: {reason(error)}") from error
 
     def _close(self, instance: str) -> None:
-        """Close the provider of an instance and forget it.
-
-        Which implementation was chosen is kept: it is recorded with the resources.
-        """
+        """Close the provider of an instance and forget it, but for its chosen implementation, which is recorded."""
         if instance in self._made:
             self._call_at_end(instance, "close")
             del self._made[instance]
@@ -467,7 +447,7 @@ class _PureCalls:
     ) -> None:
         """Prepare calls of the provider that ``provider`` makes or returns.
 
-        ``provider_class`` tells which methods it has; None for a worker, which answers for all.
+        ``provider_class``: the class with its methods; None for a worker, which has all of them.
         """
         self.context = Context(definition, run, answering=True)
         self._definition = definition
@@ -500,8 +480,7 @@ class _PureCalls:
     def canonicalize(self, resources: list[Resource]) -> list[Resource]:
         """Return resources in canonical form, which share no value with the provider.
 
-        Values that are secret only in this manifest are unwrapped for the call and wrapped again: the provider expects
-        plain ones.
+        Values that are secret only in this manifest are unwrapped for the call, as providers expect, and wrapped again.
         """
         self._mask_secrets(resources)
         if are_flat(resources):
@@ -521,7 +500,7 @@ class _PureCalls:
         return canonical
 
     def validate(self, resources: Sequence[Mapping[str, object]]) -> Iterator[list[Problem] | Exception]:
-        """Yield the problems of each resource, or the exception that its check raised: one must not stop the others."""
+        """Yield the problems of each resource, or the exception of its check, which must not stop the others."""
         self._mask_secrets(resources)
         flat = are_flat(resources)
         if not flat:
@@ -544,7 +523,7 @@ class _PureCalls:
             self._mask.add([(resource, declared_secrets(self._definition, resource)) for resource in resources])
 
     def insync(self, questions: Iterable[Question]) -> Iterator[list[object] | Exception]:
-        """Yield the answers of ``insync`` for the attributes of each question, or the exception that it raised.
+        """Yield the answers of ``insync`` for the attributes of each question, or its exception.
 
         A question has the name of a resource, attributes of it, and both states.
         """
@@ -574,10 +553,7 @@ class _PureCalls:
         return self._call("upgrade", version, deepcopy(dict(values)))
 
     def _canonicalize(self, copies: list[Resource]) -> list[Resource]:
-        """Call ``canonicalize`` and return a copy of its answer.
-
-        Raise ``WrongAnswer`` unless that is as many resources.
-        """
+        """Call ``canonicalize``, return a copy of its answer. Raise ``WrongAnswer`` unless it is as many resources."""
         count = len(copies)
         answer = self._call("canonicalize", copies)
         if (
@@ -592,7 +568,7 @@ class _PureCalls:
     def _config_function(self, method: str) -> Callable[..., Any] | None:
         """Return ``check_config`` or ``diff_config`` of a provider as a plain function, None if it has none.
 
-        A worker is always asked: only it knows its methods.
+        A worker always has one: its methods are unknown here.
         """
         if not self._definition.config.attributes or (self._class is not None and not hasattr(self._class, method)):
             return None

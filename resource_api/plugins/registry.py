@@ -229,9 +229,8 @@ class Registry:
     def implementations(self, name: str, versions: str = "", *, load: bool = True) -> Sequence[str]:
         """Return the names of a type's providers in the order in which they are preferred. Raise ``DefinitionError``.
 
-        The one with the highest ``priority`` is the first; among equals, the order of the module path counts, then
-        ``providers/TYPE.py``, then the name. ``load=False`` for isolated providers, whose code must not run here: their
-        priorities are then unknown.
+        They are sorted by ``priority``, the module path, ``providers/TYPE.py`` before others, and name. ``load=False``:
+        for isolated providers, whose code must not run here, without their priorities.
         """
         if load or name in self._providers:
             return tuple(self._provider_classes(name, versions))
@@ -258,8 +257,7 @@ class Registry:
     def attributes_of(self, name: str) -> AttributeSet | None:
         """Return the attributes of a type, or the inputs of a component; None where there is none, or it is broken.
 
-        They tell which values in a quoted source line are secret. Distributions are not searched: that takes as long as
-        many a run.
+        They determine the secret values in a quoted source line. Distributions are not searched, as that takes long.
         """
         with suppress(DefinitionError):
             if name in self._types or self._module_path.find("types", name, installed=False):
@@ -302,10 +300,7 @@ class Registry:
         return sorted({*self._module_path.names("components"), *registered})
 
     def types_with_function(self, function: str) -> Sequence[str]:
-        """Return the types that declare a function of this name, for a call that names no type.
-
-        A type whose file is broken is left out.
-        """
+        """Return the types that declare a function of this name, for a call without type; broken ones are left out."""
         types = []
         for name in self.names():
             with suppress(DefinitionError):
@@ -313,10 +308,7 @@ class Registry:
         return types
 
     def module_path_of(self, name: str, versions: str = "") -> list[str]:
-        """Return the directories in which a worker process finds the same type and provider.
-
-        Raise ``DefinitionError`` when a program has registered them: then they are in no files.
-        """
+        """Return a worker's module path for a type and provider. Raise ``DefinitionError`` if they are in no files."""
         if directory := self._directory(name, versions):
             return [directory]
         self.type(name)  # loads it, so that ``_from_file`` is true of it
@@ -330,7 +322,7 @@ class Registry:
     def executable(self, name: str, versions: str, implementation: str) -> str:
         """Return the path of a provider that is an executable; empty for one in Python. Raise ``DefinitionError``.
 
-        ``implementation`` names one of several providers; "" the one that has the name of its type.
+        ``implementation``: one of several providers; "": the one with the name of its type.
         """
         # Without a file, it is a class that a program has registered, as if from a ``.py``.
         path = self._module_path.providers(name, self._directory(name, versions)).get(implementation or name, ".py")
@@ -385,18 +377,12 @@ class Registry:
     def _classes(
         self, files: Mapping[str, str], definition: TypeDefinition, *, first: bool = True
     ) -> Mapping[str, builtins.type[object]]:
-        """Load the provider classes of a type from files, by name; return them in the order of preference.
-
-        ``first``: the type is the first of its name on the module path, not another version.
-        """
+        """Return the provider classes in files by name, in order of preference; ``first``: of the first version."""
         classes = {name: self._files.provider(path, definition, first=first) for name, path in files.items()}
         return by_preference(classes)
 
     def _classes_in(self, directory: str, definition: TypeDefinition) -> Mapping[str, builtins.type[object]]:
-        """Load the providers in the directory of a type's version that is not the first on the module path.
-
-        Providers elsewhere belong to another version. Raise ``DefinitionError`` where there are none.
-        """
+        """Return the providers in the ``directory`` of another type version. Raise ``DefinitionError`` for none."""
         if not (files := self._module_path.providers(definition.name, directory)):
             path = f"{directory}/providers/{definition.name}.py"
             msg = f"type '{definition.name}' {definition.version} has no provider beside it; expected {path}"
@@ -404,7 +390,7 @@ class Registry:
         return self._classes(files, definition, first=False)
 
     def _load(self, kind: str, name: str, load: Callable[[], object]) -> Any:
-        """Return what ``load`` loads from files, and note their kind and name in ``_from_file``.
+        """Return the result of ``load``, which reads files; note their kind and name in ``_from_file``.
 
         A file that failed fails again with the same error, unless it missed a module: a resource may have installed it.
         """
@@ -441,10 +427,7 @@ class Registry:
         return self._version(name, versions).directory if versions else None
 
     def _version(self, name: str, versions: str) -> _TypeVersion:
-        """Return the newest version of a type that fits ``versions``, a range; computed once for a run.
-
-        Raise ``DefinitionError`` where none fits.
-        """
+        """Return the newest version of a type in the range ``versions``, computed once. Raise ``DefinitionError``."""
         if (name, versions) not in self._versions:
             paths = self._module_path.find_all("types", name) if TYPE_NAME.match(name) else []
             if not paths and name not in self._types:

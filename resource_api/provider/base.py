@@ -54,9 +54,9 @@ def variadic(function: Any) -> bool:
 
 
 def validation_answers(answer: Any) -> list[str | Problem]:
-    """Return the answer of a provider's ``validate`` as a list, empty for None.
+    """Return the answer of a provider's ``validate``, a text, a ``Problem`` or a list of them, as a list; None: empty.
 
-    It may be one text or ``Problem``, or several. Raise ``WrongAnswer`` for anything else.
+    Raise ``WrongAnswer`` for anything else.
     """
     if answer is None:
         return []
@@ -200,10 +200,7 @@ def _missing(method: str) -> str:
 
 
 def collect_rows(definition: TypeDefinition, answer: Any) -> list[Resource]:
-    """Return the rows of ``get`` as new dictionaries, as the provider may change its own later.
-
-    Raise ``ProviderError`` for an answer of another form.
-    """
+    """Return the rows of ``get`` as dictionaries, new as the provider may change its own. Raise ``ProviderError``."""
     if answer is None or isinstance(answer, (str, bytes, MappingABC)) or not hasattr(answer, "__iter__"):
         kind = type(answer).__name__
         msg = f"{definition.name}: get must return the resources as a list or another iterable, not {kind}"

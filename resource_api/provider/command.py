@@ -1,8 +1,7 @@
 """Programs that providers run: ``gpg = Command("gpg")`` in the class body, ``self.gpg(...)`` in a method.
 
-The context of the provider's call decides whether a program is skipped, and how long it may take. Which programs are
-trusted, and which environment and arguments they get, is in ``program_checks``; how a program is started, read and
-stopped in ``process``, which is loaded with the first program.
+By the context of the provider's call a program is skipped or has a time limit. ``program_checks`` has the trusted
+programs, their environment and arguments; ``process``, loaded with the first program, starts, reads and stops it.
 """
 
 from __future__ import annotations
@@ -106,10 +105,7 @@ class Command:
     def __init__(
         self, program: str, *, read_only: bool = False, timeout: float = 300.0, env: Mapping[str, str] | None = None
     ) -> None:
-        """Describe the program; it is searched at its first use, as an earlier resource may install it.
-
-        Raise ``TypeError`` for another type than text.
-        """
+        """Describe the program, located at its first use: an earlier resource may install it. Raise ``TypeError``."""
         if not isinstance(program, str):
             raise TypeError(f"a program is text such as 'git', not {program!r:.80}")
         self.program = program
@@ -145,9 +141,9 @@ class Command:
     def check_code(self, *paths: str, places: Sequence[str] = (), user: str | None = None) -> None:
         """Raise ``CommandError`` if other users can change files or trees with code that the program executes.
 
-        Such are the hooks of a repository for git, and the packages of an environment for its Python; ``places`` are
-        directories to which other users must not be able to add files. A program of another ``user`` executes them with
-        that user's rights, and nothing is checked; nor is anything beneath a ``--trust-path``.
+        Examples are the hooks of a repository for git, and the packages of an environment for its Python; ``places``
+        are directories to which other users must not be able to add files. A program of another ``user`` executes them
+        with that user's rights, and nothing is checked; nor is anything beneath a ``--trust-path``.
         """
         if user is None or child.is_own_user(user):
             context = self._context
@@ -261,10 +257,7 @@ def _invocation(
 
 
 def _account(name: str, user: str) -> child.Identity:
-    """Return the account of ``user``, as whom the program ``name`` is to run.
-
-    Raise ``CommandError`` if there is none.
-    """
+    """Return the account of ``user``, to run the program ``name``. Raise ``CommandError`` if there is none."""
     try:
         return child.find_identity(user)
     except (KeyError, ValueError):  # the latter for a character that no name has, such as NUL
@@ -279,8 +272,7 @@ class ProgramRun:
     ) -> None:
         """Prepare a run that ``output`` starts, in the ``context`` of a provider's call, or None outside of one.
 
-        It may take ``seconds``. ``level`` is the log level of the lines that it prints; None: the default of each
-        stream.
+        ``seconds``: its time limit. ``level``: the log level of its output; None: the default of each stream.
         """
         self.argv = (name, *invocation.arguments)
         self._user = invocation.identity
@@ -301,10 +293,7 @@ class ProgramRun:
         self._invocation = invocation
 
     def stdout(self) -> str:
-        """Run the program to its end, log its stdout by lines, and return it.
-
-        Raise ``CommandError`` for more than 64 MiB.
-        """
+        """Run the program to its end, log its stdout by lines, and return it. Raise ``CommandError`` above 64 MiB."""
         chunks, size, logged = [], 0, LineSplitter(self._mask)
         with closing(self.output()) as output:
             for stdout in output:
@@ -363,13 +352,13 @@ class ProgramRun:
 
     @property
     def stderr(self) -> str:
-        """The last 64 KiB of stderr. They do not begin within a secret: its rest could not be recognized and masked."""
+        """The last 64 KiB of stderr. They do not begin within a secret, whose rest could not be masked."""
         text = decode(self._stderr)
         start = len(decode(self._stderr[:-_TAIL]))
         return text[self._mask.boundary(text, start) :] if start else text
 
     def _log_end(self) -> None:
-        """Log at debug how the program ended, and how long it took."""
+        """Log the end of the program and its duration, at debug."""
         success = f"Successfully executed {self.quoted}"
         text = f"{self.quoted} {processes.describe_exit(self.exit_code)}" if self.exit_code else success
         self.log("debug", [text], exit_code=self.exit_code, seconds=round(time.monotonic() - self._started, 6))
@@ -381,10 +370,7 @@ class ProgramRun:
                 self.context.note(level, message, command=self.command_line, **fields)
 
     def _log_output(self, level: str, lines: list[str]) -> None:
-        """Log lines that the program has printed.
-
-        If they are not shown, the last one is kept for the display of the call that runs.
-        """
+        """Log lines of the program's output; if not shown, keep the last one for the progress of the call."""
         if self.context is not None and lines:
             self.context.last_printed = "" if self.context.enabled(level) else lines[-1]
             for line in lines:
@@ -403,10 +389,7 @@ class ProgramRun:
         return f" as '{self._user.name}'" if self._user else ""
 
     def _start(self) -> Process:
-        """Start the program. Raise ``CommandError`` if it cannot be started.
-
-        While the run is being stopped, no program that may change something is started any more.
-        """
+        """Start the program, unless it may change something while the run is being stopped. Raise ``CommandError``."""
         if self.context is not None and self.context.stopping and not self.context.reading:
             self.fail("was not started: the run is being stopped")
         directory = self._invocation.cwd
@@ -432,10 +415,7 @@ class ProgramRun:
         self.fail(f"was not started{self._as_user}: {error.strerror}")
 
     def _timer(self) -> Callable[[], float]:
-        """Return a function that returns the seconds left for this run, and raises ``CommandError`` when none are left.
-
-        The limit of the program counts, or that of its resource where it ends earlier.
-        """
+        """Return a function for the seconds left to program and resource; it raises ``CommandError`` without any."""
         context, seconds, limit = self.context, self._seconds, ""
         start = time.monotonic()
         if context is not None and context.deadline is not None and context.deadline - start < seconds:

@@ -121,10 +121,7 @@ def _answer(function: Callable[[], object], writing: int, parent: int) -> NoRetu
 
 
 def _packed(error: Exception) -> bytes:
-    """Return an exception for the parent in pickle's form.
-
-    One whose class cannot be pickled and read again becomes a ``ResourceError`` with its text.
-    """
+    """Return an exception in pickle's form; one of a class that pickle cannot restore becomes a ``ResourceError``."""
     try:
         packed = pickle.dumps((True, error))
         pickle.loads(packed)  # noqa: S301 - see above

@@ -1,7 +1,7 @@
 """The context of one provider call: logging, status reports, and the names of the call.
 
 The vocabulary of the Puppet Resource API's "Logging and Reporting". The effect of a status on dependents, state and
-exit codes is decided in ``transaction``. ``current`` is how a command finds the context of the call that it belongs to.
+exit codes is decided in ``transaction``. By ``current`` a command finds the context of its call.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _LEVELS_ELSEWHERE: Final = {"warn": "warning", "error": "err", "exception": "err
 def calling_context(provider: object) -> Context | None:
     """Return the context of the call that ``provider`` is in, also in a thread that the provider started.
 
-    Such a thread may belong to any of the parallel calls: a context with noop is preferred, so that it changes nothing.
+    The thread may belong to any of the parallel calls: a context with noop is preferred, so that it changes nothing.
     """
     context = current.get()
     if context is None and (stack := tuple(getattr(provider, _ATTRIBUTE, ()))):
@@ -143,10 +143,7 @@ class RunContext:
         return nullcontext() if self.progress is None else self.progress().running(activity)
 
     def cancel(self) -> None:
-        """Begin nothing new in this run; at the first call, have ``cancel`` of the providers called.
-
-        Safe in a signal handler.
-        """
+        """Begin nothing new in this run; the first time, call ``cancel`` of the providers. Safe in a signal handler."""
         first, self.cancelled = not self.cancelled, True
         if first and self.on_cancel is not None:
             self.on_cancel()
@@ -246,7 +243,7 @@ class Context:
     if not TYPE_CHECKING:  # a type checker is to find these mistakes itself
 
         def __getattr__(self, name: str) -> Any:
-            """Raise ``AttributeError`` with the method that the author means, such as ``err`` for ``error``."""
+            """Raise ``AttributeError`` with a suggestion, such as ``err`` for ``error``."""
             if name in _LEVELS_ELSEWHERE:
                 hint = f"did you mean '{_LEVELS_ELSEWHERE[name]}'?"
             else:
@@ -280,7 +277,7 @@ class Context:
     def end_block(self, error: BaseException | None, earlier: int) -> BaseException | None:
         """Return the error by which a logging context fails, or None, and forget the mistakes in it.
 
-        That is the exception ``error``, or else the provider's first mistake in the block, behind the ``earlier`` ones.
+        It is ``error``, or else the provider's first mistake in the block, after the ``earlier`` ones.
         """
         if error is not None:
             self._has_failed = True
@@ -315,7 +312,7 @@ class Context:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the run has been asked to stop: a long ``set`` should end soon."""
+        """Whether the run is to stop: a long ``set`` should end soon."""
         return self._run.cancelled
 
     @property
@@ -537,10 +534,7 @@ class Context:
         self._close_plain()
 
     def _close_plain(self) -> None:
-        """Close the logging contexts that are used without ``with`` and whose resources all have a status.
-
-        The work that they stand for has ended.
-        """
+        """Close the logging contexts without ``with`` whose resources all have a status: their work has ended."""
         for opened in [opened for opened in self.open_contexts if not opened.is_block]:
             if not self.outcomes.without_status(opened.names):
                 self.open_contexts.remove(opened)
@@ -555,10 +549,7 @@ class Context:
         return self.open_contexts[-1].names if self.open_contexts else ()
 
     def _log(self, level: str, titles: object, message: str | None) -> None:
-        """Log ``message`` about the resources ``titles``; without a ``message``, ``titles`` is the text.
-
-        It is then about the resources of the open logging context.
-        """
+        """Log ``message`` about ``titles``, or if None, ``titles`` about the resources of the open logging context."""
         self.wrote_output = self.wrote_output or level not in {"debug", "info"}
         if message is not None:
             names = self.outcomes.names(titles)
@@ -581,9 +572,9 @@ class LoggingContext:
     def __init__(
         self, context: Context, names: list[Name], message: str, status: str, change: tuple[object, object] | None
     ) -> None:
-        """Prepare a logging context for ``names``; ``message`` says what is done, ``status`` is that of success.
+        """Prepare a logging context for ``names``; ``message``: the action, ``status``: that of its success.
 
-        ``change`` has both states for ``processing``, whose status follows from them.
+        ``change``: both states for ``processing``, whose status follows from them.
         """
         self.names = names
         self.message = message

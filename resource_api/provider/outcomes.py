@@ -65,7 +65,7 @@ class CallOutcomes(dict["Name", Outcome]):
     ) -> None:
         """Begin without outcomes for a call about ``subjects``; its log lines go to ``log``.
 
-        ``anyone`` allows reports about other names, as in ``get``; ``noop``: the lines of changes are marked.
+        ``anyone``: allow reports about other names, as in ``get``; ``noop``: mark the lines of changes.
         """
         super().__init__()
         #: Whether the status of any name is ``failed``; and of any whose call is not repeated.
@@ -83,10 +83,7 @@ class CallOutcomes(dict["Name", Outcome]):
         self.held: list[Callable[[Collection[Name]], None]] | None = None
 
     def names(self, titles: object) -> list[Name]:
-        """Return the names in ``titles``, which an author gives as one name or a list.
-
-        Raise ``ProviderError`` for one that is not in the call.
-        """
+        """Return the names in ``titles``, one or a list. Raise ``ProviderError`` for one that is not in the call."""
         names = list(titles) if isinstance(titles, (list, set, frozenset)) else [titles]
         if not self._anyone:
             for name in names:
@@ -96,10 +93,7 @@ class CallOutcomes(dict["Name", Outcome]):
         return names
 
     def mention(self, name: Name) -> Outcome:
-        """Return the outcome of a name, new if it has none, and mark that something was logged or reported for it.
-
-        From then on no logging context can be opened for it: see ``open_context``.
-        """
+        """Return the outcome of a name, new if missing, now mentioned: no logging context can open for it any more."""
         outcome = self.get(name)
         if outcome is None:
             outcome = self[name] = Outcome()
@@ -213,10 +207,7 @@ class CallOutcomes(dict["Name", Outcome]):
             self.any_failed_finally = self.any_failed_finally or name not in self.repeated
 
     def add_attribute(self, name: Name, difference: Difference, text: str) -> None:
-        """Record and log that one attribute of a resource has been changed.
-
-        Raise ``ProviderError`` after the resource's status, which ends the report.
-        """
+        """Record and log the change of an attribute. Raise ``ProviderError`` after the status, the last report."""
         outcome = self.mention(name)
         if outcome.status is not None:
             attribute = f"{self.reference([name])}: attribute '{difference.attribute}'"
@@ -230,9 +221,9 @@ class CallOutcomes(dict["Name", Outcome]):
         return [name for name in names if self.mention(name).status is None]
 
     def open_context(self, names: list[Name], enclosing: set[Name]) -> None:
-        """Mention the names of a logging context that opens, which must be before anything else is logged for them.
+        """Mention the names of a new logging context, before anything else is logged for them.
 
-        Raise ``ProviderError`` otherwise, unless a context of the names ``enclosing`` is open: its lines are about them
+        Raise ``ProviderError`` otherwise, unless a context of the names ``enclosing`` is open, with lines about them
         too.
         """
         for name in names:

@@ -47,10 +47,9 @@ class PrivateData:
         self.may_hold_secrets = True
 
     def begin(self, records: Mapping[RecordKey, Record], *, may_hold_secrets: bool) -> None:
-        """Take over the private data of the records of a stack.
+        """Take over the private data of a stack's records; forget the data of calls in an earlier transaction.
 
-        What calls have stored for an earlier transaction is forgotten. ``may_hold_secrets``: the state has a key for
-        secrets, or nothing is recorded.
+        ``may_hold_secrets``: the state has a key for secrets, or nothing is recorded.
         """
         self._recorded = {key: record.private for key, record in records.items() if record.private is not None}
         self.stored = {}
@@ -65,8 +64,7 @@ class PrivateData:
     def store(self, key: RecordKey, data: object) -> None:
         """Keep a copy of new data for the record: the provider may change its own afterwards.
 
-        Raise ``ProviderError`` unless it is JSON with ``Sensitive``, ``ResourceError`` for a secret that the state
-        would not keep.
+        Raise ``ProviderError`` unless it is JSON with ``Sensitive``, ``ResourceError`` for a secret without a key.
         """
         kinds = SCALAR_TYPES | {Sensitive}
         if foreign := next((type(leaf).__name__ for _, leaf in leaves(data) if type(leaf) not in kinds), ""):
@@ -91,14 +89,11 @@ class DerivedValues:
         self.code: Sequence[str] = ()
 
     def continue_from(self, earlier: Mapping[str, str], code: Sequence[str]) -> None:
-        """Use the results of an earlier run too.
-
-        Its files of ``code`` are the same now, so the functions would return the same.
-        """
+        """Use the results of an earlier run too, whose files of ``code``, and so the functions, were the same."""
         self._earlier, self._earlier_code = earlier, code
 
     def get(self, owner: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-        """Return ``function(*arguments)``, stored by an earlier run or computed; ``owner`` is the type that asks.
+        """Return ``function(*arguments)``, stored by an earlier run or computed; ``owner``: the type of the function.
 
         A new result is kept for later runs if it is JSON data.
         """

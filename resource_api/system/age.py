@@ -85,10 +85,7 @@ def read_recipients(path: str) -> list[object]:
 
 
 def _recipient(pyrage: ModuleType, line: str, path: str) -> object:
-    """Return the recipient in a line of the file ``path``: a key of age or of ssh.
-
-    Raise ``UsageError`` for another line.
-    """
+    """Return the recipient in a line of the file ``path``, a key of age or ssh. Raise ``UsageError`` for another."""
     kind = pyrage.ssh if line.startswith("ssh-") else pyrage.x25519
     try:
         return kind.Recipient.from_str(line)

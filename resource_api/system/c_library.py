@@ -27,10 +27,7 @@ def load() -> tuple[object, Callable[[], int]]:
 
 
 def call(function: str, *arguments: object, path: str | None = None) -> int:
-    """Return the result of a function of the C library. Raise ``OSError`` for a negative one, which means failure.
-
-    ``path`` becomes the file name of the error.
-    """
+    """Return the result of a function of the C library. Raise ``OSError`` for ``path`` if it is negative, a failure."""
     library, get_errno = load()
     result: int = getattr(library, function)(*arguments)
     if result < 0:

@@ -100,8 +100,7 @@ def check(name: str, source: Document, code: str) -> None:
 def find_violations(name: str, data: object) -> list[SchemaViolation]:
     """Return the violations of the schema ``name`` in data, at most one for each part of it.
 
-    The small check accepts nearly all data; only for refused data is the library imported, to find each violation.
-    Without the library there is one violation, which names the schema.
+    The library is imported for refused data only, to find each violation. Without it there is one, with the schema.
     """
     if accepts(load(name), data):
         return []
@@ -147,9 +146,9 @@ def _read(name: str) -> Any:
 
 
 def resolved(part: object, name: str) -> Any:
-    """Return a part of the schema ``name`` with the schemas that it refers to in place of ``$ref``.
+    """Return a part of the schema ``name`` with the schemas of its references in place of ``$ref``.
 
-    ``accepts`` does not follow references. ``name`` is the schema in which the part is: references are relative to it.
+    References, which ``accepts`` does not follow, are relative to ``name``.
     """
     if isinstance(part, list):
         return [resolved(item, name) for item in part]
@@ -187,10 +186,7 @@ def _violations(error: ValidationError) -> Iterator[SchemaViolation]:
 
 
 def _subject(path: KeyPath, schema: Schema) -> str:
-    """Return how a message names a part of a document: its key, with the index for a member of a list.
-
-    A whole document has the ``title`` of its schema.
-    """
+    """Return the subject of a message: the key of a part, with the index in a list, or the document's title."""
     if not path:
         title = schema["title"]
         return f"{title[:1].lower()}{title[1:]}"
@@ -204,7 +200,7 @@ def _last_key(path: KeyPath) -> int:
 
 
 def _accepted(schema: Schema) -> str:
-    """Return the end of a message, which names the values that a schema accepts: ``a string that is not empty``."""
+    """Return the end of a message, the accepted values of a schema: ``a string that is not empty``."""
     if "must_be" in schema:
         return str(schema["must_be"])
     if "enum" in schema:

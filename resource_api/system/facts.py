@@ -54,7 +54,7 @@ def _release() -> Mapping[str, str]:
 
 
 def _os() -> dict[str, object]:
-    """Return the fact ``os`` with the names that Puppet's Facter has, so that manifests can be taken over."""
+    """Return the fact ``os`` with the names of Puppet's Facter, so that manifests can be taken over."""
     system, release = os.uname(), _release()
     identity = release.get("ID", "")
     full = _debian_version() if identity == "debian" else release.get("VERSION_ID", system.release)
@@ -86,10 +86,7 @@ def _identity() -> dict[str, object]:
 
 
 def networking() -> dict[str, object]:
-    """Return the fact about the network: host names, all interfaces, and the addresses of the primary one.
-
-    That is the first interface with IPv4 beside ``lo``.
-    """
+    """Return the fact about the network: host names, interfaces, addresses of the first with IPv4 beside ``lo``."""
     import socket  # 3 ms for this fact alone
 
     hostname, _, domain = socket.gethostname().partition(".")
@@ -131,8 +128,7 @@ def _version_4_address(interface: str) -> str:
 def version_6_addresses(table: str) -> dict[str, str]:
     """Return an IPv6 address per interface from the text of ``/proc/net/if_inet6``.
 
-    An interface has several: one of the widest scope is preferred, then a permanent one, then the smallest, so that the
-    fact does not change from run to run.
+    The widest scope is preferred, then a permanent one, then the smallest, so that the fact is the same in each run.
     """
     addresses: dict[str, list[tuple[int, bool, int]]] = {}
     for line in table.splitlines():

@@ -25,10 +25,7 @@ class _DeadlineStream(RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int | None:
-        """Read within the time that remains. Raise ``TimeoutError``.
-
-        The socket's own limit begins anew with each part, so a slow answer would never end.
-        """
+        """Read within the time that remains: the socket's limit begins anew with each part. Raise ``TimeoutError``."""
         remaining = self._end - time.monotonic()
         if remaining <= 0:
             raise TimeoutError("the answer did not end in time")
@@ -47,10 +44,7 @@ class DeadlineResponse(HTTPResponse):
     """
 
     def __init__(self, sock: socket, *arguments: Any, end: float, pause: float = math.inf, **options: Any) -> None:
-        """Read an answer from a socket until ``end``, and wait at most ``pause`` seconds for more data.
-
-        The other arguments are those of ``HTTPResponse``.
-        """
+        """Read an answer until ``end``, with pauses of at most ``pause`` seconds, otherwise as ``HTTPResponse``."""
         super().__init__(sock, *arguments, **options)
         # ``HTTPResponse`` reads all from ``fp``.
         self.fp = BufferedReader(_DeadlineStream(self.fp.detach(), sock, end, pause))
@@ -65,10 +59,7 @@ class DeadlineHandler(HTTPSHandler, HTTPHandler):
         self._response_class = cast("type[HTTPResponse]", partial(DeadlineResponse, end=end, pause=pause))
 
     def do_open(self, http_class: Any, req: Request, **options: Any) -> HTTPResponse:
-        """Open a URL by a connection of ``http_class``, whose answers end at the deadline.
-
-        Raise ``OSError``, ``HTTPException``.
-        """
+        """Open a URL by ``http_class``, whose answers end at the deadline. Raise ``OSError``, ``HTTPException``."""
 
         def connection(*arguments: Any, **keywords: Any) -> Any:
             """Return a connection whose answers are of the class with the deadline."""

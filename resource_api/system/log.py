@@ -155,8 +155,7 @@ class Log:
     ) -> None:
         """Log one line about ``subject``, with its ``resource_type`` if it is a resource or a type.
 
-        The event has ``fields``, those that ``make_fields`` returns, called only if the line is shown, and the bound
-        ones; ``change``: the change of the attribute that it reports.
+        ``make_fields`` returns further fields, if the line is shown. ``change``: the reported change of an attribute.
         """
         if not self.enabled(level, resource_type):
             return
@@ -170,7 +169,7 @@ class Log:
         self.show(level, subject, text, **fields)
 
     def show(self, level: str, subject: str, text: str, **fields: object) -> None:
-        """Show a line whatever its level. An exception of a processor is printed once: a full log never stops a run.
+        """Show a line of any level. An exception of a processor is printed once: a full log never stops a run.
 
         Raise ``LogBusyError``, and the error of a time limit that ends in it.
         """
@@ -281,10 +280,7 @@ def _name(resource_type: str) -> str:
 
 
 def _to_program(_logger: object, method: str, event: EventDict) -> object:
-    """Give an event to the logger of the embedding program, the last processor of an embedded log.
-
-    It returns an empty event, which our own output shows nowhere.
-    """
+    """Give an event to the logger of the embedding program, as last processor; return an empty one, shown nowhere."""
     import logging
 
     from structlog.contextvars import merge_contextvars
@@ -419,11 +415,7 @@ class LineSplitter:
     """
 
     def __init__(self, mask: Mask | None = None, *, keep_ends: bool = False) -> None:
-        """Start at the beginning of a line, without pending bytes.
-
-        ``mask``: the secrets within which no line is cut, by default none; ``keep_ends``: lines are returned with line
-        ends.
-        """
+        """Start at the beginning of a line; ``mask``: secrets that are not cut; ``keep_ends``: keep line ends."""
         self._end = "\n" if keep_ends else ""
         self.size = 0
         self._mask = mask or Mask()
@@ -432,7 +424,7 @@ class LineSplitter:
     def feed(self, chunk: bytes, limit: int | None = None) -> list[str]:
         """Return the lines that ``chunk`` completes, without the unfinished one at its end.
 
-        That is returned too, as far as it is no secret, once it is longer than ``limit`` bytes.
+        Once this is longer than ``limit`` bytes, it is returned too, as far as it is no secret.
         """
         head, newline, tail = chunk.rpartition(b"\n")
         lines = []
@@ -447,7 +439,7 @@ class LineSplitter:
     def _cut(self) -> list[str]:
         """Cut off and return the beginning of a line that is too long, so that it does not fill memory.
 
-        The kept rest is as long as the longest secret: one that has begun there is not cut.
+        The rest is as long as the longest secret, so that none is cut.
         """
         text = decode(b"".join(self._pending))
         end = self._mask.boundary(text, max(0, len(text) - self._mask.longest))

@@ -38,15 +38,12 @@ _SUCCEEDED: Final = range(200, 300)
 
 
 class _Session(Session):
-    """Keeps the outcome of the last request: what the libraries log may contain secrets of the address."""
+    """Keeps the outcome of the last request, as the libraries' log may contain secrets of the address."""
 
     outcome = ""
 
     def request(self, *arguments: Any, **named: Any) -> Response:
-        """Send a request for the exporter, and keep its outcome: "", or why it failed. Raise ``RequestException``.
-
-        The exporter itself only says whether it failed.
-        """
+        """Send a request for the exporter, and keep the reason of a failure or "". Raise ``RequestException``."""
         try:
             response = super().request(*arguments, **named)
         except RequestException as error:
@@ -57,10 +54,7 @@ class _Session(Session):
 
 
 def _reason(error: RequestException) -> str:
-    """Return why a request failed, without the library's text, which may contain secrets of the address.
-
-    It is the error of the system that caused it, or the name of the exception's class.
-    """
+    """Return the system's error or the class of a failure: the library's text may contain secrets of the address."""
     if isinstance(error, Timeout):
         return "no answer in time"
     cause: BaseException | None = error
@@ -101,7 +95,7 @@ def _timeout() -> float:
 
 
 def _resource() -> Resource:
-    """Return the description of the sender in a trace: this program and host, and what the variables add."""
+    """Return the description of the sender in a trace: this program, this host, and OpenTelemetry's variables."""
     has_name = os.environ.get("OTEL_SERVICE_NAME") or "service.name=" in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
     attributes = {"service.version": __version__, "host.name": os.uname().nodename}
     return Resource(attributes).merge(Resource.create({} if has_name else {"service.name": "resource-api"}))

@@ -110,8 +110,7 @@ def call_contained(function: Callable[..., object], *arguments: object) -> Any:
 def contained() -> Iterator[None]:
     """Run provider code in the ``with`` block, within ``protected``.
 
-    An exit or another ``BaseException`` of the code becomes ``ProviderError``, as it must not end the run; an interrupt
-    passes.
+    An exit or another ``BaseException`` becomes ``ProviderError``, as it must not end the run; an interrupt passes.
     """
     with protected():
         try:
@@ -123,7 +122,7 @@ def contained() -> Iterator[None]:
 
 
 def _process_state() -> _ProcessState:
-    """Return the state of this process, to restore what provider code changes by accident."""
+    """Return the state of this process, to restore it after accidental changes by provider code."""
     try:
         directory = os.getcwd()
     except OSError:
@@ -251,10 +250,7 @@ def read_only(code: str) -> Iterator[None]:
 
 
 def _audit(event: str, arguments: tuple[object, ...]) -> None:
-    """Raise ``PermissionError`` for a change of the system by pure code, which may only compute.
-
-    It is called for each audit event of Python, such as ``open``.
-    """
+    """Raise ``PermissionError`` for a change of the system by pure code; called for each audit event of Python."""
     if not _sandbox.code:
         return
     # The arguments of ``open`` are path, mode and flags.
@@ -283,10 +279,7 @@ def time_limit(deadline: float, declared: float) -> AbstractContextManager[None]
 
 @contextmanager
 def _alarm(seconds: float, message: str) -> Iterator[None]:
-    """Raise ``ResourceError`` in the main thread after some seconds, unless the embedding program uses the alarm.
-
-    An alarm ends also code in C, such as a regular expression.
-    """
+    """Raise ``ResourceError`` after some seconds in the main thread, also in C code, unless the alarm is in use."""
     if signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL or signal.getitimer(signal.ITIMER_REAL)[0]:
         yield
         return
@@ -309,10 +302,7 @@ def _alarm(seconds: float, message: str) -> Iterator[None]:
 
 @contextmanager
 def _asynchronous(seconds: float, message: str) -> Iterator[None]:
-    """Raise ``ResourceError`` in the block after some seconds, in a thread that gets no signals.
-
-    A timer has the interpreter raise it between two instructions of Python code.
-    """
+    """Raise ``ResourceError`` after some seconds between two Python instructions, in a thread without signals."""
     import ctypes
 
     class TimedOutError(ResourceError):

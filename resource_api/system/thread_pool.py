@@ -163,7 +163,7 @@ class ThreadPool:
         return _TICK if self._deadline is None else max(0.0, self._deadline - time.monotonic())
 
     def _check_grace_period(self) -> None:
-        """Begin the grace period if a signal handler has requested it; drop results that nobody asks for any more."""
+        """Begin the grace period if a signal handler has requested it; drop results that are not needed any more."""
         with suppress(Empty):
             while self._results.get_nowait() is not None:
                 pass
@@ -174,19 +174,13 @@ class ThreadPool:
         self._deadline = self._deadline or time.monotonic() + GRACE
 
     def _abandon(self) -> NoReturn:
-        """Give up all running tasks. Raise ``Abandoned``.
-
-        Their threads wait for the lock forever, so that they change nothing of the run any more.
-        """
+        """Give up all running tasks, whose threads then wait for the lock forever. Raise ``Abandoned``."""
         self._abandoned = True
         self._running = 0
         raise Abandoned
 
     def _run_tasks(self) -> None:
-        """Run tasks of the queue in a thread, each under the lock, and queue its result or exception.
-
-        None in the queue ends the thread.
-        """
+        """Run tasks of the queue, each under the lock, and queue its result or exception; None ends the thread."""
         while (task := self._tasks.get()) is not None:
             with self._lock:
                 try:

@@ -74,9 +74,9 @@ class Certificate(NamedTuple):
 
 
 def generate_certificate() -> Certificate:
-    """Return a new self-signed certificate for either end of a connection on this machine.
+    """Return a new self-signed certificate, by which the ends of a connection on this machine recognize each other.
 
-    The two ends recognize each other by it for one run. Raise ``ImportError`` without the library ``cryptography``.
+    Raise ``ImportError`` without the library ``cryptography``.
     """
     # Imported late: seldom needed, as programs on Linux listen on private sockets.
     from cryptography import x509
@@ -116,10 +116,7 @@ class PluginAddress(NamedTuple):
     client: bytes = b""
 
     def connect(self) -> socket.socket:
-        """Return a connection to the program, encrypted if its handshake names a certificate. Raise ``OSError``.
-
-        Raise ``CallError`` where another certificate is presented.
-        """
+        """Return a connection, encrypted if the handshake has a certificate. Raise ``OSError``, ``CallError``."""
         if self.network == "unix":
             connection = socket.socket(socket.AF_UNIX)
             connection.connect(self.address)
@@ -129,9 +126,9 @@ class PluginAddress(NamedTuple):
         return self._encrypted(connection) if self.certificate else connection
 
     def _encrypted(self, connection: socket.socket) -> socket.socket:
-        """Return an encrypted connection to the program whose certificate was in its handshake.
+        """Return an encrypted connection to the program with the certificate of its handshake.
 
-        The certificate signs itself, so it is compared instead of being verified. Raise ``CallError`` for another one.
+        This is self-signed, so it is compared instead of being verified. Raise ``CallError`` for another one.
         """
         import ssl  # seldom needed, as above
 
@@ -155,10 +152,7 @@ class Channel:
     """A connection for one call at a time; a thread that calls meanwhile opens a channel of its own."""
 
     def __init__(self, endpoint: PluginAddress) -> None:
-        """Connect, with windows so large that a schema of many megabytes comes at once.
-
-        Raise ``OSError``, ``CallError``.
-        """
+        """Connect, with windows for a schema of many megabytes. Raise ``OSError``, ``CallError``."""
         self._socket = endpoint.connect()
         config = H2Configuration(client_side=True, header_encoding="utf-8", validate_inbound_headers=False)
         self._http = H2Connection(config)
@@ -183,7 +177,7 @@ class Channel:
     def stream(self, path: str, message: bytes, timeout: float | None = None) -> Iterator[bytes]:
         """Make a call, and yield the messages of its response as they come. Raise ``CallError``.
 
-        ``path`` names the method; ``timeout`` in seconds is for all messages.
+        ``path``: the method; ``timeout``: the seconds for all messages.
         """
         call = _Call(self._http.get_next_available_stream_id(), None if timeout is None else time.monotonic() + timeout)
         headers = [(":method", "POST"), (":scheme", "http"), (":path", path), (":authority", "localhost")]
@@ -206,8 +200,7 @@ class Channel:
     def _limited(self, call: _Call) -> Iterator[None]:
         """Bound the operations of the ``with`` block by the time limit of a call.
 
-        At its end, and if the connection fails, close the connection, whose state is then unknown, and raise
-        ``CallError``.
+        After it, and if the connection fails, close the connection, now of unknown state, and raise ``CallError``.
         """
         try:
             # Never 0, which would mean not to wait at all.
@@ -237,10 +230,7 @@ class Channel:
         raise ConnectionError("the program ended the connection")
 
     def _handle(self, call: _Call, event: Event) -> None:
-        """Add an event of HTTP/2, such as received data or headers, to the present call.
-
-        Events of other streams are ignored. Raise ``CallError`` if the program ended the call.
-        """
+        """Add an HTTP/2 event of its stream to the present call. Raise ``CallError`` if the program ended the call."""
         if call.ended:  # a program need not read the rest of a request that it has answered
             return
         if isinstance(event, ConnectionTerminated):
@@ -277,10 +267,7 @@ class _Call:
     """One call: the unsent rest of its request, and the received part of its response."""
 
     def __init__(self, stream: int, end: float | None) -> None:
-        """Begin a call on a ``stream``, one of the many of an HTTP/2 connection.
-
-        ``end``: its time limit by ``time.monotonic``, or None.
-        """
+        """Begin a call on a ``stream`` of the HTTP/2 connection; ``end``: its limit by ``time.monotonic``, or None."""
         self.stream, self.end = stream, end
         self.unsent = b""
         self.received = bytearray()
@@ -289,10 +276,7 @@ class _Call:
         self.ended = False
 
     def complete_messages(self) -> Iterator[bytes]:
-        """Yield each message whose bytes have all come, by the length before it.
-
-        Raise ``CallError`` for a compressed one, and one so long that it would fill the memory.
-        """
+        """Yield each complete message. Raise ``CallError`` for one that is compressed, or would fill the memory."""
         while len(self.received) >= _PREFIX:
             compressed, size = struct.unpack(">BI", self.received[:_PREFIX])
             if compressed or size > _LARGEST_MESSAGE:

@@ -38,7 +38,7 @@ def parse_type(constraint: bytes) -> Type:
 
 
 def _pairs(constraint: Any) -> Type:
-    """Return a type of cty from its form in JSON, in which lists stand for our pairs."""
+    """Return a type of cty from its form in JSON, in which our pairs are lists."""
     if isinstance(constraint, str):
         return constraint
     word, inner = constraint[:2]  # a third part names the optional attributes of an object
@@ -53,10 +53,7 @@ def to_dynamic(kind: Type, value: object) -> Message:
 
 
 def _packed(kind: Type, value: object) -> object:
-    """Return a value in the form that msgpack encodes, by its type ``kind``.
-
-    A value of the type ``dynamic`` carries its own type; secrets are in clear text.
-    """
+    """Return a value for msgpack by its type ``kind``, for ``dynamic`` with its own type; secrets are in clear text."""
     if isinstance(value, Sensitive):
         value = value.reveal()
     if value is None or value is UNKNOWN:
@@ -70,10 +67,7 @@ def _packed(kind: Type, value: object) -> object:
 
 
 def implied_type(value: object) -> object:
-    """Return the type, in its form in JSON, that a value has by itself: for values of the type ``dynamic``.
-
-    A list is a tuple, as its members may differ.
-    """
+    """Return a value's own type in JSON form, for the type ``dynamic``; a list is a tuple: its members may differ."""
     if isinstance(value, Sensitive):
         value = value.reveal()
     if isinstance(value, dict):
@@ -84,9 +78,9 @@ def implied_type(value: object) -> object:
 
 
 def from_dynamic(kind: Type, value: Message | None) -> Any:
-    """Return the value in a message ``DynamicValue`` of the protocol, None without one.
+    """Return the value in a message ``DynamicValue`` of the protocol, in MessagePack or JSON, None without one.
 
-    It is in MessagePack or JSON. Raise ``ValueError`` for bytes that do not fit the type ``kind``.
+    Raise ``ValueError`` for bytes that do not fit the type ``kind``.
     """
     if not value:
         return None
@@ -101,7 +95,7 @@ def from_dynamic(kind: Type, value: Message | None) -> Any:
 def _unpacked(kind: Type, raw: Any) -> Any:
     """Return a value from its form in MessagePack, by its type ``kind``.
 
-    An extension type stands for an unknown value; sets get one order, so that equal ones are equal.
+    An extension type is an unknown value; sets get one order, so that equal ones are equal.
     """
     if raw is None or isinstance(raw, msgpack.ExtType):
         return None if raw is None else UNKNOWN
@@ -141,7 +135,7 @@ def _mapped(kind: Type, value: Any, function: Callable[[Type, Any], Any]) -> obj
 
 
 def _scalar(kind: str, raw: object) -> object:
-    """Return a text, boolean or number as Python has it; a whole number is an integer, whatever its form was."""
+    """Return a text, boolean or number as Python has it; a whole number in any form is an integer."""
     if kind != "number":
         return raw
     if isinstance(raw, str):

@@ -57,8 +57,8 @@ class Family:
     ) -> None:
         """Use the program at ``path``, which is trusted, for types that begin with ``name``; start nothing yet.
 
-        ``address`` and ``position`` are the provider's in a manifest; ``names_file`` keeps the names of its types for
-        completion; ``log`` is called with the level and the text of each line.
+        ``address`` and ``position``: the provider's in a manifest; ``names_file``: its types' names for completion;
+        ``log`` is called with the level and the text of each line.
         """
         self.name = name
         whole = address or f"hashicorp/{name}"
@@ -86,7 +86,7 @@ class Family:
 
     @cached_property
     def schema(self) -> Message:
-        """The schemas of the program, asked once. Raise ``DefinitionError`` where it cannot be asked.
+        """The schemas of the program, requested once. Raise ``DefinitionError`` for a failed request.
 
         A program without a handshake is no mistake of the manifest (contract §10.14): raise ``ProviderError``. Write
         the names of the types to their file, for completion.
@@ -115,10 +115,7 @@ class Family:
 
     @cached_property
     def identities(self) -> Mapping[str, Message]:
-        """The schemas of identities by resource type: attributes by which an import may name a resource.
-
-        Empty for a program without them, such as one of an older protocol.
-        """
+        """The schemas of identities (attributes for imports) by resource type; empty for a program without them."""
         try:
             schemas: Mapping[str, Message] = self.process().call("identities")["identity_schemas"]
         except PluginError:
@@ -131,10 +128,7 @@ class Family:
         return bool(self.schema.get("server_capabilities", {}).get("plan_destroy"))
 
     def definition(self, name: str) -> TypeDefinition:
-        """Return a type: that of a resource, or the one called like the provider, with its functions and data sources.
-
-        Raise ``DefinitionError``.
-        """
+        """Return the type of a resource, or of the provider's functions and data sources. Raise ``DefinitionError``."""
         with self._schema_errors(name):
             if name == self.name and any(map(self.schema.get, _CALLED)):
                 return function_type(name, self.schema, self.config_fields)
@@ -147,10 +141,7 @@ class Family:
 
     @contextmanager
     def _schema_errors(self, name: str) -> Iterator[None]:
-        """Raise ``DefinitionError`` for a damaged schema of ``name`` in the ``with`` block.
-
-        Each part of the schema is decoded only when it is used.
-        """
+        """Raise ``DefinitionError`` for a damaged schema of ``name``, whose parts are decoded at their first use."""
         try:
             yield
         except (ValueError, LookupError, RecursionError) as error:
@@ -175,10 +166,7 @@ class Family:
         return list(_type_names(self.name, self.schema).types)
 
     def upgraded(self, name: str, version: int, attributes: Mapping[str, object]) -> dict[str, Any]:
-        """Return the values of a state file's resource, written with an older ``version``, by the present schema.
-
-        The program converts them. Raise ``DefinitionError``.
-        """
+        """Return a state file's values, converted by the program from schema ``version``. Raise ``DefinitionError``."""
         kind = object_type(self.resource_fields(name))
         raw = {"json": json.dumps(attributes).encode()}
         try:
@@ -204,8 +192,7 @@ class Family:
     def process(self, key: str | None = None) -> PluginProcess:
         """Return the process of a configuration, started if missing. Raise ``PluginError``.
 
-        ``key``: the digest of the configuration. Questions about types need none: with None it is any process that
-        runs.
+        ``key``: the digest of the configuration; None, for calls about types: any running process.
         """
         with self._lock:
             if key is None and self._running:
@@ -243,10 +230,7 @@ def _method(method: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 
 def _type_names(name: str, schema: Message) -> TypeNames:
-    """Return the names of the types that a program's schema gives, and of the functions.
-
-    The type called like the provider, ``name``, has all its data sources and functions.
-    """
+    """Return the types and functions in a program's schema; the type ``name`` has its data sources and functions."""
     sources, called, ephemeral = map(schema.__getitem__, _CALLED)
     functions = sorted([*sources, *called, *map(ephemeral_function, ephemeral)])
     return TypeNames(sorted([*([name] if functions else []), *schema["resource_schemas"]]), functions)

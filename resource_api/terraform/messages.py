@@ -133,7 +133,7 @@ class Method(NamedTuple):
 
 
 def _field(text: str) -> Field:
-    """Return the field that a word of ``_TABLE`` describes: ``attributes=2:*Attribute``."""
+    """Return the field of a word of ``_TABLE``, such as ``attributes=2:*Attribute``."""
     name, _, rest = text.partition("=")
     number, _, kind = rest.partition(":")
     return Field(name, int(number), kind.lstrip("*<"), kind[0] if kind[0] in "*<" else "")
@@ -150,20 +150,17 @@ METHODS: Final = {
 
 
 class MessageMap(Mapping[str, Message]):
-    """A map of messages, each decoded when it is first asked for: the schema of a large provider has thousands."""
+    """A map of messages, each decoded at its first use: the schema of a large provider has thousands."""
 
     def __init__(self, kind: str) -> None:
-        """Begin without messages; ``kind`` names the fields by which each of them is decoded."""
+        """Begin without messages, which are decoded as messages of this ``kind``."""
         self._kind = kind
         #: Key → its message in wire format, and decoded.
         self._encoded: dict[str, bytes] = {}
         self._decoded: dict[str, Message] = {}
 
     def add(self, content: int | bytes) -> None:
-        """Add an entry of a map in wire format: field 1 is the key, 2 the message, which stays encoded.
-
-        Raise ``ValueError`` for other bytes.
-        """
+        """Add an entry of a map in wire format, whose message stays encoded. Raise ``ValueError`` for other bytes."""
         entry = dict(_fields(content)) if isinstance(content, bytes) else {}
         encoded = entry.get(2, b"")
         if isinstance(encoded, int):
@@ -174,10 +171,7 @@ class MessageMap(Mapping[str, Message]):
         self._decoded.pop(key, None)
 
     def __getitem__(self, key: str) -> Message:
-        """Return the message of a key, decoded at its first use.
-
-        Raise ``KeyError``, and ``ValueError`` for damaged bytes.
-        """
+        """Return a key's message, decoded at first use. Raise ``KeyError``, and ``ValueError`` for damaged bytes."""
         if key not in self._decoded:
             self._decoded[key] = decode(self._kind, self._encoded[key])
         return self._decoded[key]
@@ -238,10 +232,7 @@ def _delimited(number: int, content: bytes) -> bytes:
 
 
 def _encode_varint(number: int) -> bytes:
-    """Return an integer in protobuf's variable length: groups of seven bits, the lowest first.
-
-    A negative one is its two's complement.
-    """
+    """Return an integer in protobuf's variable length: seven bits a byte, the lowest first, in two's complement."""
     number &= _WORD
     groups = bytearray()
     while number > _BITS:
@@ -301,10 +292,7 @@ def _fields(data: bytes) -> list[tuple[int, int | bytes]]:
 
 
 def _decode_value(kind: str, content: int | bytes) -> Any:
-    """Return the value of a field of this ``kind`` from its content: a number, or bytes.
-
-    Raise ``ValueError`` for content in the form of another kind.
-    """
+    """Return the value of a field of this ``kind`` from a number or bytes. Raise ``ValueError`` for another form."""
     if isinstance(content, int) is not (kind in {"int", "bool"}):
         raise ValueError("a message of the protocol has a field of another kind")
     if isinstance(content, int):
@@ -313,10 +301,7 @@ def _decode_value(kind: str, content: int | bytes) -> Any:
 
 
 def _decode_varint(data: bytes, position: int) -> tuple[int, int]:
-    """Return an integer of protobuf's variable length, and the position after it.
-
-    Raise ``ValueError`` if it does not end.
-    """
+    """Return an integer of protobuf's variable length, and the position after it. Raise ``ValueError`` if endless."""
     number = 0
     for index, byte in enumerate(data[position : position + _LONGEST_VARINT]):
         number |= (byte & _BITS) << 7 * index

@@ -1,7 +1,7 @@
 """Packages of Terraform providers on this machine: addresses, mirrors, versions, executables, and the lock file.
 
 Mirrors are the directories that ``init`` fills, and the mirrors and caches that the command-line tools of Terraform and
-OpenTofu know: from their configuration file, or where it has no ``provider_installation``, their default ones. A mirror
+OpenTofu use: from their configuration file, or where it has no ``provider_installation``, their default ones. A mirror
 has unpacked packages, ``HOST/NAMESPACE/NAME/VERSION/linux_amd64/``, and packed ones,
 ``HOST/NAMESPACE/NAME/terraform-provider-NAME_VERSION_linux_amd64.zip``. Nothing is downloaded.
 
@@ -79,7 +79,7 @@ class ProviderAddress(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Return the address that a text names. Raise ``ValueError`` for a text that is none.
+        """Return the address in a text. Raise ``ValueError`` for a text that is none.
 
         The hosts of both public registries are left out: their addresses mean the same providers.
 
@@ -116,10 +116,7 @@ class Mirror(NamedTuple):
 
 
 def _matches(pattern: str, address: ProviderAddress) -> bool:
-    """Return whether a pattern ``HOST/NAMESPACE/NAME`` of a mirror fits an address.
-
-    An address without a host is in both default registries.
-    """
+    """Return whether a mirror's pattern ``HOST/NAMESPACE/NAME`` fits an address, which may be without default host."""
     host, namespace, name = ["", *pattern.split("/")][-3:]
     hosts = [address.host] if address.host else ["", *DEFAULT_HOSTS]
     return any(fnmatchcase(host_name, host) for host_name in hosts) and all(
@@ -128,9 +125,9 @@ def _matches(pattern: str, address: ProviderAddress) -> bool:
 
 
 def mirrors(beside: str, environment: Mapping[str, str]) -> Iterator[Mirror]:
-    """Yield the directories to search for providers, the first hit wins; Terraform's own are among them.
+    """Yield the directories to search for providers in order of precedence, Terraform's own among them.
 
-    ``beside`` is the directory of the manifest. Raise ``ValueError`` for a configuration file that is not understood.
+    ``beside``: the directory of the manifest. Raise ``ValueError`` for an invalid configuration file.
     """
     yield from (Mirror(os.path.join(beside, directory)) for directory in _BESIDE)
     home = environment.get("HOME", "")
@@ -162,7 +159,7 @@ def _filesystem_mirror(attributes: Mapping[str, Any], environment: Mapping[str, 
 def _configuration(environment: Mapping[str, str], home: str) -> HclBlock:
     """Return the configuration file of Terraform's or OpenTofu's command, in which users declare mirrors.
 
-    It is empty where there is none. Raise ``ValueError`` for a file that cannot be read.
+    It is empty if there is none. Raise ``ValueError`` for an invalid file.
     """
     config_home = environment.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
     files = [os.path.join(home, ".tofurc"), f"{config_home}/opentofu/tofurc", os.path.join(home, ".terraformrc")]
@@ -221,7 +218,7 @@ def version_range(text: str) -> SpecifierSet:
 
 
 def find(address: ProviderAddress, mirrors: Iterable[str]) -> Iterator[Package]:
-    """Yield the packages of a provider that the directories ``mirrors`` have, in their order."""
+    """Yield the packages of a provider in the directories ``mirrors``, in their order."""
     for mirror in mirrors:
         for directory in address.directories:
             path = os.path.join(mirror, directory)
@@ -239,7 +236,7 @@ def _names(path: str) -> list[str]:
 
 
 def _package(directory: str, entry: str, name: str) -> Package | None:
-    """Return the package that an ``entry`` of a mirror's directory is, or None for any other entry.
+    """Return the package of an ``entry`` of a mirror's directory, or None for any other entry.
 
     It is a zip file with the version in its name, or a directory named by the version.
     """
@@ -274,7 +271,7 @@ def executable(directory: str, name: str) -> str:
 def unpacked(package: Package, open_trusted: Callable[[str], int], cache: str) -> str:
     """Return the directory of a package; a zip file is unpacked once, into ``cache``, for all later runs.
 
-    ``open_trusted`` opens a file that nobody else can change. Raise ``ResourceError``, ``UntrustedCode``, ``OSError``.
+    ``open_trusted`` opens a trusted file. Raise ``ResourceError``, ``UntrustedCode``, ``OSError``.
     """
     if not package.is_packed:
         return package.path
@@ -338,10 +335,7 @@ def read_lock(path: str) -> dict[ProviderAddress, LockedProvider] | None:
 
 
 def _locked(block: HclBlock) -> LockedProvider:
-    """Return the provider of a block in a lock file.
-
-    Raise ``LookupError``, ``TypeError`` or ``ValueError`` for another form, which ``read_lock`` reports.
-    """
+    """Return the provider of a block. Raise ``LookupError``, ``TypeError`` or ``ValueError`` for another form."""
     version, hashes = block.attributes["version"], block.attributes["hashes"]
     if not (isinstance(version, str) and isinstance(hashes, list) and all(isinstance(item, str) for item in hashes)):
         raise TypeError(f"provider '{block.labels[0]}' needs a version and hashes")
@@ -405,10 +399,7 @@ def parse_hcl(text: str) -> HclBlock:
 
 
 def _tokens(text: str) -> Iterator[_Token]:
-    """Yield the words, texts, numbers and signs of a file in HCL, without comments.
-
-    Raise ``ValueError`` with the line.
-    """
+    """Yield the words, texts, numbers and signs of a file in HCL. Raise ``ValueError`` with the line."""
     position, line = 0, 1
     while position < len(text):
         match = _TOKEN.match(text, position)
@@ -436,10 +427,7 @@ class _Parser:
         return ValueError(f"line {self.token.line}: {self.token.text} is not expected")
 
     def _take(self, *kinds: str, text: str | None = None) -> str:
-        """Return the text of the present token and go on to the next.
-
-        Raise ``ValueError`` unless it is of one of ``kinds``, and ``text`` where that is given.
-        """
+        """Return the text of the present token and go on. Raise ``ValueError`` for another kind or another ``text``."""
         token = self.token
         if token.kind not in kinds or (text is not None and token.text != text):
             raise self.error()
@@ -450,10 +438,7 @@ class _Parser:
         return self.token.kind == "sign" and self.token.text == text
 
     def body(self, kind: str, labels: Sequence[str]) -> HclBlock:
-        """Return the attributes and blocks up to a closing brace or the end of the file.
-
-        They make up a block of type ``kind`` with ``labels``.
-        """
+        """Return the block of type ``kind`` with ``labels``, up to a closing brace or the end of the file."""
         block = HclBlock(kind, labels, {}, [])
         while self.token.kind == "word":
             name, words = self._take("word"), list[str]()

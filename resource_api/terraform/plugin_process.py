@@ -1,7 +1,7 @@
 """The program of a Terraform provider: its start, its handshake, its calls and its end, as go-plugin defines them.
 
-Source: hashicorp/go-plugin, docs/internals.md. The program listens on a socket in a private directory, and names it in
-one line on standard output: ``1|6|unix|PATH|grpc|CERTIFICATE``.
+Source: hashicorp/go-plugin, docs/internals.md. The program listens on a socket in a private directory, and prints its
+path in one line: ``1|6|unix|PATH|grpc|CERTIFICATE``.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class PluginProcess:
     ) -> None:
         """Start the program of a provider and wait for its handshake.
 
-        Raise ``HandshakeError`` where none comes within 20 s, ``PluginError`` if it cannot be started.
+        Raise ``HandshakeError`` without one within 20 s, ``PluginError`` if it cannot be started.
         """
         self._log = log
         self._client = client
@@ -102,10 +102,7 @@ class PluginProcess:
             raise
 
     def _environment(self) -> dict[str, str]:
-        """Return the variables for the program: the caller's, which may be credentials, and those of go-plugin.
-
-        Our own, such as the key of the state, are left out.
-        """
+        """Return the program's variables: the caller's, which may be credentials, without ours, and go-plugin's."""
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
         protocols = {"PLUGIN_PROTOCOL_VERSIONS": ",".join(map(str, _VERSIONS)), **_COOKIE}
         if self._client is not None:
@@ -128,7 +125,7 @@ class PluginProcess:
         self._lines.put(None)
 
     def _pass_on(self, stream: int, line: str) -> None:
-        """Queue a line of stdout until the handshake has come; log every other line, with the level that it states."""
+        """Queue a line of stdout before the handshake; log every line but the handshake, with its level."""
         if stream == STDOUT and not hasattr(self, "version"):
             self._lines.put(line)
             if line.count("|") >= _SEPARATORS:
@@ -138,9 +135,9 @@ class PluginProcess:
         self._log(level, text)
 
     def _await_handshake(self) -> tuple[PluginAddress, int]:
-        """Wait for the line that names the program's address and version of the protocol, and return both.
+        """Wait for the line with the program's address and version of the protocol, and return both.
 
-        Raise ``PluginError`` if it ends before, or does not come in time.
+        Raise ``PluginError`` if the program ends before, or it does not come in time.
         """
         end = time.monotonic() + HANDSHAKE_LIMIT
         while True:
@@ -187,10 +184,7 @@ class PluginProcess:
 
     @contextmanager
     def _errors(self, method: str) -> Iterator[None]:
-        """Raise ``PluginError`` for a call that fails in the ``with`` block, with the name of the method.
-
-        If the program has ended, its last output may say why.
-        """
+        """Raise ``PluginError`` for a failed call, with the method's name, and the last output of an ended program."""
         name = METHODS[method].names[self.version - 5]
         try:
             yield

@@ -48,7 +48,7 @@ def find_all(
 ) -> list[ProviderProgram]:
     """Return the programs of a manifest's providers. Raise ``ManifestError`` with the position of each error.
 
-    ``open_trusted`` opens a file that nobody else can change. Unless ``locked`` the lock file does not matter.
+    ``open_trusted`` opens a file that no other user can change. Unless ``locked`` the lock file does not matter.
     """
     finder = _ProgramFinder(os.path.abspath(os.path.dirname(manifest.file)), open_trusted, environment)
     programs, problems = [], []
@@ -67,10 +67,7 @@ def find_all(
 
 
 def _check(path: str, key: str, open_trusted: Callable[[str], int]) -> None:
-    """Raise ``ProgramError`` for a provider's program that cannot be executed, or that others can change.
-
-    ``key`` is the key of the manifest that names it, for the position of the error.
-    """
+    """Raise ``ProgramError``, about a ``key`` of the manifest, for a program that is not executable or not trusted."""
     try:
         descriptor = open_trusted(path)
         is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
@@ -90,7 +87,7 @@ class _ProgramFinder:
     def __init__(self, beside: str, open_trusted: Callable[[str], int], environment: Mapping[str, str]) -> None:
         """Find programs for the manifest in the directory ``beside``, where its lock file and first mirrors are.
 
-        ``open_trusted`` opens a file that nobody else can change; ``environment`` names Terraform's own directories.
+        ``open_trusted`` opens a file that no other user can change; ``environment`` has Terraform's own directories.
         """
         self._beside = beside
         self._open_trusted = open_trusted
@@ -103,10 +100,7 @@ class _ProgramFinder:
 
     @cached_property
     def lock(self) -> Mapping[ProviderAddress, LockedProvider] | None:
-        """The version and hashes of each provider in the lock file, by address; None without a file.
-
-        Raise ``ProgramError``.
-        """
+        """Address of a provider → its version and hashes in the lock file; None without one. Raise ``ProgramError``."""
         try:
             return packages.read_lock(self.lock_path)
         except ValueError as error:
@@ -127,10 +121,7 @@ class _ProgramFinder:
             raise ProgramError(str(error)) from error
 
     def _of_source(self, declared: ConfiguredProvider, *, locked: bool) -> ProviderProgram:
-        """Return the program of a provider declared by ``source``, unpacked.
-
-        If ``locked``, it is compared with the lock file.
-        """
+        """Return a provider's program, unpacked by its ``source``, if ``locked`` compared with the lock file."""
         address, package = self._package(declared, locked=locked)
         directory = packages.unpacked(package, self._open_trusted, cache_directory(self._environment, "providers"))
         path = packages.executable(directory, address.name)
@@ -141,10 +132,9 @@ class _ProgramFinder:
         return program
 
     def _package(self, declared: ConfiguredProvider, *, locked: bool) -> tuple[ProviderAddress, Package]:
-        """Return a provider's address and its package: the one in the lock file, or the newest that is accepted.
+        """Return a provider's address and package: the locked version if ``locked``, otherwise the newest accepted.
 
-        The latter without a lock file, and unless ``locked``. Raise ``ProgramError`` with the key of the manifest that
-        is wrong.
+        Without a lock file ``locked`` has no effect. Raise ``ProgramError`` with the wrong key of the manifest.
         """
         try:
             address = packages.ProviderAddress.parse(declared.source)
@@ -164,10 +154,7 @@ class _ProgramFinder:
         return address, package
 
     def _mirrors(self, address: ProviderAddress) -> list[str]:
-        """Return the directories that may have packages of a provider, in the order of search.
-
-        Raise ``ProgramError``.
-        """
+        """Return the directories that may have packages of a provider, in order of search. Raise ``ProgramError``."""
         try:
             serving = [mirror for mirror in packages.mirrors(self._beside, self._environment) if mirror.serves(address)]
         except ValueError as error:
@@ -182,10 +169,9 @@ class _ProgramFinder:
         candidates: Sequence[Package],
         searched: Sequence[str],
     ) -> Package:
-        """Return the package of the version that the lock file names, which must be in the range ``accepted``.
+        """Return the package of the version in the lock file, which must be in the range ``accepted``.
 
-        Raise ``ProgramError`` with the remedy if there is none among the ``candidates`` of the ``searched``
-        directories.
+        Raise ``ProgramError`` with the remedy if the ``candidates``, from the ``searched`` directories, lack it.
         """
         if locked is None:
             raise ProgramError(f"{self.lock_path} has no {address}; 'resource-api providers lock MANIFEST' adds it")
@@ -202,10 +188,7 @@ class _ProgramFinder:
         return package
 
     def _check_hash(self, program: ProviderProgram, locked: LockedProvider) -> None:
-        """Raise ``ProgramError`` unless the unpacked package has one of the hashes in the lock file.
-
-        Otherwise another program than the one that was locked would be executed.
-        """
+        """Raise ``ProgramError`` unless the unpacked package has a locked hash: it could be another program."""
         digest = packages.package_hash(program.directory)
         if digest not in locked.hashes:
             msg = (
@@ -216,10 +199,7 @@ class _ProgramFinder:
 
 
 def _not_found(address: ProviderAddress, versions: str, candidates: Sequence[Package], searched: Sequence[str]) -> str:
-    """Return the error for a provider without a package that fits.
-
-    It names the versions that are there, or else the directories that were searched.
-    """
+    """Return the error for a provider without a fitting package, with its versions or else the searched directories."""
     there = ", ".join(sorted({str(package.version) for package in candidates}))
     if there:
         return f"no version of {address} for {packages.platform()} fits '{versions}'; there are: {there}"

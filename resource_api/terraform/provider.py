@@ -1,7 +1,7 @@
 """The providers of a Terraform provider's types: of its resources, data sources, ephemeral resources and functions.
 
 The state that the program returned last is private data of the resource, in the form of Terraform's own state, never
-rebuilt from attributes. The program alone decides what differs: its plan answers ``insync`` and ``plan``. A provider
+rebuilt from attributes. Only the program's plan determines differences: it answers ``insync`` and ``plan``. A provider
 calls the program with one configuration; the errors of an answer are raised, its warnings are logged.
 """
 
@@ -66,7 +66,7 @@ class _Program(Protocol):
 
     @property
     def schema(self) -> Message:
-        """The schemas of the program. Raise ``DefinitionError`` where it cannot be asked."""
+        """The schemas of the program. Raise ``DefinitionError`` for a failed request."""
 
     @property
     def config_fields(self) -> Mapping[str, SchemaField]:
@@ -111,7 +111,7 @@ class _ProgramSession(BaseProvider):
     def _call_unchecked(self, context: Context, method: str, **fields: object) -> Message:
         """Call a method within the deadline, and configure the program before where the method needs that.
 
-        The answer may have errors; raise ``ResourceError`` only where none comes.
+        The answer may have errors; raise ``ResourceError`` only without an answer.
         """
         if method not in _UNCONFIGURED:
             self._configure(context)
@@ -129,7 +129,7 @@ class _ProgramSession(BaseProvider):
             raise ResourceError(f"the Terraform provider {self.family.name}: {error}") from error
 
     def _limited(self, method: str, seconds: float, fields: Mapping[str, object]) -> Message:
-        """Call the program; ask it to stop after some seconds, and give up after five more.
+        """Call the program; ask it to stop after some seconds, and end the wait after five more.
 
         The answer of a program that stops may have the state of an object that is made half-way.
         """
@@ -160,10 +160,7 @@ class _ProgramSession(BaseProvider):
         self._call(context, "configure", **fields)
 
     def _events(self, context: Context, method: str, **fields: object) -> Iterator[Message]:
-        """Yield the answers of a listing, as the program finds resources.
-
-        Its warnings are logged; raise ``ResourceError`` with its errors.
-        """
+        """Yield the answers of a listing as they come; log its warnings, raise ``ResourceError`` with its errors."""
         self._configure(context)
         with self._errors():
             for event in self.family.process(self._key).stream(method, None, **fields):
@@ -171,10 +168,7 @@ class _ProgramSession(BaseProvider):
                 yield event
 
     def cancel(self) -> None:
-        """Ask the program to give up its present work, after an interrupt or at the time limit.
-
-        One that cannot do that, or has ended, is no error.
-        """
+        """Ask the program to end its present work, after an interrupt or at the time limit; a failure is no error."""
         if self._key is not None:
             with suppress(PluginError):
                 self.family.process(self._key).call("stop", _STOP_LIMIT)
@@ -288,9 +282,9 @@ class Resources(_ProgramSession):
         return self._refreshed(context, answer.get("upgraded_state"), private)
 
     def _refreshed(self, context: Context, state: Message | None, private: bytes) -> _State:
-        """Return the state of a resource that the program reads now; ``state`` is the last one, ``private`` its bytes.
+        """Return the present state of a resource, read by the program from its last ``state`` and ``private`` bytes.
 
-        Raise ``ResourceError`` where the program has returned no last state, for None.
+        Raise ``ResourceError`` if the state is None: a conversion has returned none.
         """
         if state is None:
             raise ResourceError("the provider has returned no state")
@@ -300,10 +294,7 @@ class Resources(_ProgramSession):
         return _State(values, answer.get("private", b""))
 
     def _moved(self, context: Context, data: Mapping[str, object], raw: Message, private: bytes) -> _State:
-        """Return the present state of a resource that was recorded as one of another type, ``data["type"]``.
-
-        The program converts its ``raw`` state and ``private`` bytes to this type.
-        """
+        """Return the present state of a resource recorded with another type, converted by the program."""
         answer = self._call(
             context,
             "move",
@@ -332,7 +323,7 @@ class Resources(_ProgramSession):
     ) -> None:
         """Keep the state as private data of the resource, unless the ``former`` data are equal.
 
-        Values are sealed that are secret by the schema, or that were secret as ``declared`` or in the former data.
+        Values that are secret by the schema, as ``declared``, or in the former data are sealed.
         """
         raw = schema.sealed(self._fields, cty.to_json(self._kind, state.values))
         raw = conceal_like(conceal_like(raw, declared), former.get("state") if isinstance(former, dict) else None)
@@ -366,7 +357,7 @@ class Resources(_ProgramSession):
         return self._row(name, state.values)
 
     def _identified(self, identifier: str) -> dict[str, object]:
-        """Return the fields of an import's request that name the resource: an id, or an identity in JSON.
+        """Return the fields of an import's request for a resource: an id, or an identity in JSON.
 
         Raise ``ResourceError`` for an identity of another form.
         """
@@ -410,7 +401,7 @@ class Resources(_ProgramSession):
     def _planned(self, context: Context, name: str, should: Mapping[str, object], *, creates: bool) -> _ProgramPlan:
         """Return the program's plan of a resource; ``creates``: from no prior state.
 
-        The last one is kept for an equal question, as ``insync`` asks for each attribute.
+        The last one is kept for equal values, as ``insync`` needs it for each attribute.
         """
         state = _State() if creates else self._states.get(name, _State())
         config = self._config(should)
@@ -438,7 +429,7 @@ class Resources(_ProgramSession):
     def insync(
         self, context: Context, name: str, attribute: str, is_: Mapping[str, object], should: Mapping[str, object]
     ) -> bool | None:
-        """Return whether the program's plan leaves a declared attribute as it is; None where it need not be asked."""
+        """Return whether the program's plan leaves a declared attribute as it is; None for a creation or deletion."""
         if is_.get("ensure") != "present" or should.get("ensure") != "present":
             return None
         return attribute == "ensure" or attribute not in self._planned(context, name, should, creates=False).changed
@@ -470,9 +461,9 @@ class Resources(_ProgramSession):
         return Planned(state, unknown, replace, changes=changes, tolerant=plan.tolerant)
 
     def _undeclared(self, changed: Collection[str], should: Mapping[str, object]) -> list[str]:
-        """Return the undeclared attributes that a change alters: they explain a change that the manifest does not.
+        """Return the undeclared attributes that a change alters, to explain a change that the manifest does not.
 
-        The computed ones, which follow other changes, only where nothing else differs.
+        Computed ones, which follow other changes, are included only if nothing else differs.
         """
         names = changed - should.keys()
         undeclared = [field for field in self._fields.values() if attribute_name(field.name) in names]
@@ -492,8 +483,7 @@ class Resources(_ProgramSession):
     def _apply(self, context: Context, name: str, should: Mapping[str, object] | None, *, creates: bool) -> None:
         """Apply the program's plan of one resource, and store the state that it returns.
 
-        ``creates``: there is no state yet. A state that comes with an error is stored too: the resource exists, and the
-        next run must know it.
+        ``creates``: there is no state yet. A state with an error is stored too, for the next run: the resource exists.
         """
         state = _State() if creates else self._states[name]
         declared = with_field_names(should or {})
@@ -525,7 +515,7 @@ class Resources(_ProgramSession):
             context.store_private(name, None)
 
     def _planned_destruction(self, context: Context, state: _State) -> bytes:
-        """Return the private bytes to apply a deletion with: those of its plan if the program plans deletions."""
+        """Return the private bytes for a deletion: those of its plan if the program plans deletions."""
         if not self.family.plans_destruction:
             return state.private
         absent = cty.to_dynamic(self._kind, None)
@@ -543,10 +533,7 @@ class Resources(_ProgramSession):
 
 
 def _revealed(state: object) -> object:
-    """Return a recorded state with its secrets, as the program needs it.
-
-    Raise ``ResourceError`` where only a digest of a secret is recorded, because the state had no key.
-    """
+    """Return a recorded state with its secrets. Raise ``ResourceError`` if only a digest is recorded, without a key."""
     if has_sealed(state):
         raise ResourceError("its state has a secret of which only a digest is recorded; use --key")
     return reveal(state)
@@ -562,10 +549,7 @@ class Functions(_ProgramSession):
         self._opened: list[tuple[str, bytes]] = []
 
     def close(self) -> None:
-        """Close all ephemeral resources, such as tokens, the last one first, as one may need an earlier one.
-
-        Raise ``ResourceError`` with the errors of all.
-        """
+        """Close ephemeral resources, the last first: it may need another. Raise ``ResourceError`` with all errors."""
         errors = list[str]()
         while self._opened:
             name, private = self._opened.pop()

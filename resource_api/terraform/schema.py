@@ -76,7 +76,7 @@ def fields_of_block(block: Message) -> dict[str, SchemaField]:
 
 
 def fields_of_resource(block: Message) -> dict[str, SchemaField]:
-    """Return the fields of a resource, without leave to declare the ``id`` that the SDK for programs adds to each.
+    """Return the fields of a resource; the ``id`` that the SDK for programs adds to each cannot be declared.
 
     The SDK calls that optional, but refuses it in a configuration. A resource's own ``id`` has a description.
     """
@@ -103,7 +103,7 @@ def _attribute(attribute: Message) -> SchemaField:
 
 
 def _nested_block(nested: Message) -> SchemaField:
-    """Return the field for a nested block of a schema, with its members and how many of it there may be."""
+    """Return the field for a nested block of a schema, with its members and their least and largest number."""
     block, nesting = nested.get("block", {}), _NESTING[nested["nesting"]]
     members = fields_of_block(block)
     return SchemaField(
@@ -167,7 +167,7 @@ def resource_type(name: str, schema: Message, config: Mapping[str, SchemaField])
 def function_type(name: str, schema: Message, config: Mapping[str, SchemaField]) -> TypeDefinition:
     """Return the type, called like the provider, with its data sources, functions and ephemeral resources.
 
-    ``schema`` is the provider's; ``config`` has the fields of its configuration.
+    ``schema``: the provider's; ``config``: the fields of its configuration.
     """
     declared = dict[str, Function]()
     for source, row in schema["data_source_schemas"].items():
@@ -280,10 +280,7 @@ def complete(fields: Mapping[str, SchemaField], declared: Mapping[str, object]) 
 
 
 def _complete(field: SchemaField, value: Any) -> Any:
-    """Return the configured value of an attribute or block with all its members, as a program expects it.
-
-    A block that is not declared is an empty collection.
-    """
+    """Return the configured value of a field with all its members, for a program; an undeclared block is empty."""
     if isinstance(value, Sensitive):
         value = value.reveal()
     if value is None and field.is_block:  # a group always exists
@@ -294,10 +291,7 @@ def _complete(field: SchemaField, value: Any) -> Any:
 
 
 def map_objects(field: SchemaField, value: Any, change: Callable[[Mapping[str, SchemaField], Any], Any]) -> Any:
-    """Return the value of a nested field in which ``change(members, item)`` replaces each of its objects.
-
-    These are in a list, a set or a map, or the value is one.
-    """
+    """Return the value of a nested field, with ``change(members, item)`` in place of each of its objects."""
     if isinstance(value, list):
         return [change(field.members, item) for item in value]
     if field.nesting == "map":
@@ -310,8 +304,8 @@ def propose(
 ) -> dict[str, Any]:
     """Return the proposed new state that a plan request must have: the configuration, and the prior computed values.
 
-    Without it a program would take computed values for changed. Source: Terraform's ``objchange.ProposedNew``, by its
-    documented result.
+    Without these a program would regard computed values as changed. Source: Terraform's ``objchange.ProposedNew``, by
+    its documented result.
     """
     prior = prior or {}
     return {name: _propose(field, prior.get(name), config.get(name)) for name, field in fields.items()}
@@ -353,7 +347,7 @@ def _is_same(members: Mapping[str, SchemaField], old: Mapping[str, object], new:
 
 
 def sealed(fields: Mapping[str, SchemaField], state: Mapping[str, object]) -> dict[str, Any]:
-    """Return a state's values with its secrets wrapped, as the flags of ``fields`` tell."""
+    """Return a state's values with its secrets wrapped, by the flags of ``fields``."""
     return {name: sealed_value(fields[name], value) for name, value in state.items()}
 
 
@@ -380,10 +374,7 @@ def declared_values(fields: Mapping[str, SchemaField], values: Mapping[str, Any]
 
 
 def _declared_value(field: SchemaField, value: Any) -> Any:
-    """Return a value of a state file as a manifest declares it, secrets marked.
-
-    None for one that is only written: the state has no value of it.
-    """
+    """Return a value of a state file as a manifest declares it, secrets marked, or None for a write-only one."""
     if value is None or field.write_only:
         return None
     if field.sensitive:

@@ -66,7 +66,7 @@ def read(path: str) -> StateFile:
 def parse(text: str) -> StateFile:
     """Return the state file in a text, such as the output of ``tofu state pull``.
 
-    Raise ``ValueError`` for an encrypted or older one, with what to do.
+    Raise ``ValueError`` for an encrypted or older one, with the remedy.
     """
     try:
         document = json.loads(text)
@@ -91,7 +91,7 @@ def parse(text: str) -> StateFile:
 
 
 def _instances(row: Mapping[str, Any], left_out: list[str]) -> Iterator[StateResource]:
-    """Yield the instances of a resource in the file: several with ``count`` or ``for_each``.
+    """Yield the instances of a resource in the file, as by ``count`` or ``for_each``.
 
     Addresses of those that no manifest can have are added to ``left_out``.
     """
@@ -118,10 +118,7 @@ def _instances(row: Mapping[str, Any], left_out: list[str]) -> Iterator[StateRes
 
 
 def _title(row: Mapping[str, Any], key: str | int | None) -> str:
-    """Return the title for an instance of the resource ``row``: ``web``, ``web.0``, ``net.web.blue`` in a module.
-
-    It is unique, as its address is.
-    """
+    """Return the title, unique like the address, of an instance of ``row``: ``web.0``, ``net.web.blue`` in a module."""
     modules = re.sub(r"(?:\A|\.)module\.", ".", row.get("module", "")).replace('["', ".").replace('"]', "")
     modules = re.sub(r"\[(\d+)\]", r".\1", modules)
     return ".".join(filter(None, (modules.strip("."), row["name"], None if key is None else str(key))))
@@ -158,7 +155,7 @@ def computed_texts(
 def declaration(reference: str, declared: Mapping[str, Any], alias: str, spelling: Mapping[str, str]) -> list[str]:
     """Return the lines of a manifest that declare a resource, without indentation of its section.
 
-    ``declared``: attribute → value, in which an ``Interpolation`` refers to another resource. ``alias`` names the
+    ``declared``: attribute → value, in which an ``Interpolation`` refers to another resource. ``alias``: the
     configuration of its provider, "" for the default one. ``spelling``: attribute → its name in manifests.
     """
     lines = [f"{_text(reference)}:{'' if declared or alias else ' {}'}"]
@@ -168,10 +165,7 @@ def declaration(reference: str, declared: Mapping[str, Any], alias: str, spellin
 
 
 def _flow(value: object) -> str:
-    """Return a value in YAML's flow style, which is that of JSON.
-
-    A ``${`` in a value of the state is escaped; that of an ``Interpolation`` is an expression, and stays.
-    """
+    """Return a value in YAML's flow style, JSON; ``${`` is escaped in the state's values, not in ``Interpolation``."""
     escaped = map_leaves(
         value, lambda leaf: escape_expressions(leaf) if type(leaf) is str else leaf, escape_expressions
     )

@@ -1,7 +1,7 @@
 """The names of the types of Terraform providers on disk, for completion: a key that is pressed starts no program.
 
-Each run that asks a program for its schema keeps them, by the directory and the declaration of the provider. Only
-completion reads them: a schema can depend on more than the program's file, and plans ask the program itself.
+Each run that requests a program's schema keeps them, by the directory and the declaration of the provider. Only
+completion reads them: a schema can depend on more than the program's file, and plans request it again.
 """
 
 from __future__ import annotations
@@ -38,16 +38,13 @@ class TypeNamesFile:
     """The file of one declared provider."""
 
     def __init__(self, manifest: str, name: str, declared: Sequence[str]) -> None:
-        """Choose the file for the provider ``name`` of a manifest, by its directory and declaration.
-
-        ``declared``: the provider's source, path and version. Another declaration may have other types.
-        """
+        """Choose the file for the provider ``name`` of a manifest, by directory and declared source, path, version."""
         self._directory = cache_directory(os.environ, "types")
         key = json.dumps([os.path.realpath(os.path.dirname(manifest)), name, *declared])
         self._path = os.path.join(self._directory, hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest())
 
     def read(self) -> TypeNames:
-        """Return the names for completion; none where there is no usable file, or others could have written it."""
+        """Return the names for completion; none without a usable file that only this user can write."""
         try:
             raw = private_files.read(self._path) if private_files.is_private_directory(self._directory) else None
             return TypeNames() if raw is None else TypeNames(**json.loads(raw))

@@ -70,7 +70,7 @@ class Examples(NamedTuple):
 
 
 def example_problem(definition: TypeDefinition, examples: Examples) -> str:
-    """Return why the author's examples cannot be resources of the type, whatever their values, or ""."""
+    """Return the mistake in the form of the author's examples, whatever their values, or ""."""
     if not isinstance(examples.others, Sequence):
         return f"'others' must be a list of resources, not {type(examples.others).__name__}"
     updated = [] if examples.updated is None else [("updated", examples.updated)]
@@ -93,10 +93,7 @@ def _resource_problem(definition: TypeDefinition, fixture: str, resource: object
 
 
 def similar_resources(definition: TypeDefinition, present: Mapping[str, object], count: int = OTHERS) -> list[Resource]:
-    """Return ``count`` copies of ``present`` under similar names, for laws about several resources.
-
-    It is empty when the namevar's data type accepts no such names.
-    """
+    """Return ``count`` copies of ``present`` under similar names, or none if the namevar's data type refuses these."""
     for namevar in definition.namevars:
         if namevar not in present:
             continue
@@ -137,10 +134,7 @@ def minimal_resource(definition: TypeDefinition, present: Mapping[str, object]) 
 
 
 def secret_texts(attributes: Mapping[str, Attribute], resource: Mapping[str, object]) -> set[str]:
-    """Return the texts in ``resource`` that are secret by the data types of ``attributes``.
-
-    The law about secrets searches for them in all output.
-    """
+    """Return the texts in ``resource`` that are secret by data type, to search for them in all output."""
     concealed = [attributes[name].datatype.conceal(value) for name, value in resource.items() if name in attributes]
     secrets = [part for _, part in leaves(concealed) if isinstance(part, Sensitive)]
     return {str(part) for _, part in leaves(secrets) if part is not None and not isinstance(part, (bool, Sensitive))}
@@ -196,10 +190,7 @@ def _size(datatype: DataType) -> dict[str, Any]:
 
 
 def _tuples(datatype: DataType) -> Values:
-    """Return a strategy of lists for a Tuple, of the allowed lengths.
-
-    Its last data type is also that of all further elements.
-    """
+    """Return a strategy of lists for a Tuple, of the allowed lengths; its last data type repeats."""
     parts, size = [values(part) for part in datatype.parts], _size(datatype)
     lengths = st.integers(size["min_size"], size["max_size"])
     return lengths.flatmap(lambda n: st.tuples(*[parts[min(i, len(parts) - 1)] for i in range(n)])).map(list)

@@ -24,10 +24,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def rehearse(request: pytest.FixtureRequest) -> Callable[..., Rehearsal]:
-    """Return ``resource_api.testing.rehearse`` for manifests in the directory of the test.
-
-    When the test fails, pytest shows the result of the rehearsal.
-    """
+    """Return ``resource_api.testing.rehearse`` for manifests beside the test; pytest shows it after a failure."""
 
     def result(manifest: str | os.PathLike[str], *arguments: Any, **options: Any) -> Rehearsal:
         verdicts = rehearse_manifest(request.path.parent / manifest, *arguments, **options)

@@ -136,10 +136,7 @@ class GetLaws(FoundationLaws):
             assert not changed, f"the next plan would not be empty: get returns {changed} of {row} in another form"
 
     def test_get_returns_at_least_the_requested_names(self, harness: Harness) -> None:
-        """For some names ``get`` returns at least those that exist; a missing one is no error.
-
-        One that is left out would be taken for absent.
-        """
+        """``get`` for names returns at least existing ones, otherwise taken for absent; missing ones are no error."""
         harness.require("readable", "simple_get_filter")
         names = harness.names(*harness.together)
         harness.existing(names)
@@ -186,7 +183,7 @@ class GetLaws(FoundationLaws):
         )
 
     def test_a_listing_is_a_manifest_without_changes(self, harness: Harness, tmp_path: Path) -> None:
-        """The output of ``resource TYPE`` for the examples is a manifest, and its plan is empty: users begin so."""
+        """The output of ``resource TYPE`` for the examples is a manifest with an empty plan: a start for users."""
         harness.require("readable")
         harness.apply(*harness.together)
         names = harness.names(*harness.together)
@@ -269,7 +266,7 @@ class GetLaws(FoundationLaws):
             )
 
     def test_canonicalize_is_idempotent(self, harness: Harness) -> None:
-        """Canonical values stay unchanged, for every value that the data types accept, whatever else is declared."""
+        """Canonical values stay unchanged, for every value that the data types accept, with any other attributes."""
         harness.require("canonicalize")
         examples = harness.examples
         candidates = (examples.present, examples.updated, *examples.others)

@@ -213,7 +213,7 @@ class Harness:
         return self._providers().instance(self.definition.name)
 
     def _providers(self) -> ProviderPool:
-        """Return the providers of a new transaction, configured and chosen as the examples say."""
+        """Return the providers of a new transaction, configured and chosen by the examples."""
         providers, name = self._new_pool(), self.definition.name
         providers.select_implementations({name: self.implementation})
         providers.configure(name, provider_config.validate_config(providers.functions(name), self.examples.config)[0])
@@ -251,7 +251,7 @@ class Harness:
     def settled_listing(self, names: Collection[Name]) -> list[Resource] | None:
         """Return the rows of all resources, None if they cannot be listed, once ``names`` are among them.
 
-        Services may show changes late: it waits up to the ``settle`` seconds of the type.
+        Services may show changes late: wait up to the ``settle`` seconds of the type.
         """
         end = time.monotonic() + self._providers().settle(self.definition)
         while (rows := self.listing()) is not None and time.monotonic() < end:
@@ -266,10 +266,7 @@ class Harness:
         return [None if names is None else list(names)] if filtered else []
 
     def rows_or_failure(self, names: Collection[Name], provider: Any) -> dict[Name, Resource] | None:
-        """Return the existing ones of ``names`` with their rows; None if ``get`` raises or reports a failure.
-
-        For laws in which both a failure and a right answer are allowed.
-        """
+        """Return existing name → row, or None after a failure of ``get``, for laws that allow both."""
         context = self.context(reading=True)
         try:
             with process_guard.protected(), context.activate(provider):
@@ -288,7 +285,7 @@ class Harness:
         return Context(self.definition, self.runtime.run, reading=reading)
 
     def many(self, count: int | None = None) -> list[Resource]:
-        """Return the example and similar resources, ``count`` in all; by default so many that a service pages them."""
+        """Return the example and similar resources, ``count`` in all; by default enough for pages of a service."""
         if count is None:
             count = self.examples.listing_size
         if count is None:
@@ -312,19 +309,13 @@ class Harness:
         return rows
 
     def observe(self, provider: object = None) -> list[tuple[Any, Resource]]:
-        """Return all existing resources of the type by name, to be compared before and after an action.
-
-        Values of ``read_only`` attributes are left out, as they may vary by themselves.
-        """
+        """Return all existing resources by name, for comparison without ``read_only`` values, which may vary."""
         volatile = self.definition.names_of_kind("read_only")
         rows = [row for row in self.rows(provider) if exists(row)]
         return sorted(((self.definition.name_of(row), without(reveal(row), volatile)) for row in rows), key=repr)
 
     def listed(self, resource: Mapping[str, object]) -> bool:
-        """Return whether ``get`` without names must return a resource.
-
-        It then searches only at the defaults of the namevars, such as the default target file.
-        """
+        """Return whether ``get`` without names must return a resource: it is at the defaults of the namevars."""
         [entry] = self.entries(resource)
         attributes = self.definition.attributes
         defaults = [name for name in self.definition.namevars if attributes[name].has_default]
@@ -357,7 +348,7 @@ class Harness:
 
     @contextmanager
     def assert_unchanged(self, action: str) -> Iterator[None]:
-        """Fail the law if the ``with`` block changes the system; ``action`` is what the message calls it."""
+        """Fail the law if the ``with`` block changes the system; ``action``: its name in the message."""
         before = self._system_state()
         yield
         after = self._system_state()
@@ -369,10 +360,7 @@ class Harness:
         return rows, self.examples.world() if self.examples.world else None
 
     def track(self, *resources: Mapping[str, object]) -> None:
-        """Record resources as they are before a law changes them, for ``restore``.
-
-        Fail if one exists that the clean-up would delete: it may be the user's.
-        """
+        """Record resources before a law changes them, for ``restore``. Fail for one that it would delete."""
         if "imperative" in self.definition.features:
             return
         names = self.names(*resources)
@@ -490,7 +478,7 @@ def _failed(context: Context) -> dict[Name, str]:
 class RecordingContext(Context):
     """A context that records the exceptions that its sections, such as ``with context.updating(name)``, swallow.
 
-    So a law can tell a mistake in the code from a failure that the provider reports.
+    A law can so distinguish a mistake in the code from a failure that the provider reports.
     """
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
@@ -581,10 +569,9 @@ _hook_installed: Final[list[bool]] = []
 
 @contextmanager
 def recorded(*, refuse: bool = False) -> Iterator[list[tuple[str, str]]]:
-    """Yield a list that gets each audit event of this thread, such as ``open``, with its arguments as text.
+    """Yield a list of the audit events of this thread, such as ``open``: the accesses of a provider, as text.
 
-    The laws see in it what a provider reads and runs. ``refuse``: everything that reads or starts a program raises
-    ``OSError`` (``EIO``) instead.
+    ``refuse``: raise ``OSError`` (``EIO``) for each event that reads or starts a program.
     """
     if not _hook_installed:
         _hook_installed.append(True)
@@ -599,7 +586,7 @@ def recorded(*, refuse: bool = False) -> Iterator[list[tuple[str, str]]]:
 
 
 def _audit(event: str, arguments: tuple[object, ...]) -> None:
-    """Record an access to the system in this thread, and refuse it if the law wants that; a hook of Python."""
+    """Record an access to the system in this thread, and refuse it at the law's request; a hook of Python."""
     events = _recording.events
     if events is None or (event not in _READS and event not in _STARTS) or _is_uninteresting(event, arguments):
         return

@@ -37,7 +37,7 @@ class Conversation(AbstractContextManager["Conversation"]):
     """A running program, and the frames that are exchanged with it."""
 
     def __init__(self, command: Sequence[str], instance: str) -> None:
-        """Start the program that is tested; ``instance`` is the type that it shall serve."""
+        """Start the tested program; ``instance``: the type for it to serve."""
         self._instance = instance
         self._decoder = Decoder(lambda _line: None)
         self._frames: deque[Frame] = deque()
@@ -65,7 +65,7 @@ class Conversation(AbstractContextManager["Conversation"]):
     def receive(self, *kinds: str) -> Frame:
         """Return the next frame of one of these kinds, and drop reports before it.
 
-        A program that asks whether a resource is blocked by a failed prerequisite is told no.
+        A request ``blocked``, about a failed prerequisite, is answered by no.
         """
         self._until = time.monotonic() + PATIENCE
         while True:
@@ -149,7 +149,7 @@ class ProtocolConformance:
             yield conversation
 
     def test_it_greets_with_the_version_of_the_protocol(self, conversation: Conversation) -> None:
-        """``hello`` is answered by ``ready``; members that it does not know make no difference."""
+        """``hello`` is answered by ``ready``; unknown members make no difference."""
         answer = conversation.greet(unheard_of={"a": [1]})
         assert answer.kind == "ready", f"no type could be used: {answer.body.get('text')}"
         assert answer.body.get("protocol") == VERSION, f"it speaks version {answer.body.get('protocol')}, not {VERSION}"

@@ -1,8 +1,8 @@
 """The laws of every provider: test methods for authors to inherit.
 
-The laws share no state and run in any order. The type's declaration decides which of them apply; there is no list to
-maintain. Among them are laws of other users of the machine, whose files never change the results for another user: the
-author of a type names the paths of such files; their hostile contents are here.
+The laws share no state and run in any order. They apply by the type's declaration; there is no list to maintain. Among
+them are laws of other users of the machine, whose files never change the results for another user: the author of a type
+names the paths of such files; their hostile contents are here.
 """
 # ruff: noqa: S101 - a law is an assertion
 
@@ -105,10 +105,7 @@ def _usable(harness: Harness) -> Sequence[Neighbour]:
 
 
 def _lifecycle(harness: Harness) -> list[object]:
-    """Create, update and delete the example; return the rows after each step, to compare two such lives.
-
-    Values of ``read_only`` attributes, which may vary, are left out.
-    """
+    """Create, update and delete the example; return the rows of each step without ``read_only`` values."""
     volatile = harness.definition.names_of_kind("read_only")
     results: list[object] = []
     for stage in harness.stages:

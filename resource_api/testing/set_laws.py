@@ -103,8 +103,7 @@ class NameLaws(FoundationLaws):
 def _accepted(harness: Harness) -> Iterator[tuple[Name, Resource]]:
     """Yield resources with hostile names that a manifest may declare, each with its canonical name.
 
-    They have only mandatory attributes, and a hostile text in one of their namevars; names of the examples are left
-    out.
+    They have only mandatory attributes, and a hostile text in one namevar; names of the examples are left out.
     """
     least = minimal_resource(harness.definition, harness.examples.present)
     for namevar in harness.definition.namevars:
@@ -186,8 +185,7 @@ def registry_with_refusal(
 ) -> Registry:
     """Return a registry with a provider for which the system seems to refuse the change of ``name``.
 
-    The change fails as soon as the provider reads an attribute outside ``readable``. ``implementation`` is the tested
-    one of several providers.
+    The change fails when the provider reads an attribute outside ``readable``. ``implementation``: the tested provider.
     """
     provider: Any = registry.provider(type_name, implementation=implementation)
 
@@ -199,7 +197,7 @@ def registry_with_refusal(
 
 
 class Lag:
-    """The delay after which ``get`` shows a change; ``created``: the names that ``set`` was asked to create."""
+    """The delay after which ``get`` shows a change; ``created``: the names that ``set`` was to create."""
 
     def __init__(self) -> None:
         """Begin without a change: ``get`` shows the present rows."""
@@ -215,7 +213,7 @@ def registry_with_lag(
 ) -> Registry:
     """Return a registry in which ``get`` shows a change only after a ``lag``, as services in the cloud do.
 
-    ``settle``: the seconds that the type allows for it. ``implementation`` is the tested one of several providers.
+    ``settle``: the seconds that the type allows for it. ``implementation``: the tested provider.
     """
     provider: Any = registry.provider(type_name, implementation=implementation)
     definition = copy(registry.type(type_name))
@@ -358,7 +356,7 @@ class SetLaws(FoundationLaws):
     def test_an_update_keeps_what_is_not_declared(self, harness: Harness) -> None:
         """An update leaves attributes alone that the manifest does not mention, whichever of the others it changes.
 
-        The manifest has what 'updated' changes and no optional attribute of 'present' beside it.
+        The manifest has the changes of 'updated' and no optional attribute of 'present' beside them.
         """
         harness.require("readable", "updated")
         examples = harness.examples
@@ -409,7 +407,7 @@ class SetLaws(FoundationLaws):
             )
 
     def test_insync_sees_a_difference(self, harness: Harness) -> None:
-        """``insync`` does not call every value of an attribute equal to the present one: nothing would be changed."""
+        """``insync`` does not regard all values of an attribute as equal: nothing would be changed."""
         harness.require("readable", "custom_insync")
         harness.converge(harness.examples.present)
         [entry] = harness.entries(harness.examples.present)
@@ -523,10 +521,7 @@ class SetLaws(FoundationLaws):
         )
 
     def test_calls_side_by_side_lose_nothing(self, harness: Harness) -> None:
-        """With ``--parallel`` each of several calls makes its change, whatever the others do meanwhile.
-
-        A file that each call reads, changes and writes without a lock would lose some.
-        """
+        """With ``--parallel`` each call makes its change: a file that calls change without a lock would lose some."""
         harness.require("ensurable", "others", "parallel")
         resources = harness.many(SIDE_BY_SIDE)
         interval = sys.getswitchinterval()
@@ -567,10 +562,7 @@ class SetLaws(FoundationLaws):
         harness.assert_converged(harness.examples.present, runtime=runtime)
 
     def test_one_failure_does_not_lose_the_others(self, harness: Harness) -> None:
-        """When the system refuses one resource of a call, the others still become as declared.
-
-        A provider of the law's own makes the first one fail.
-        """
+        """When the system refuses one resource of a call, which is simulated, the others still become as declared."""
         harness.require("ensurable", "others", "provider class")
         first, second, *rest = harness.examples.all
         resources = [second, first, *rest]
@@ -619,8 +611,7 @@ def _reset_by_update(harness: Harness, changed: Collection[str]) -> list[str] | 
 def insync_answers(harness: Harness, entry: Entry, attribute: str, row: Resource) -> list[object]:
     """Return the answers of ``insync``, or its errors for the user, for values that differ from the one in ``row``.
 
-    Each is compared with the row as if declared; as in a run, ``insync`` gets the declared values with parameters and
-    defaults.
+    Each is compared with the row as if declared; ``insync`` gets the declared values with parameters and defaults.
     """
     compare, answers = harness.provider().insync, []
     context = harness.context(reading=True)
@@ -629,10 +620,7 @@ def insync_answers(harness: Harness, entry: Entry, attribute: str, row: Resource
     @settings(deadline=None, database=None, suppress_health_check=list(HealthCheck))
     @given(values(datatype))
     def ask(value: object) -> None:
-        """Add the answer of ``insync`` for a value that hypothesis generates.
-
-        The present value is left out, and so is one that the data type does not accept.
-        """
+        """Add the answer of ``insync`` for a generated value that is valid and not the present one."""
         if value is not None and datatype.accepts(value) and not same_value(value, reveal(row[attribute])):
             try:
                 answers.append(compare(context, entry.name, attribute, dict(row), {**entry.should, attribute: value}))
@@ -674,7 +662,7 @@ def _delete(harness: Harness, absent: Resource) -> None:
 
 
 class ImperativeLaws(FoundationLaws):
-    """``due`` decides whether a resource runs, in plan and apply alike."""
+    """By ``due`` a resource runs or does not, in plan and apply alike."""
 
     def test_due_is_repeatable(self, harness: Harness) -> None:
         """``due`` changes nothing and returns the same again, in the same transaction or a new one."""

@@ -78,7 +78,7 @@ records = st.builds(
 def histories(draw: st.DrawFn) -> list[Write]:
     """Return a sequence of writes to two stacks that put, drop, owe and pay some of the same few resources.
 
-    So they meet: a resource is dropped that owes a refresh, or written again after a drop.
+    The writes meet, as in the drop of a resource that owes a refresh, or a write after a drop.
     """
     pool = draw(st.lists(records, min_size=1, max_size=5, unique_by=lambda member: member.key))
     some = st.lists(st.sampled_from([member.key for member in pool]), max_size=3, unique=True)
@@ -108,10 +108,7 @@ def record(name: object = "/a", **changes: Any) -> Record:
 
 
 def content(state: StackState) -> str:
-    """Return a state as one exact text, to compare the store with the model; only the order of records matters.
-
-    Lineage and salt are random, and left out.
-    """
+    """Return a state as exact text, for comparison, without random lineage and salt; the order of records matters."""
     parts = [state.project, state.stack, str(state.serial), state.manifest, codec.encode(state.outputs)]
     parts += map(codec.encode, state.records.values())
     parts += sorted(codec.encode(item) for item in [*state.owed.items(), *state.intents.values()])
@@ -140,7 +137,7 @@ class StateCompliance:
                 yield store, reopen
 
     def test_this_process_is_no_other_holder(self) -> None:
-        """``holder`` names another process that holds the lock, for messages: nobody for an own or a free lock."""
+        """``holder`` returns another process with the lock, for messages, and "" for an own or a free lock."""
         with self.held() as (store, reopen):
             assert (store.holder(), reopen().holder()) == ("", "")
         with self.opened() as reopen:
@@ -193,7 +190,7 @@ class StateCompliance:
             assert store.commit(WEB, Commit(outputs={})).serial == 4
 
     def test_the_lineage_never_changes(self) -> None:
-        """The first commit of a stack creates its lineage, which tells it from every other one, and keeps it."""
+        """The first commit of a stack creates its lineage, different from every other one; later commits keep it."""
         with self.held() as (store, reopen):
             first = store.commit(WEB, Commit([record()])).lineage
             assert first
@@ -210,10 +207,7 @@ class StateCompliance:
             assert reopen().load(WEB).salt == salt
 
     def test_an_intent_is_known_until_its_outcome_is(self) -> None:
-        """The record of a change that was about to be made stays until its outcome is written, as after a crash.
-
-        This holds also if it was recorded twice, or the others recorded together with it have their outcome.
-        """
+        """An intent stays until its outcome is written, also if recorded twice, or together with resolved ones."""
         names: list[object] = ["/a", ("/b", "x")]
         both = [Intent("1", "file", name, "title", "create") for name in names]
         with self.held() as (store, reopen):
@@ -264,7 +258,7 @@ class StateCompliance:
             assert password != digest_secret("other", salt)
 
     def test_a_conclusion_is_valid_until_something_is_written(self) -> None:
-        """A conclusion (what an unchanged run need not compute again) is returned only while the stack is unchanged.
+        """A conclusion (a result that an unchanged run need not compute again) is returned only for an unchanged stack.
 
         A store may also return None at any time.
         """
@@ -291,10 +285,7 @@ class StateCompliance:
             assert reopen().load_conclusion("current") is None
 
     def test_no_conclusion_is_loaded_while_a_change_is_in_doubt(self) -> None:
-        """Nothing that was concluded about a stack is returned, or saved, while a change of it has no outcome.
-
-        An interrupted run may have changed the resources.
-        """
+        """No conclusion about a stack is returned or saved while a change has no outcome: resources may differ."""
         intent = Intent("run", "file", "/a", "/a", "update")
         with self.opened() as reopen:
             store = reopen()
@@ -366,10 +357,7 @@ class StateCompliance:
             assert reopen().load(OTHER).records == before.records
 
     def test_a_renamed_stack_keeps_everything_and_a_removed_one_nothing(self) -> None:
-        """Records, outputs and history move to the new name; the old one is free, a recorded one is refused.
-
-        After a removal nothing is left.
-        """
+        """A rename moves records, outputs and history, and refuses a recorded name; a removal leaves nothing."""
         new = StackName("web", "renamed")
         with self.held() as (store, reopen):
             before = store.commit(WEB, Commit([record("/a"), record("/b")], outputs={"x": 1}))
@@ -390,7 +378,7 @@ class StateCompliance:
             assert [key[1] for key in reopen().load(OTHER).records] == ["/c"]
 
     def test_recovery_leaves_an_intact_state_alone(self) -> None:
-        """``check`` reports that the parts are intact; ``recover``, for damage, changes nothing and says so."""
+        """``check`` reports that the parts are intact; ``recover``, for damage, changes nothing and reports that."""
         with self.opened() as reopen:
             store = reopen()
             with store.lock("test", 0):
@@ -405,7 +393,7 @@ class SharedStateCompliance(StateCompliance):
     """The laws of a store that outlives its process and can be opened by several processes."""
 
     def test_one_run_at_a_time(self) -> None:
-        """A second run of a stack gets ``StateLocked``, which names the holder, its command and since when."""
+        """A second run of a stack gets ``StateLocked`` with the holder, its command and its start."""
         with self.held() as (store, reopen):
             store.claim(WEB, 0)
             other = reopen()

@@ -174,11 +174,7 @@ class HostRun:
         self.send_masked(self.log.mask.document(document))
 
     def send_masked(self, document: Mapping[str, object]) -> None:
-        """Send a document whose secrets are masked already.
-
-        Documents of the results (``_REPORTED``) are also kept for the journal, which sends them again for a repeated
-        job.
-        """
+        """Send a document with masked secrets; keep one of ``_REPORTED`` for the journal, to send it again."""
         if document["type"] in _REPORTED:
             self.report_documents.append(document)
         if document["type"] == "result":
@@ -187,10 +183,7 @@ class HostRun:
             self._emit(document)
 
     def result(self, value: object, *, reveal: bool = False) -> None:
-        """Send the document of a command that only reads.
-
-        ``reveal``: the user has asked for secrets in clear; such a document is never kept.
-        """
+        """Send the document of a command that only reads; ``reveal``: with secrets in clear, which are never kept."""
         document = documents.line("result", {"document": value})
         if reveal:
             self._result(document)
@@ -207,7 +200,7 @@ class HostRun:
         return resource_selection.find_type(self.runtime, name)
 
     def select(self, definition: TypeDefinition) -> SelectedProvider | None:
-        """Return the configured provider that the job names, or None. Raise ``UsageError``, also for ``--config``.
+        """Return the configured provider in the job's options, or None. Raise ``UsageError``, also for ``--config``.
 
         Its values may be secret, and reach hosts in manifests alone.
         """
@@ -221,10 +214,7 @@ class HostRun:
         return self.runtime.select(definition.name, provider=provider, manifest=manifest, inputs=self.inputs or None)
 
     def secret(self, attribute: str, text: str) -> NoReturn:
-        """Raise ``UsageError`` without ``text``, a secret that was typed on the controller's command line.
-
-        Secrets reach hosts only as inputs of a manifest.
-        """
+        """Raise ``UsageError`` without ``text``, a secret on the command line: hosts get secrets in manifests alone."""
         del text
         msg = f"{attribute} is sensitive and cannot be given to other hosts like this; make it an input of a manifest"
         raise UsageError(msg)
@@ -236,7 +226,7 @@ class HostRun:
     def journal(self) -> Journal | None:
         """Return the journal of the stack, by which a job that is delivered twice runs once.
 
-        None for a job that changes nothing, and for a state that is not kept on this host's disk.
+        None for a job that changes nothing, and for a state that is not on this host's disk.
         """
         from resource_api.state.sqlite.store import SqliteStore  # many jobs need no state
 
@@ -290,10 +280,7 @@ def run_job(run: HostRun) -> int:
 
 
 def _check_libraries(names: Iterable[str]) -> None:
-    """Raise ``ManifestError`` for Python libraries among ``names`` that this host lacks.
-
-    The sender has sent along those that it has; the message tells the user where to install the others.
-    """
+    """Raise ``ManifestError`` for Python libraries among ``names`` that neither this host nor the controller has."""
     if missing := [name for name in names if find_spec(name) is None]:
         advice = "install it there, or beside the program that sends the manifest"
         message = f"the manifest needs the Python library {', '.join(missing)}, which this host lacks; {advice}"
@@ -328,7 +315,7 @@ def _destroy(run: HostRun) -> int:
 def _plan(run: HostRun) -> int:
     """Send the plan, or with the option ``empty`` that of ``destroy``; return 1 if it has failed steps or problems.
 
-    With ``save`` it is sent as a saved plan, which a later job applies.
+    ``save``: send a saved plan, which a later job applies.
     """
     if run.options.get("empty"):
         plan = run.runtime.plan_destroy(run.manifest, run.inputs, **run.selected(*_DESTROYING))
@@ -356,10 +343,7 @@ def _import(run: HostRun) -> int:
 
 
 def _read(run: HostRun) -> int:
-    """Send the document of a command that only reads, such as ``show``.
-
-    Raise ``UsageError`` for a command that cannot be given to hosts.
-    """
+    """Send the document of a command that only reads, such as ``show``. Raise ``UsageError`` for another command."""
     name = " ".join(filter(None, (run.job.command, run.options.get("subcommand"))))
     if (read := commands.DOCUMENTS.get(name)) is None:
         raise UsageError(f"'{name}' cannot be asked of other hosts")
@@ -391,10 +375,7 @@ def _run_program(words: Sequence[str], interrupted: Callable[[], bool]) -> dict[
     arguments = ("-c", *words) if len(words) == 1 else ("-c", 'exec "$@"', "sh", *words)
 
     def timeout() -> float:
-        """Return the seconds to wait for output.
-
-        Raise ``InterruptedError`` once the run is interrupted: this ends the program.
-        """
+        """Return the seconds to wait for output. Raise ``InterruptedError`` after an interrupt: it ends the program."""
         if interrupted():
             raise InterruptedError
         return _TICK
@@ -415,7 +396,7 @@ class _StreamEnd:
         self._dropped = 0
 
     def add(self, chunk: bytes) -> None:
-        """Append output of a program; only its last ``_KEPT`` bytes are kept, as it may print without limit."""
+        """Append output of a program; keep only its last ``_KEPT`` bytes, as it may print without limit."""
         self._bytes += chunk
         if (extra := len(self._bytes) - _KEPT) > 0:
             self._dropped += extra
@@ -471,7 +452,7 @@ class Sender:
         self._closed = False
 
     def event(self, document: Mapping[str, object]) -> None:
-        """Send a document of a run. One that is larger than the controller takes is cut, the more the larger it is."""
+        """Send a document of a run. One that is too large for the controller is cut, the more the larger it is."""
         raw = protocol.encode_plain("event", {"document": document})
         for limits in _LONGEST:
             if len(raw) <= jobs.MAX_EVENT:
@@ -492,10 +473,9 @@ class Sender:
         self._send(protocol.encode_plain("end", {"code": code}))
 
     def _send(self, frame: bytes) -> None:
-        """Write a frame whole, never within another one; after the controller has gone, the job goes on without it.
+        """Write a frame whole, never within another one; without a controller the job goes on.
 
-        A signal handler that interrupts the writing of a frame in this thread leaves its own to the loop that it
-        interrupts.
+        A signal handler that interrupts this loop in the same thread leaves its frame to it.
         """
         with self._lock:
             self._unsent.append(frame)
@@ -509,7 +489,7 @@ class Sender:
                 self._writing = False
 
     def _write(self, frame: bytes) -> None:
-        """Write the bytes of a frame; drop them once the channel is broken, as the run goes on without it."""
+        """Write the bytes of a frame; drop them after the end of the channel, as the run goes on without it."""
         unsent = memoryview(frame)
         while unsent and not self._closed:
             try:
@@ -607,10 +587,7 @@ def _frames(requests: int, decoder: protocol.Decoder) -> Iterator[protocol.Frame
 
 
 def _await_interrupts(frames: Iterator[protocol.Frame]) -> None:
-    """Turn each frame ``interrupt`` of the controller into a signal SIGINT for this process, until the channel ends.
-
-    The run handles it as Ctrl-C on a terminal. It is called in a thread, as the main thread runs the job.
-    """
+    """Turn each frame ``interrupt`` into a SIGINT for the run in the main thread, until the channel ends."""
     with suppress(OSError, ValueError):
         for frame in frames:
             if frame.kind == "interrupt":
@@ -620,7 +597,7 @@ def _await_interrupts(frames: Iterator[protocol.Frame]) -> None:
 def _fail(run: HostRun, problems: Sequence[Problem], code: int) -> int:
     """Send the problems that ended a command; return the exit code.
 
-    They are a refusal if the host was certainly not changed: then the controller need not report it as in doubt.
+    They are a refusal, so that the host is not in doubt, if it was certainly not changed.
     """
     rendered = [documents.problem(problem) for problem in problems]
     if not run.began and code in {*NOTHING_DONE, BUG}:

@@ -1,7 +1,7 @@
 """The job journal of a stack, a file beside the state: its newest job and its final report.
 
 A job that is delivered twice runs once: the second time its report is sent again. The journal numbers jobs under its
-lock, in the order in which they get it; no clock decides. A job is superseded if it was given before the newest, or if
+lock, in the order in which they get it, not by a clock. A job is superseded if it was given before the newest, or if
 that has the same run.
 """
 
@@ -61,9 +61,9 @@ class Journal:
 
     @contextmanager
     def held(self, command: str, timeout: float) -> Iterator[None]:
-        """Lock the stack against other jobs, from the look for a report to its writing, so that no job runs twice.
+        """Lock the stack against other jobs, from the search for a report to its writing, so that no job runs twice.
 
-        ``command`` describes the job to whom the lock refuses. Raise ``StateLocked`` after ``timeout`` seconds,
+        ``command``: this job in the error for another one. Raise ``StateLocked`` after ``timeout`` seconds,
         ``StateError``.
         """
         prepare_directory(self._state)
@@ -103,9 +103,9 @@ class Journal:
         self._write(report)
 
     def _read(self) -> dict[str, Any] | None:
-        """Return the entry of the stack's newest job, or None. Raise ``StateError`` for a file that cannot be trusted.
+        """Return the entry of the stack's newest job, or None. Raise ``StateError`` for a damaged or foreign file.
 
-        A damaged entry must not be taken for none: the job could then run twice.
+        A damaged entry regarded as none could let the job run twice.
         """
         try:
             entry = json.loads(private_files.read(self._path) or b"")
@@ -121,9 +121,9 @@ class Journal:
         raise StateError(msg)
 
     def _write(self, report: JobReport | None) -> None:
-        """Record the job that was begun, with its report or None. Raise ``StateError``.
+        """Record the job that was begun, with its report or None; a report that is too long is cut to its summary.
 
-        A report that is too long shrinks to its summary.
+        Raise ``StateError``.
         """
         entry = {**self._entry, "report": report}
         raw = json.dumps(entry, separators=(",", ":")).encode()

@@ -1,7 +1,7 @@
 """The parent of a worker: adopts the worker's orphans, and ends them if the worker crashes.
 
-The kernel gives orphans to the nearest ancestor that asks for them, prctl(2). So no program of a provider can leave the
-tree, whatever its session. The guardian of a Python worker is forked before anything else is imported, and
+The kernel gives orphans to the nearest ancestor that requests them, prctl(2). So no program of a provider can leave
+the tree, in any session. The guardian of a Python worker is forked before anything else is imported, and
 holds no memory of the worker; the guardian of a program is forked from the runtime.
 """
 
@@ -21,7 +21,7 @@ _KILL: Final = 5.0
 def fork(lifeline: int) -> None:
     """Fork: return in the child, which becomes the worker; this process becomes its guardian and ends as it does.
 
-    ``lifeline``: a descriptor that is readable once the runtime is gone. The orphans of a worker are then not ended.
+    ``lifeline``: a descriptor that is readable after the runtime's end. The orphans of a worker are then not ended.
     """
     if child := os.fork():
         try:
@@ -36,8 +36,8 @@ def fork(lifeline: int) -> None:
 def guard(lifeline: int, child: int) -> NoReturn:
     """Wait for the end of ``child``, the worker, in this process, and end with the same code or signal.
 
-    After a crash of the worker its orphans, which the kernel has given to this process, are killed; not if ``lifeline``
-    is readable, because then the runtime is gone.
+    After a crash of the worker its orphans, which the kernel has given to this process, are killed, but not after the
+    runtime's end, when ``lifeline`` is readable.
     """
     # The pipes of the worker, of which only the worker may hold ends: their closing shows that it has ended.
     os.closerange(0, lifeline)

@@ -100,10 +100,7 @@ class AssetSender:
             self._readers.popitem()[1].close()
 
     def _open(self, word: str, sha256: str, limits: tuple[int, int] | None) -> int:
-        """Return the number of a new reader of a content that was added.
-
-        ``word``: ``asset``, or ``archive``, which is read within its ``limits``.
-        """
+        """Return the number of a new reader of an added content, an ``asset`` or, within ``limits``, an ``archive``."""
         self._reader_count += 1
         self._readers[self._reader_count] = _Reader(self._contents[word, sha256], limits)
         return self._reader_count
@@ -113,7 +110,7 @@ class _Reader:
     """One content that is being read."""
 
     def __init__(self, content: Content, limits: tuple[int, int] | None) -> None:
-        """Open an asset, or an archive within its ``limits``, to be read piece by piece as the worker asks."""
+        """Open an asset, or an archive within its ``limits``, to be read piece by piece at the worker's requests."""
         #: The open file of an asset.
         self._file: BinaryIO | None = None
         #: The members of an archive that were not read yet.
@@ -129,7 +126,7 @@ class _Reader:
     def next(self, request: str) -> object:
         """Return the next chunk of the asset or member for the request ``read``, the next member for ``member``.
 
-        A member is without its bytes, which are read afterwards. None at the end.
+        A member has no bytes, which are read afterwards. None at the end.
         """
         if request == "member":
             member = next(self._members, None)
@@ -188,8 +185,7 @@ class WorkerProcess(Process):
     def begin_call(self) -> int:
         """Count a call that begins and return its number, which the worker's last frame must repeat.
 
-        A late frame of an earlier call is so recognized. The worker may read only the assets and archives sent from now
-        on.
+        Late frames of earlier calls are so recognized. The worker may read only contents sent from now on.
         """
         self._calls += 1
         self.assets = AssetSender()
@@ -197,7 +193,7 @@ class WorkerProcess(Process):
         return self._calls
 
     def send(self, kind: str, check: Callable[[], None] = lambda: None, /, **body: object) -> None:
-        """Send a frame; nothing happens when the worker is gone. ``check`` is called as by ``receive``.
+        """Send a frame; nothing happens after the worker's end. ``check`` is called as by ``receive``.
 
         While the pipe is full, its output is read: a worker that writes without reading would otherwise block both.
         Raise ``ProviderError`` for a frame that is too large, ``WorkerLost`` for bytes that arrive and are no frame.
@@ -248,7 +244,7 @@ class WorkerProcess(Process):
                     raise self.end_as_lost()
 
     def drain(self) -> None:
-        """Log what the worker has printed until now, also an unfinished line, so that it comes before later lines."""
+        """Log the worker's output until now, also an unfinished line, so that it comes before later lines."""
         for _ in range(_MAX_CHUNKS):
             if not self._read(0):
                 break
@@ -298,7 +294,7 @@ class WorkerProcess(Process):
         self._close_after_end()
 
     def end_as_lost(self) -> WorkerLost:
-        """Kill what is left of an ended worker, log its last output, and return the error that says how it ended."""
+        """Kill the descendants of an ended worker, log its last output, and return the error with its exit."""
         self.drain()
         self.kill()
         if self.exit_code == DISCONNECTED:
@@ -333,10 +329,7 @@ class WorkerProcess(Process):
             self._log(stream, line)
 
     def _note_program(self, pid: int, *, running: bool) -> None:
-        """Note that the worker runs a program, or that this has ended.
-
-        If the worker dies, its programs are killed from here.
-        """
+        """Note that the worker runs a program, to kill it if the worker dies, or that this has ended."""
         row = process_tree.row(pid) if running else None  # None too for one that has ended already
         if row is not None:
             self._programs[pid] = row
@@ -346,7 +339,7 @@ class WorkerProcess(Process):
     def _close_after_end(self) -> None:
         """Close the worker's descriptors after its end.
 
-        ``_closed`` then keeps other methods from using their numbers, which may belong to other files.
+        ``_closed`` then prevents a use of their numbers, which may belong to other files.
         """
         self._closed = True
         super()._close_after_end()
@@ -380,7 +373,7 @@ class ProgramWorker(WorkerProcess):
         self._watch_streams(self._out, {self._err: STDERR})
 
     def begin_close(self, *, interrupted: bool) -> None:
-        """Ask the executable to end; whatever its exit code, the programs that it leaves running go on then."""
+        """Ask the executable to end; the programs that it leaves running go on then, for any exit code."""
         # First: it may end before this process runs again.
         self._close_lifeline()
         super().begin_close(interrupted=interrupted)

@@ -89,10 +89,7 @@ def problem_fields(problem: Problem) -> dict[str, object]:
 
 
 def problem(value: object) -> Problem:
-    """Return the problem that a worker reports in a frame: a text, or the fields of a ``Problem``.
-
-    Raise ``ProviderError`` for anything else.
-    """
+    """Return the problem in a worker's frame, a text or fields. Raise ``ProviderError`` for anything else."""
     if isinstance(value, str):
         return Problem(None, value)
     if isinstance(value, dict) and value.keys() <= set(Problem._fields) and isinstance(value.get("message"), str):
@@ -109,10 +106,7 @@ def side_effect_fields(effect: SideEffect) -> dict[str, object]:
 
 
 def side_effect(fields: object) -> SideEffect:
-    """Return the side effect that a worker reports in a frame. Raise ``ProviderError`` for another form.
-
-    A name of several parts comes as a list, and becomes a tuple.
-    """
+    """Return the side effect in a worker's frame, with tuples for lists in its names. Raise ``ProviderError``."""
     if isinstance(fields, dict) and {"name", "action"} <= fields.keys() <= set(SideEffect._fields):
         aliases = tuple(map(name, fields.get("aliases") or ()))
         return SideEffect(**{**fields, "name": name(fields["name"]), "aliases": aliases}).checked()
@@ -132,13 +126,13 @@ def difference(fields: Mapping[str, Any]) -> Difference:
 def encode(kind: str, body: Mapping[str, object], on_content: Callable[[Content], object] = id) -> bytes:
     """Return the bytes of a frame. Raise ``ProviderError`` for a frame that is too large.
 
-    ``on_content`` is called with each asset and archive in it, which the other side may ask for; ``id`` has no effect.
+    ``on_content`` is called with each asset and archive in it, which the other side may request; ``id`` has no effect.
     """
     return join(kind, {key: encode_value(value, on_content) for key, value in body.items()})
 
 
 def encode_value(value: object, on_content: Callable[[Content], object] = id) -> str:
-    """Return a value as a frame has it, as JSON. Raise ``ProviderError``; call ``on_content`` with its contents."""
+    """Return a value as JSON for a frame. Raise ``ProviderError``; call ``on_content`` with its contents."""
     try:
         return _json(_Encoder(on_content).encode(value))
     except ValueError as error:
@@ -151,9 +145,9 @@ def encode_plain(kind: str, body: Mapping[str, object]) -> bytes:
 
 
 def join(kind: str, body: Mapping[str, str]) -> bytes:
-    """Return the bytes of a frame whose values are encoded already; ``body``: name → JSON text of the value.
+    """Return the bytes of a frame of encoded values, which many frames may share; ``body``: name → JSON text.
 
-    So a value that many frames share is encoded once. Raise ``ProviderError`` if the frame is too large.
+    Raise ``ProviderError`` if the frame is too large.
     """
     texts = {"kind": _json(kind), **body}
     return _framed("{" + ",".join(f"{_json(key)}:{text}" for key, text in texts.items()) + "}")
@@ -186,8 +180,8 @@ class Decoder:
     ) -> None:
         """Begin before the first frame; ``on_other`` receives lines that are no frames, None: these are an error.
 
-        ``plain``: frames are JSON data, tags in them mean nothing, and ``on_other`` may get many lines at once.
-        ``largest``: kind → bytes of such a frame at most.
+        ``plain``: frames are JSON data without tags, and ``on_other`` may get many lines at once. ``largest``: kind →
+        bytes of such a frame at most.
         """
         #: The unfinished line at the end of the bytes, and the text of a frame whose last part has not come.
         self._line = bytearray()
@@ -217,10 +211,7 @@ class Decoder:
         self._check_length()
 
     def _pass_on_lines(self, data: bytes) -> None:
-        """Pass on lines of which none can be a frame, all at once.
-
-        A host may send very many, and one by one would be slow.
-        """
+        """Pass on lines of which none can be a frame, all at once: a host may send very many."""
         lines, end, rest = data.rpartition(b"\n")
         if end:
             self._pass_on(self._line + lines)
@@ -236,10 +227,7 @@ class Decoder:
             self._line = bytearray()
 
     def _frames(self, line: bytes | bytearray) -> Iterator[Frame]:
-        """Yield the frame that a line completes, if it does.
-
-        A line that is only a part of a frame is kept; any other line, such as printed text, is passed on.
-        """
+        """Yield the frame that a line completes; keep a line that is a part of a frame, and pass on any other."""
         if len(line) >= MAX_LINE or not line.startswith(_MARKS):
             self._pass_on(line)
         elif line.startswith(_MARK) and not self._parts:
@@ -382,10 +370,7 @@ def _class_and_text(value: object) -> tuple[str, str]:
 
 
 def _endless_list() -> list[object]:
-    """Return a list that contains itself, for a value nested too deep to be sent.
-
-    Checks of values refuse it, as they would refuse that value.
-    """
+    """Return a list that contains itself, for a value nested too deep to be sent: checks of values refuse both."""
     endless: list[object] = []
     endless.append(endless)
     return endless

@@ -55,10 +55,7 @@ class WorkerProvider:
     """A provider that runs in workers: it has the methods of ``BaseProvider``, and each is a call."""
 
     def __init__(self, workers: WorkerPool) -> None:
-        """Start the first worker, which tells the provider's methods and priority.
-
-        Raise ``DefinitionError`` when it cannot load the type and its provider.
-        """
+        """Start the first worker, for the provider's methods and priority. Raise ``DefinitionError`` if it fails."""
         self._workers = workers
         #: Closes the workers, once: by ``close``, or when this object is no longer used.
         self._finalizer = weakref.finalize(self, workers.close)
@@ -136,19 +133,13 @@ class WorkerProvider:
         self._workers.config = dict(config)
 
     def check_config(self, context: Context, config: Resource, former: Resource | None = None) -> object:
-        """Return the configuration, completed by the provider; ``former`` is the recorded one, or None.
-
-        It is unchanged if the provider has no such method.
-        """
+        """Return the configuration, completed by the provider if it has this method; ``former``: the recorded one."""
         if "check_config" not in self._methods:
             return config
         return self._workers.call(context, "check_config", config, former)
 
     def diff_config(self, context: Context, is_: Resource, should: Resource) -> object:
-        """Return the names of attributes whose change makes the configuration's existing resources unreachable.
-
-        There are none if the provider has no such method.
-        """
+        """Return the attributes whose change makes existing resources unreachable; none if the method is missing."""
         if "diff_config" not in self._methods:
             return []
         return self._workers.call(context, "diff_config", is_, dict(should))
@@ -204,7 +195,7 @@ class WorkerPool:
         start: Callable[[Callable[[int, str], None], Mask], WorkerProcess],
         implementation: str,
     ) -> None:
-        """Begin without workers; ``implementation`` names one of several providers of the type, or is "".
+        """Begin without workers; ``implementation``: one of several providers of the type, or "".
 
         ``start`` starts a process, with the function for each line of its output, and the mask of its secrets.
         """
@@ -261,7 +252,7 @@ class WorkerPool:
         return result(last)
 
     def interrupt(self) -> None:
-        """Report to each living worker that the run is interrupted; those that start later are told when they close."""
+        """Report to each living worker that the run is interrupted, to those that start later at their close."""
         self.interrupted = True
         for worker in list(self._workers):  # a copy, as other threads start workers
             worker.interrupt()
@@ -275,7 +266,7 @@ class WorkerPool:
             worker.begin_close(interrupted=self.interrupted)
 
     def close(self) -> None:
-        """Wait until the workers have ended, for a limited time; log what they report at their end."""
+        """Wait until the workers have ended, for a limited time; log their reports at the end."""
         self.begin_close()
         while self._closing:
             for frame in self._closing.pop().end(CLOSE_TIMEOUT):
@@ -343,8 +334,8 @@ class WorkerPool:
     def _await_ready(self, worker: WorkerProcess) -> Frame:
         """Return the answer to ``hello``: ``ready``, or ``raised`` if the provider cannot be made.
 
-        Log lines and secrets that come before it are carried out. Raise ``WorkerLost`` for none in time, and the errors
-        of ``apply_report`` for an invalid frame.
+        Log lines and secrets before it are applied. Raise ``WorkerLost`` for none in time, and the errors of
+        ``apply_report`` for an invalid frame.
         """
         deadline = time.monotonic() + READY_TIMEOUT
 
@@ -410,9 +401,9 @@ class WorkerCall:
     def run(self, worker: WorkerProcess, arguments: Sequence[Any], *, fresh: bool) -> Frame:
         """Make the call in ``worker`` and return its last frame, see ``result``.
 
-        ``fresh``: the worker makes its provider anew, as others have changed what it may have cached. Raise
-        ``WorkerLost`` when the worker ends or sends nonsense, ``CallTimeout``, and ``KeyboardInterrupt`` where all
-        workers are being stopped.
+        ``fresh``: the worker makes its provider anew, as others may have changed its cached data. Raise ``WorkerLost``
+        when the worker ends or sends an invalid frame, ``CallTimeout``, and ``KeyboardInterrupt`` where all workers are
+        being stopped.
         """
         if self._run.stopping and not self._context.reading:
             raise KeyboardInterrupt(STOPPED)
@@ -591,10 +582,7 @@ def _log(
 
 
 def _subject(name: Name, subject: Subject) -> dict[str, object]:
-    """Return how a name of the call is shown (title, log level, component), as JSON for the frame.
-
-    Defaults are left out: a call may have thousands of names.
-    """
+    """Return a name's title, log level and component for the frame, without defaults: a call may have thousands."""
     title, loglevel, parent, hidden, action, _declaration = subject
     fields: dict[str, object] = {"name": name, "title": title, "action": str(action)}
     if loglevel != "notice":

@@ -1,7 +1,7 @@
 """The program of a worker process: it makes the provider of one type and answers the runtime's calls one by one.
 
 The provider is made, given a context and guarded as it is in the runtime. Its connection to the runtime is frames over
-two pipes: ``docs/protocol.md``; how the process is started is in ``process``.
+two pipes: ``docs/protocol.md``; ``process`` starts the process.
 
 ``python -m resource_api.plugins.worker.server [DIRECTORY ...]`` serves a Python provider on standard input and output:
 ``hello`` names the type; the directories are the module path, before the bundled types.
@@ -101,10 +101,7 @@ class Connection:
         return self._frames.popleft()
 
     def has_input(self) -> bool:
-        """Return whether ``receive`` would return at once. Raise ``Disconnected``.
-
-        It never does in a child that the provider has forked: the input is for its parent.
-        """
+        """Return whether ``receive`` would return at once, never in a forked child. Raise ``Disconnected``."""
         if os.getpid() != self._pid:
             return False
         try:
@@ -184,8 +181,7 @@ class WorkerRun(RunContext):
     def call(self) -> Iterator[None]:
         """Mark the ``with`` block as a call of the provider.
 
-        Only during a call are answers and the cancellation read from the connection here; outside of it the main loop
-        reads all frames.
+        Answers and the cancellation are read here during a call only; otherwise the main loop reads all frames.
         """
         with self._lock:
             self._call_number += 1
@@ -222,7 +218,7 @@ class WorkerRun(RunContext):
     def _send_outcome(self, call: int, kind: str, **body: object) -> None:
         """Send a report on a resource, unless ``call``, the number of its call, has ended: a thread may outlive it.
 
-        A failure is noted: before the first one ``blocked`` need not ask the runtime.
+        A failure is noted: before the first one ``blocked`` needs no request to the runtime.
         """
         if self._calling and call == self._call_number:
             self._any_failed = self._any_failed or body.get("status") == "failed"
@@ -294,10 +290,7 @@ class _SendingMask(Mask):
 
 
 def _requesting_content(request: Callable[..., Any]) -> Callable[[str, str, str, object], Content]:
-    """Return a function that makes assets and archives in a worker; their bytes are requested from the runtime.
-
-    The worker may not be able to open the files itself.
-    """
+    """Return a function that makes assets and archives with the runtime's bytes, as files may be unreadable here."""
 
     def content(word: str, sha256: str, origin: str, source: object) -> Content:
         """Return an asset or archive whose bytes the runtime sends while they are read."""
@@ -331,10 +324,7 @@ class _RequestedBytes(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill the buffer from the rest of the last chunk, or else from the next one, which is requested.
-
-        Return the number of bytes; 0 is the end of the content.
-        """
+        """Fill the buffer from the last chunk, or the next one, which is requested; return its size, 0 at the end."""
         if not self._remaining:
             self._remaining = self._read_chunk() or b""
         piece = self._remaining[: len(buffer)]
@@ -375,7 +365,7 @@ def main(descriptors: Sequence[int], directories: Sequence[str], trust: Sequence
 def serve_standard_streams(directories: Sequence[str]) -> None:
     """Serve a provider as an executable does: frames go over standard input and output.
 
-    What the provider prints goes to standard error instead, so that it does not mix with frames.
+    The provider's output goes to standard error instead, so that it does not mix with frames.
     """
     requests, replies = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDONLY)
@@ -388,8 +378,7 @@ def serve_standard_streams(directories: Sequence[str]) -> None:
 def _serve(requests: int, replies: int, registry: Registry, interrupts: int | None = None) -> None:
     """Answer the calls of one runtime, which come through ``requests``, by ``replies``, until it disconnects.
 
-    A byte from ``interrupts`` means that the run is interrupted. A runtime with another version of the protocol is only
-    told ours, so that it can report that.
+    A byte from ``interrupts`` interrupts the run. A runtime with another version of the protocol gets only ours.
     """
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr] # real streams
@@ -408,7 +397,7 @@ def _serve(requests: int, replies: int, registry: Registry, interrupts: int | No
 
 
 def _end_with_runtime(lifeline: int) -> None:
-    """Have the kernel kill this process, whatever it does, when the runtime has ended.
+    """Have the kernel kill this process in any state when the runtime has ended.
 
     Then the runtime's end of the pipe is closed, and ``lifeline``, the other end, becomes readable.
     """
@@ -443,7 +432,7 @@ class _Server:
     def await_interrupt(self, interrupts: int) -> None:
         """Wait in a thread until the run is interrupted, then call ``cancel`` of the provider beside its call.
 
-        ``interrupts`` is the pipe on which a byte tells it: frames are not read during a call.
+        ``interrupts``: the pipe for a byte at an interrupt, as frames are not read during a call.
         """
         with suppress(OSError):
             if os.read(interrupts, 1):
@@ -519,9 +508,9 @@ class _Server:
     ) -> Mapping[str, object]:
         """Call a method of the provider and return the body of the answer.
 
-        ``terms`` are those of the context, ``bound`` the fields of the log. ``fresh``: the provider is made anew,
-        because a call in another worker has changed what it may have cached. Without a ``config``, a provider that
-        needs one can answer pure methods only.
+        ``terms``: those of the context, ``bound``: the fields of the log. ``fresh``: the provider is made anew, because
+        a call in another worker may have changed its cached data. Without a ``config``, a provider that needs one can
+        answer pure methods only.
         """
         with self._run.call():
             if fresh:
@@ -574,7 +563,7 @@ class _Server:
     def _changes(self, changes: Sequence[Mapping[str, Any]], blocked: Sequence[Name]) -> Changes:
         """Return the changes of a ``set`` call. Its iterator skips names whose prerequisites have failed.
 
-        ``blocked`` are those that had failed before; whether others fail during the call is asked of the runtime.
+        ``blocked``: those that had failed before; the others are requested from the runtime during the call.
         """
         offered = {change["name"]: Change(change["is"], change["should"]) for change in changes}
         blocked_names = set(blocked)
@@ -587,7 +576,7 @@ class _Server:
 def _answer_one(
     context: Context, method: str, call: Callable[..., object], arguments: Sequence[object]
 ) -> Mapping[str, object]:
-    """Return the value of one of the calls in a frame, or the error that it raised, which must not end the others."""
+    """Return the value of one of the calls in a frame, or its error, which must not end the others."""
     try:
         return {"value": _plain_data(context.type, method, call(context, *arguments))}
     except Disconnected:

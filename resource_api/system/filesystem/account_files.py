@@ -38,10 +38,9 @@ _TRIES: Final = 5
 def change_accounts(edit: Callable[[Path], object]) -> None:
     """Let ``edit`` change copies of the account files, then install the changed files in a safe order.
 
-    ``edit`` is called with a directory that has the copies in ``etc``, and runs tools such as ``useradd --prefix`` on
-    it: these replace one file after the other, so a kill could leave half a user. It is called again if another program
-    changes the real files meanwhile. Raise ``ResourceError`` if they keep changing or stay locked, ``OSError`` if they
-    cannot be written.
+    ``edit`` is called with a directory that has the copies in ``etc``, for tools such as ``useradd --prefix``: these
+    replace one file after the other, so a kill could leave half a user. It is called again if another program changes
+    the real files meanwhile. Raise ``ResourceError`` if they keep changing or stay locked, ``OSError``.
     """
     with _in_process, opened(_LOCK, _LOCK_FLAGS, mode=0o600) as lock:
         _acquire(lock, fcntl.flock)
@@ -56,10 +55,7 @@ def change_accounts(edit: Callable[[Path], object]) -> None:
 
 @contextmanager
 def _staged() -> Iterator[dict[str, bytes | None]]:
-    """Copy the account files to a private directory for the ``with`` block, and yield their contents.
-
-    A copy that a killed run has left is removed first.
-    """
+    """Copy the account files to a private directory, free of a killed run's copy, and yield their contents."""
     if _STAGE.exists():
         shutil.rmtree(_STAGE)
     _STAGE.mkdir(mode=0o700)
@@ -93,10 +89,7 @@ def _install(lock: int, before: dict[str, bytes | None], after: dict[str, bytes 
 
 
 def _acquire(lock: int, function: Callable[[int, int], object]) -> None:
-    """Lock the open file by ``function``, flock or lockf.
-
-    Raise ``ResourceError`` if another program holds it too long.
-    """
+    """Lock the open file by ``function``, flock or lockf. Raise ``ResourceError`` if another program keeps it."""
     if not lock_soon(lock, function):
         raise ResourceError("the account files are locked by another program")
 

@@ -62,10 +62,7 @@ class _Bounded:
     """A file for the parsing libraries that refuses reads larger than a valid archive needs."""
 
     def __init__(self, file: Any, largest_read: int, headers: int) -> None:
-        """Wrap a file for a parsing library, with limits for a hostile archive.
-
-        ``largest_read``: the bytes of one read; ``headers``: those of all headers together.
-        """
+        """Wrap a file for a parsing library, with limits for a hostile archive: bytes of a read and of all headers."""
         self._file = file
         self._largest_read = largest_read
         self._headers_left = headers
@@ -99,10 +96,7 @@ class _Bounded:
 
 @contextmanager
 def _parsed() -> Iterator[None]:
-    """Raise ``ResourceError`` for any error of the parsing libraries in the ``with`` block.
-
-    A malformed archive, which anybody may have made, causes many kinds of exceptions.
-    """
+    """Raise ``ResourceError`` for any error of the parsing libraries, as malformed archives cause many kinds."""
     try:
         yield
     except (
@@ -114,10 +108,7 @@ def _parsed() -> Iterator[None]:
 
 
 def _tar(file: BinaryIO | gzip.GzipFile, limits: Limits) -> Iterator[Member]:
-    """Yield the members of a tar file.
-
-    Raise ``ResourceError`` for one that is too large, or truncated: it has no end.
-    """
+    """Yield the members of a tar file. Raise ``ResourceError`` for one that is too large, or truncated: without end."""
     with _parsed():
         _refuse_many(file, limits)
     stream: Any = _Bounded(file, _LARGEST_READ, _LARGEST_READ + limits.members * _HEADERS)
@@ -140,7 +131,7 @@ def _refuse_many(file: BinaryIO | gzip.GzipFile, limits: Limits) -> None:
     """Raise ``ResourceError`` for too many members of a tar file, counted by their headers without other checks.
 
     That takes a thirtieth of the time of the checks, so a huge archive is refused soon. Counting stops at an uncommon
-    header, and at contents beyond the limit, which the checks refuse: what is behind them is not decompressed.
+    header, and at contents beyond the limit, which the checks refuse: the rest is not decompressed.
     """
     count = size = 0
     while len(header := file.read(_BLOCK)) == _BLOCK and header[_MAGIC] == b"ustar":
@@ -160,10 +151,7 @@ def _refuse_many(file: BinaryIO | gzip.GzipFile, limits: Limits) -> None:
 
 
 def _from_tar(archive: tarfile.TarFile, info: tarfile.TarInfo) -> Member:
-    """Return the member for a header of a tar file.
-
-    Raise ``ResourceError`` for a kind that cannot be unpacked safely, such as a device.
-    """
+    """Return the member of a tar header. Raise ``ResourceError`` for a kind unsafe to unpack, such as a device."""
     name = _name(info.name)
     if info.isdir():
         return Member(name, "directory", packed_directory_mode(info.mode))
@@ -193,10 +181,7 @@ def _zip(file: BinaryIO, limits: Limits) -> Iterator[Member]:
 
 
 def _from_zip(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Member:
-    """Return the member for a header of a zip file, whose attributes may have its Unix mode.
-
-    Raise ``ResourceError`` for a kind that cannot be unpacked safely, and for encryption.
-    """
+    """Return the member of a zip header. Raise ``ResourceError`` for encryption and a kind unsafe to unpack."""
     mode = info.external_attr >> 16 if info.create_system == _UNIX else 0
     name, kind = _name(info.filename), stat.S_IFMT(mode)
     if info.flag_bits & _ENCRYPTED:

@@ -47,8 +47,7 @@ class AssetReader:
     def __call__(self, spec: ContentSpec, file: str) -> Content:
         """Return the content of ``spec``; relative paths start at the directory of the manifest ``file``.
 
-        Its SHA-256 is computed now; its bytes are read when it is opened. Raise ``ValueError`` with a message for
-        users.
+        Its SHA-256 is computed now; its bytes are read when it is opened. Raise ``ValueError`` with a message.
         """
         # One method for each origin; it gets the path of the source too.
         find: Callable[[ContentSpec, str], Source] = getattr(self, f"_find_{spec.origin}")
@@ -69,7 +68,7 @@ class AssetReader:
     def _find_file(self, spec: ContentSpec, path: str) -> Source:
         """Return the digest of a file and the function that opens it as an asset, or yields its members as an archive.
 
-        The digest is checked again then: the file must be the one that was planned with.
+        The digest is checked again then: the file must be the planned one.
         """
         digest = self._digests.get(path)
         if digest is None:
@@ -115,10 +114,7 @@ class SentReader(AssetReader):
     """
 
     def __init__(self, trust: CodeTrust, sent: Mapping[str, bytes], directories: Sequence[str]) -> None:
-        """Use the files that the controller has sent, by path; only files beneath ``directories`` are on this machine.
-
-        The latter are the user's modules, sent as an archive.
-        """
+        """Use files from the controller, by path; this machine itself has those beneath ``directories``, modules."""
         super().__init__(trust)
         self._sent = sent
         #: The paths of the unpacked module path, whose files are on this machine.
@@ -133,10 +129,7 @@ class SentReader(AssetReader):
         return sha256(raw).hexdigest(), read if spec.word == "asset" else partial(_file_members, read)
 
     def _find_directory(self, spec: ContentSpec, path: str) -> Source:
-        """Return digest and function of a directory that the controller has sent.
-
-        It came as the list of its members and the contents of its files, each under its own path.
-        """
+        """Return digest and function of a directory that was sent: a list of its members, and its files by path."""
         if path.startswith(self._beneath):
             return super()._find_directory(spec, path)
         listed = json.loads(self._content(spec, f"{path}/"))
@@ -171,10 +164,7 @@ class VerifiedFile(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Read some bytes. At the end, raise ``ResourceError`` if all of them do not have the expected digest.
-
-        So a file that was changed after planning is not written as if it were the planned one.
-        """
+        """Read some bytes. At the end, raise ``ResourceError`` for another digest: the file changed after planning."""
         count = self._file.readinto(buffer) or 0
         self._digest.update(memoryview(buffer)[:count])
         if not count and len(buffer) and self._digest.hexdigest() != self._expected:
@@ -206,10 +196,7 @@ def open_trusted(path: str, trust: CodeTrust) -> io.FileIO:
 
 
 def _open_verified(path: str, digest: str) -> BinaryIO:
-    """Open an archive for random access. Its SHA-256 is compared first, as it is not read from start to end later.
-
-    Raise ``OSError``, ``ResourceError``.
-    """
+    """Open an archive for random access, so compare its SHA-256 first. Raise ``OSError``, ``ResourceError``."""
     file = open_regular(path)
     if _checked_digest(file, path) != digest:
         file.close()
@@ -260,10 +247,7 @@ def _nested_members(contents: Sequence[tuple[str, Content]], limits: Limits) -> 
 
 
 def _opened_members(top: str, listing: Listing) -> Iterator[Member]:
-    """Yield the members of a directory with their contents.
-
-    Reading one raises ``ResourceError`` if its file was changed since the directory was listed.
-    """
+    """Yield the members of a directory with their contents, which raise ``ResourceError`` if the file was changed."""
     for member, digest in listing:
         opener = partial(VerifiedFile, os.path.join(top, member.name), digest)
         yield member._replace(parts=reading.parts(opener)) if member.kind == "file" else member

@@ -124,7 +124,7 @@ class BackupStore(AbstractContextManager["BackupStore"]):
     def _keep(self, parent: int, name: str, path: str, depth: int) -> None:
         """Back up a file, or all files beneath a directory, but no links. Raise ``ResourceError`` for deeper trees.
 
-        ``parent`` is the open directory that it is in, ``path`` its path for the index.
+        ``parent``: its open directory, ``path``: its path for the index.
         """
         kind = stat.S_IFMT(os.lstat(name, dir_fd=parent).st_mode)
         if kind == stat.S_IFREG:
@@ -138,10 +138,7 @@ class BackupStore(AbstractContextManager["BackupStore"]):
                     self._keep(fd, member, f"{path}/{member}", depth + 1)
 
     def _copy(self, file: FileIO, path: str) -> None:
-        """Store a file's content under its digest, if it is not there yet, and queue its line of the index.
-
-        Raise as ``keep`` does.
-        """
+        """Store a file's content under its digest, if missing, and queue its index line. Raise as ``keep`` does."""
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EAGAIN, "it has been replaced meanwhile", path)
@@ -169,10 +166,7 @@ class BackupStore(AbstractContextManager["BackupStore"]):
         self._pending = [copy for copy in self._pending if copy.path != path and not copy.path.startswith(f"{path}/")]
 
     def flush(self) -> None:
-        """Write contents and index of all backups to the disk. Raise ``OSError``.
-
-        Only afterwards may their files be changed: a crash must not lose both.
-        """
+        """Write contents and index of all backups to the disk, before any change of their files. Raise ``OSError``."""
         if not self._pending:
             return
         with self._locked():
@@ -187,10 +181,7 @@ class BackupStore(AbstractContextManager["BackupStore"]):
         self._pending = []
 
     def _append(self, lines: bytes) -> None:
-        """Append lines to the index durably.
-
-        A killed run or a full disk may have left half a line at its end: the new ones begin on a line of their own.
-        """
+        """Append lines to the index durably, behind half a line that a killed run or a full disk may have left."""
         with open(f"{self.directory}/{_INDEX}", "ab+", opener=_opener) as index:
             if end := index.seek(0, os.SEEK_END):
                 index.seek(end - 1)
@@ -264,10 +255,7 @@ def _opener(path: str, flags: int) -> int:
 
 
 def _verified(stream: BinaryIO | RawIOBase, digest: str, size: int, message: str) -> Iterator[bytes]:
-    """Yield the parts of a stream. Raise ``ResourceError`` with ``message`` if its size or SHA-256 is another.
-
-    The caller then discards what it has written of it.
-    """
+    """Yield the parts of a stream. Raise ``ResourceError`` with ``message`` if its size or SHA-256 is another."""
     sha256 = hashlib.sha256()
     for part in reading.parts_of(stream):
         size -= len(part)

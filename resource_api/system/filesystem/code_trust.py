@@ -46,10 +46,10 @@ class CodeTrust:
         aliases: Mapping[str, str] | None = None,
         users: Iterable[int] | None = None,
     ) -> None:
-        """Trust all files beneath the ``exempt`` directories without a check, as ``--trust-path`` asks.
+        """Trust all files beneath the ``exempt`` directories without a check, for ``--trust-path``.
 
-        ``aliases``: a directory without links in its path → the path, perhaps with links, by which it was named: these
-        links are checked too. ``users``: those who may change files; None: root, the caller, and the user of sudo.
+        ``aliases``: a directory without links in its path → the user's path to it, whose links are checked too.
+        ``users``: those who may change files; None: root, the caller, and the user of sudo.
         """
         self._exempt = frozenset(os.path.realpath(directory).rstrip("/") + "/" for directory in exempt)
         self._aliases = dict(aliases or {})
@@ -62,8 +62,8 @@ class CodeTrust:
     def open(self, path: str) -> int:
         """Open a file of code for reading and return its descriptor, which the caller closes.
 
-        The descriptor is that of the file that was checked, whatever its path leads to later. Raise ``UntrustedCode``
-        with the path, owner and mode of a file or directory that other users can change, and ``OSError``.
+        The descriptor is that of the checked file, even if its path leads elsewhere later. Raise ``UntrustedCode`` with
+        the path, owner and mode of a file or directory that other users can change, and ``OSError``.
         """
         target = self._follow(path, holds_code=True)
         descriptor = os.open(target.path, _FLAGS)
@@ -83,10 +83,7 @@ class CodeTrust:
             return file.read(), os.fstat(file.fileno())
 
     def who_can_change(self, path: str) -> str:
-        """Return why other users can change a file or tree of data, with advice for a message, or "".
-
-        An unreadable one gives "": its reader reports that.
-        """
+        """Return why other users can change a file or tree of data, with advice, or "", also for an unreadable one."""
         try:
             reason = self.check_tree(path, holds_code=False)
         except OSError:
@@ -101,8 +98,7 @@ class CodeTrust:
     def check_links(self, path: str, descriptor: int) -> str:
         """Return why other users can change a link over which ``path`` was opened, or "", also without any link.
 
-        ``descriptor`` is the opened file. Such a link could have led to a file that only root can read. Raise
-        ``OSError``.
+        ``descriptor``: the opened file, which only root may be able to read without the link. Raise ``OSError``.
         """
         opened = os.readlink(f"/proc/self/fd/{descriptor}")
         if opened == os.path.abspath(path):
@@ -174,8 +170,7 @@ class CodeTrust:
     def _check_alias(self, path: str) -> str:
         """Return why a path by which the user named a directory above ``path`` may lead elsewhere, or "".
 
-        Code is found by the real path, but other users could have changed a link in the named one. A checked alias is
-        forgotten.
+        Code has its real path, but other users could change a link in the named one. A checked alias is forgotten.
         """
         for directory, alias in list(self._aliases.items()):
             if not path.startswith(f"{directory}/"):
@@ -193,10 +188,7 @@ class CodeTrust:
         return any(f"{path}/".startswith(directory) for directory in self._exempt)
 
     def _status(self, path: str, *, last: bool = False) -> os.stat_result:
-        """Return the status of a directory or link on a path, cached, as many files share it.
-
-        ``last``: it is the end of the path, perhaps a file, and not cached.
-        """
+        """Return the status of a directory or link on a path, cached unless ``last``: then perhaps that of a file."""
         if (status := self._statuses.get(path)) is None:
             status = os.lstat(path)
             if not last:

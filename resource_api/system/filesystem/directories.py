@@ -1,6 +1,6 @@
 """Open directories by path without following a symbolic link that another user could have put there.
 
-Every user who can write to a directory on a path decides where the rest of the path leads. Therefore a link is
+A user who can write to a directory on a path can make the rest of the path lead elsewhere. Therefore a link is
 followed only in a directory that only root and the caller can write to. Later operations are relative to the open
 directory (``dir_fd``), which renaming cannot redirect.
 """
@@ -34,10 +34,7 @@ OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
 def everybody_can_read(path: str) -> bool:
-    """Return whether everybody can read a file, to warn of secrets in it; False on an error.
-
-    Its mode and those of all directories above decide.
-    """
+    """Return whether everybody can read a file, by its mode and those above, to warn of secrets; False on an error."""
     try:
         path = os.path.realpath(path)
         if not os.stat(path).st_mode & stat.S_IROTH:
@@ -53,10 +50,7 @@ def everybody_can_read(path: str) -> bool:
 
 @contextmanager
 def opened(name: str, flags: int, directory: int | None = None, mode: int = 0o777) -> Iterator[int]:
-    """Open ``name``, relative to the descriptor ``directory`` unless None; yield its descriptor, and close it.
-
-    Raise ``OSError``.
-    """
+    """Open ``name``, relative to ``directory`` unless None; yield its descriptor, and close it. Raise ``OSError``."""
     fd = os.open(name, flags, mode, dir_fd=directory)
     try:
         yield fd
@@ -73,10 +67,7 @@ def write_all(fd: int, content: bytes) -> None:
 
 @contextmanager
 def in_memory(content: bytes) -> Iterator[str]:
-    """Yield the path of a file in memory, to pass ``content`` to a program of this user.
-
-    Nothing is written to a disk, and a killed process leaves no file behind.
-    """
+    """Yield the path of a file in memory with ``content``, for a program of this user; a kill leaves nothing behind."""
     with open(os.memfd_create("content"), "wb", buffering=0) as file:
         os.fchmod(file.fileno(), 0o600)
         write_all(file.fileno(), content)
@@ -198,7 +189,7 @@ class Directories(AbstractContextManager["Directories"]):
     def _walk(self, path: str) -> Directory:
         """Return the directory at an absolute path, entered component by component without following links blindly.
 
-        A link is followed only if nobody else could have made it. Raise ``OSError`` otherwise.
+        A link is followed only if no other user could have made it. Raise ``OSError`` otherwise.
         """
         here, links = self._root(), 0
         todo = path.split("/")[::-1]
@@ -233,10 +224,7 @@ class Directories(AbstractContextManager["Directories"]):
         return root
 
     def _enter(self, here: Directory, name: str) -> Directory:
-        """Return the directory ``name`` in the open one ``here``.
-
-        Raise ``NotADirectoryError`` for a link, not followed. ``_walk`` then decides whether the link may be followed.
-        """
+        """Return the directory ``name`` in the open ``here``. Raise ``NotADirectoryError`` for a link (``_walk``)."""
         path = here.beneath(name)
         directory = self._open.get(path)
         if directory is None or directory.path != path:  # the latter was asked for through a link
@@ -260,10 +248,7 @@ def _directory(fd: int, path: str, parent: Directory | None) -> Directory:
 
 
 def _link(here: Directory, name: str) -> str:
-    """Return the target of a link on the way to a directory.
-
-    Raise ``NotADirectoryError`` if it is another file, through which no path can go on.
-    """
+    """Return the target of a link on the way to a directory. Raise ``NotADirectoryError`` for another file."""
     try:
         return os.readlink(name, dir_fd=here.fd)
     except OSError as error:

@@ -109,10 +109,7 @@ class _EncryptedRedirects(request.HTTPRedirectHandler):
     """Follows redirects, but none from HTTPS to HTTP: a content without a known digest is trusted by its connection."""
 
     def redirect_request(self, req: request.Request, fp: Any, *answer: Any) -> request.Request | None:
-        """Return the request for a redirect to the URL ``answer[-1]``.
-
-        Raise ``URLError`` for one from HTTPS to HTTP.
-        """
+        """Return the request for a redirect to ``answer[-1]``. Raise ``URLError`` for one from HTTPS to HTTP."""
         if req.type == "https" and urlsplit(answer[-1]).scheme != "https":
             fp.close()
             raise URLError("it redirects to a URL without encryption")

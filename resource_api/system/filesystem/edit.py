@@ -92,10 +92,7 @@ def edit(
 
 
 def _read_version(path: str) -> _Version:
-    """Return a file's content and identity, so that ``edit`` notices a change by another process.
-
-    Raise ``OSError`` for another kind of file, or above 16 MiB.
-    """
+    """Return a file's content and identity, to notice changes. Raise ``OSError`` for another kind, or above 16 MiB."""
     with Directories() as directories:
         directory, name = directories.follow(path)
         path = directory.beneath(name)
@@ -152,10 +149,7 @@ class Lines:
             self._lines[-1] = _without_end(self._lines[-1])
 
     def delete(self, numbers: Iterable[int]) -> None:
-        """Delete the lines with these numbers in one pass over the file, with the result of single deletions.
-
-        If the last line goes and had no line end, the file has none again.
-        """
+        """Delete the lines with these numbers in one pass; a file without a final line end has none afterwards."""
         removed = set(numbers)
         shortens = len(self) - 1 in removed and not self._lines[-1].endswith(b"\n")
         self._lines = [line for number, line in enumerate(self._lines) if number not in removed]
@@ -165,8 +159,7 @@ class Lines:
     def insert(self, index: int, text: str) -> None:
         """Insert a line before the one at ``index``, with the line end that the file uses.
 
-        Behind a last line without a line end, that one gets it, and the new line has none. Raise ``ValueError`` for a
-        text with a newline.
+        A last line without line end gets it, and the new line after it has none. Raise ``ValueError`` for a newline.
         """
         end = self._end()
         if index == len(self) and self._lines and not self._lines[-1].endswith(b"\n"):
@@ -209,7 +202,7 @@ def edit_lines(
     """
 
     def changed(content: bytes) -> bytes:
-        """Return the content after ``change`` of its lines; nothing else of it is different."""
+        """Return the content after ``change`` of its lines."""
         lines = Lines(content)
         change(lines)
         return lines.content

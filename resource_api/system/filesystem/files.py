@@ -65,7 +65,7 @@ class TemporaryNames:
     def name(self, directory: Directory, name: str) -> str:
         """Return an unused temporary name for a file ``name``; the first in a directory removes those of crashes.
 
-        It has the number of this process, by which a later process sees that it has ended.
+        It contains the number of this process, so that a later process can detect its end.
         """
         if directory.path not in self._swept:
             self._swept.add(directory.path)
@@ -112,7 +112,7 @@ def _is_own(status: os.stat_result, *, private: bool) -> bool:
 
 
 def _is_alive(pid: int) -> bool:
-    """Return whether a process exists, whoever owns it: its temporary files must stay."""
+    """Return whether a process of any user exists: its temporary files must stay."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
@@ -169,10 +169,7 @@ class PendingFlush:
         self._changed: dict[str, None] = {}
 
     def file(self, fd: int, directory: Directory) -> None:
-        """Flush an open file now, or after ``FEW`` files its whole filesystem later, which is faster for many.
-
-        ``directory`` is the one that the file is in.
-        """
+        """Flush an open file in ``directory`` now, or after ``FEW`` files its filesystem later, faster for many."""
         self._files += 1
         if self._files <= FEW:
             os.fsync(fd)
@@ -235,7 +232,7 @@ def describe_error(error: Exception, path: str) -> str:
 def _encryption_fault(error: OSError) -> str | None:
     """Return the fault of an encrypted connection in our words, None for another error.
 
-    The library's own text names its source files.
+    The library's own text contains names of its source files.
     """
     if message := getattr(error, "verify_message", ""):
         return f"its certificate is not valid: {message}"
@@ -282,10 +279,7 @@ def _write_output(target: str, content: bytes, mode: int) -> None:
 
 
 def write_new(path: str, content: bytes, mode: int | None = None) -> None:
-    """Write a new file durably, and never over an existing one; without ``mode`` it has the umask's.
-
-    Raise ``OSError``: ``FileExistsError`` if the name exists.
-    """
+    """Write a new file durably, never over an existing one, without ``mode`` by the umask. Raise ``OSError``."""
     with Directories() as directories:
         directory, name = directories.place(canonical_path(os.path.abspath(path)))
         with opened(name, _CREATE_FLAGS, directory.fd, 0o666 if mode is None else mode) as file:
@@ -452,10 +446,7 @@ class Batch(AbstractContextManager["Batch"]):
             raise
 
     def make_link(self, path: str, target: str, *, uid: int | None = None, gid: int | None = None) -> None:
-        """Create a symbolic link, or replace a file or link by one, atomically: programs see the old or the new one.
-
-        Raise as ``replace`` does.
-        """
+        """Create a symbolic link, or replace a file or link by one, atomically. Raise as ``replace`` does."""
         directory, name = self.directories.place(path)
         _replaceable(directory, name, path)
         temporary = self._temporary_names.name(directory, name)
@@ -616,7 +607,7 @@ class Batch(AbstractContextManager["Batch"]):
 def _check_not_planted(status: os.stat_result, should: Permissions, path: str) -> None:
     """Raise ``PermissionError`` if other users may have put another file at ``path`` to get permissions for it.
 
-    ``status`` is that of the file there; ``should``, what it is to be given.
+    ``status``: that of the file there; ``should``: its new permissions.
     """
     reason = ""
     if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
@@ -635,7 +626,7 @@ def _check_not_planted(status: os.stat_result, should: Permissions, path: str) -
 def _check_not_moved(status: os.stat_result, path: str) -> None:
     """Raise ``PermissionError`` if other users may have put the file at ``path`` to get permissions for it.
 
-    That is one with other hard links, and one of root or the caller, which they can only have moved.
+    It has other hard links, or belongs to root or the caller, so that they can only have moved it.
     """
     if (stat.S_ISREG(status.st_mode) and status.st_nlink > 1) or status.st_uid in {*ROOT, os.geteuid()}:
         reason = "other users can write to a directory on its path and may have moved another file here"
@@ -655,10 +646,7 @@ def _naming_a_mount_point(path: str) -> Iterator[None]:
 
 
 def _replaceable(directory: Directory, name: str, path: str) -> os.stat_result | None:
-    """Return the status of the regular file that is replaced, None for a link or a missing file.
-
-    Raise ``OSError`` for a directory or special file.
-    """
+    """Return the status of the regular file to replace, None for a link or none. Raise ``OSError`` for another kind."""
     try:
         old = os.lstat(name, dir_fd=directory.fd)
     except FileNotFoundError:

@@ -39,7 +39,7 @@ _PATIENCE: Final = 15
 
 
 def why_not_replaced(paths: Iterable[str], *, follow: bool = False) -> dict[str, str]:
-    """Return, for the existing files that would be overwritten in place, path → reason, so that plans can tell it.
+    """Return, for the existing files that would be overwritten in place, path → reason, to be shown in plans.
 
     ``follow``: a link at the end of a path is followed, as ``edit`` does. Raise ``OSError``.
     """
@@ -78,10 +78,7 @@ def _is_locked(path: str) -> bool:
 
 
 def can_overwrite(directory: Directory, name: str, old: os.stat_result | None) -> bool:
-    """Return whether the ``old`` regular file ``name`` may be overwritten instead of replaced.
-
-    It must be writable, and in a directory where no other user could swap it.
-    """
+    """Return whether the ``old`` file ``name`` may be overwritten: it is writable, and no other user could swap it."""
     if old is None or not directory.trusted:
         return False
     with suppress(OSError), opened(name, _FLAGS, directory.fd):  # for writing
@@ -139,7 +136,7 @@ def checked_content(content: Content, check: Callable[[str], object] | None) -> 
 def lock_soon(fd: int, lock: Callable[[int, int], object] = fcntl.flock) -> bool:
     """Lock an open file until it is closed; return False if another process holds the lock for 15 seconds.
 
-    ``lock`` is ``fcntl.flock`` or ``fcntl.lockf``, whichever the other programs use: one does not see the other.
+    ``lock``: ``fcntl.flock`` or ``fcntl.lockf``, as in the other programs: neither sees locks of the other.
     """
     until = time.monotonic() + _PATIENCE
     while True:

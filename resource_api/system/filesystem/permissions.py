@@ -292,10 +292,7 @@ def group_id(owner: str | int) -> int:
 
 
 def _owner_id(owner: str | int, kind: str, find: Callable[[str], int]) -> int:
-    """Return the number of a user or group, given as number, as digits or as a name, which ``find`` looks up.
-
-    Raise ``ResourceError`` for an unknown name of this ``kind``.
-    """
+    """Return an owner's number from a number, digits, or a name for ``find``. Raise ``ResourceError`` if unknown."""
     if (number := owner_number(owner)) is not None:
         return number
     try:
@@ -321,10 +318,7 @@ def group_name(gid: int) -> str:
 
 
 def owner_number(owner: object) -> int | None:
-    """Return the number of an owner that is declared as a number or as its digits, or None for a name.
-
-    Digits beyond the largest number of an owner are a name.
-    """
+    """Return the number of an owner declared as number or digits, or None for a name, as digits beyond the largest."""
     if isinstance(owner, str):
         is_short = owner.isascii() and owner.isdecimal() and len(owner) <= _LONGEST_NUMBER
         return number if is_short and (number := int(owner)) <= _LARGEST_NUMBER else None

@@ -28,10 +28,7 @@ _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 
 def create(path: str) -> int:
-    """Create an empty file with mode 0600, whatever the umask; return its descriptor.
-
-    A leftover of a killed process under this name is removed.
-    """
+    """Create an empty file with mode 0600, in place of a killed process's leftover; return its descriptor."""
     with suppress(FileNotFoundError):
         os.unlink(path)
     fd = os.open(path, _FLAGS, 0o600)

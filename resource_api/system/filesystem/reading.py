@@ -110,10 +110,7 @@ def open_source(path: str) -> FileIO:
 
 
 def regular(file: int, path: str) -> FileIO:
-    """Return an unbuffered stream of an open file, which must be a regular one.
-
-    Another kind is closed, and ``OSError`` raised: it may block or be endless.
-    """
+    """Return an unbuffered stream of an open regular file. Raise ``OSError`` for another kind, which may be endless."""
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
         raise OSError(errno.EINVAL, "not a regular file", path)
@@ -158,10 +155,7 @@ def sha256(content: bytes) -> str:
 
 
 def sha256_of(parts: Iterable[bytes], largest: float = inf) -> str:
-    """Return the SHA-256, in hexadecimal digits, of a content in parts, as a file may not fit into memory.
-
-    It is "" for one of more than ``largest`` bytes, which is not read to its end.
-    """
+    """Return the SHA-256, in hexadecimal digits, of a content in parts; "" as soon as it exceeds ``largest`` bytes."""
     import hashlib
 
     digest, size = hashlib.sha256(), 0

@@ -104,11 +104,7 @@ class UnpackRecord(NamedTuple):
 
     @classmethod
     def _decode(cls, document: Any) -> Self:
-        """Return the record of a document.
-
-        Raise ``ValueError``, ``LookupError``, ``TypeError`` or ``OverflowError`` for another form, which means a
-        damaged record.
-        """
+        """Return the record of a document. Raise ``ValueError``, ``LookupError``, ``TypeError``, ``OverflowError``."""
         if document["format"] != _FORMAT:
             raise ValueError(document["format"])
         members = {
@@ -283,10 +279,7 @@ def _check_conflicts(
 
 
 def _has_other_content(directories: Directories, path: str, name: str, before: UnpackRecord) -> bool:
-    """Return whether a directory contains, at any depth, a file that did not come from the archive ``before``.
-
-    Then it cannot be replaced by a file or link.
-    """
+    """Return whether a directory contains, at any depth, a file that did not come from the archive ``before``."""
     todo = [name]
     while todo:
         inner = todo.pop()
@@ -302,8 +295,7 @@ def _has_other_content(directories: Directories, path: str, name: str, before: U
 def _remove_members(batch: files.Batch, path: str, names: Iterable[str], created: Collection[str]) -> None:
     """Remove unpacked members from the directory at ``path``, the deepest first.
 
-    A directory is removed only if it is empty and one of ``created``, which unpacking has made. Raise ``OSError`` at a
-    mount.
+    A directory is removed only if it is empty and ``created`` by unpacking. Raise ``OSError`` at a mount.
     """
     mounted = tuple(f"{point}/" for point in _mounted(batch.directories, path))
     # The depth of "", the directory itself, is 0; that of "a" is 1.
@@ -321,10 +313,7 @@ def _remove_members(batch: files.Batch, path: str, names: Iterable[str], created
 
 
 def _mounted(directories: Directories, path: str) -> set[str]:
-    """Return the mount points in the directory at ``path``.
-
-    Members behind one are hidden: the files there did not come from an archive.
-    """
+    """Return the mount points in the directory at ``path``: files there did not come from an archive."""
     with suppress(FileNotFoundError, NotADirectoryError):
         return mounts_beneath(directories.reach(path))
     return set()
@@ -347,10 +336,7 @@ def _write_member(batch: files.Batch, path: str, member: Member, record: UnpackR
 
 
 def _as_unpacked(directories: Directories, path: str, name: str, record: UnpackRecord) -> bool:
-    """Return whether a member is on disk as in ``record``.
-
-    A directory that unpacking has not created may have any permissions: it is not ours.
-    """
+    """Return whether a member is on disk as in ``record``, but for the permissions of a directory that is not ours."""
     state, status = record.members[name], _stat(directories, path, name)
     if status is None or _kind(status) != state.kind:
         return False

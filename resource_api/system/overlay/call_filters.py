@@ -74,7 +74,7 @@ _PLAIN: Final = 0xFFFFFFFF & ~0x40000000
 
 
 def refuse() -> None:
-    """Refuse permanently (EPERM) the system calls that reach beyond an overlay whatever the capabilities are.
+    """Refuse permanently (EPERM) the system calls that reach beyond an overlay with any capabilities.
 
     Keys of the kernel belong to a user and outlive namespaces; programs in the kernel, its modules and other kernels
     belong to the whole machine. Raise ``OSError``.

@@ -52,20 +52,14 @@ class ProcessLimit:
     """
 
     def __init__(self) -> None:
-        """Open the settings that can limit processes, as they are hidden in the new process table; change nothing yet.
-
-        The descriptors stay open until the process ends.
-        """
+        """Open the settings that can limit processes, as long as this one runs: the new process table hides them."""
         # Open until the end, so that a second look-up of the same setting finds the same inode.
         self._pid_max = os.open(f"/proc/{_PID_MAX}", os.O_RDONLY)
         self._name = f"{_NAME}{os.getpid()}.{os.urandom(4).hex()}"
         self._parents = [os.open(path, os.O_RDONLY | os.O_DIRECTORY) for path in _directories()]
 
     def enforce(self) -> None:
-        """Enforce the limit, in the first process of the table, which has private mounts. Raise ``OSError``.
-
-        Without it, a fork bomb inside would take all processes of the machine.
-        """
+        """Enforce the limit, against fork bombs, in the table's first process with own mounts. Raise ``OSError``."""
         if os.geteuid():
             _limit_user()
         elif os.stat(f"/proc/{_PID_MAX}").st_ino != os.fstat(self._pid_max).st_ino:  # a setting of this table alone
@@ -112,10 +106,7 @@ def _set_pid_max() -> None:
 
 
 def _directories() -> Iterator[str]:
-    """Yield the directories of control groups in which a group with a limit may be made, the innermost first.
-
-    They are those of this process and of all groups around it.
-    """
+    """Yield the control groups in which a group with a limit may be made: this process's, then those around it."""
     with open("/proc/self/cgroup", encoding="utf-8", errors="surrogateescape") as file:
         lines = file.read().splitlines()
     for line in lines:

@@ -63,7 +63,7 @@ def mount(kind: str, target: str, flags: int = 0, data: str = "") -> None:
 
 
 def bind(source: str, target: str, flags: int | None = None, *, recursive: bool = False) -> None:
-    """Mount a file or directory at a second path, with other ``flags`` unless None; ``recursive``: mounts in it too.
+    """Mount ``source`` also at ``target``, with ``flags`` or its own, ``recursive`` with its mounts.
 
     Raise ``OSError``.
     """
@@ -86,10 +86,7 @@ def unmount(target: str) -> None:
 
 
 def change_root(directory: str) -> None:
-    """Make a mounted directory the root of this mount namespace, and remove the former root. Raise ``OSError``.
-
-    Unlike after chroot(2), nothing of the former root can be reached.
-    """
+    """Make a mounted directory the root of this mount namespace, the former one unreachable. Raise ``OSError``."""
     os.chdir(directory)
     machine = os.uname().machine
     if machine not in _PIVOT_ROOT:
@@ -106,10 +103,7 @@ def start_loopback() -> None:
 
 
 def drop_capabilities(numbers: Iterable[int]) -> None:
-    """Drop capabilities, by number, of this process and its descendants permanently. Raise ``OSError``.
-
-    They are removed from all sets, and from the bounding set, through which programs could regain them.
-    """
+    """Drop capabilities, by number, permanently from all sets of this process and descendants. Raise ``OSError``."""
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
     # Effective, permitted and inheritable, for the capabilities from 0 and from 32 on.
     sets = (ctypes.c_uint32 * 6)()

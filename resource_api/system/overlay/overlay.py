@@ -104,10 +104,7 @@ _OF_EVERYBODY: Final = ("/var/tmp",)  # noqa: S108 - nothing is written there
 
 
 def cover_as_root(table: Sequence[MountedTree]) -> None:
-    """Mount overlays of the machine's file systems on the new root: changes there go to layers in memory.
-
-    Raise ``OSError``.
-    """
+    """Mount overlays of the machine's file systems on the new root, with layers in memory. Raise ``OSError``."""
     for covered in table:
         if covered.is_covered and os.path.exists(f"{ROOT}{covered.path}"):  # otherwise another mount hides it
             _cover(covered.path, covered, "")
@@ -165,7 +162,7 @@ def _where_to_cover(path: str) -> str:
 def _cover_entry(entry: os.DirEntry[str], on: MountedTree) -> None:
     """Cover a file or directory of the machine on the new root, copy a link, and skip the rest.
 
-    A socket, for example, would lead to a service outside. ``on`` is the mount that the entry is on.
+    A socket, for example, would lead to a service outside. ``on``: the mount of the entry.
     """
     target = f"{ROOT}{entry.path}"
     if entry.is_symlink():
@@ -201,7 +198,7 @@ def _cover(path: str, on: MountedTree, options: str) -> None:
 def _overlay(path: str, flags: int, options: str) -> None:
     """Mount a directory of the machine beneath the new root with a layer that takes all its writes.
 
-    ``flags`` are those of mount(2); the text ``options`` comes before the layers.
+    ``flags``: those of mount(2); ``options``: the text before the layers.
     """
     layer = f"{LAYERS}/{len(os.listdir(LAYERS))}"
     upper, work = f"{layer}/upper", f"{layer}/work"
@@ -219,10 +216,7 @@ def _overlay(path: str, flags: int, options: str) -> None:
 
 
 def _mode(path: str) -> int:
-    """Return the mode for a directory's copy, which belongs to this user.
-
-    It has no permission that the user does not have for the original.
-    """
+    """Return the mode for a directory's copy, without permissions that this user lacks for the original."""
     mode = stat.S_IMODE(os.stat(path).st_mode)
     for permission, bits in ((os.R_OK, 0o444), (os.W_OK, 0o222), (os.X_OK, 0o111)):
         if not os.access(path, permission):
@@ -261,10 +255,7 @@ def build(table: Sequence[MountedTree], size: str) -> int:
 
 
 def _make_proc() -> None:
-    """Mount a ``/proc`` of the new process table on the new root, with the kernel's settings read-only.
-
-    Raise ``OSError``.
-    """
+    """Mount a ``/proc`` of the new process table on the new root, with read-only settings. Raise ``OSError``."""
     proc = f"{ROOT}/proc"
     try:
         mount("proc", proc, _NO_PROGRAMS)
@@ -343,10 +334,7 @@ class Written(NamedTuple):
 
 
 def read(layers: int) -> Mapping[str, Written]:
-    """Return the files that were changed on the overlay, from its layers: path → what is stored.
-
-    ``layers`` is the descriptor that ``build`` returns.
-    """
+    """Return the files that were changed on the overlay, by path, from the descriptor ``layers`` of ``build``."""
     written: dict[str, Written] = {}
     base = f"/proc/self/fd/{layers}"
     for number in os.listdir(base):
@@ -381,7 +369,7 @@ def _walk(directory: str, lower: str) -> Iterator[tuple[str, Written]]:
 
 
 def _written(status: os.stat_result) -> Written:
-    """Return what a layer stores for a file; a character device 0:0 is the overlay's mark for a deletion."""
+    """Return the state of a file in a layer; a character device 0:0 is the overlay's mark for a deletion."""
     mode_and_owner = status.st_mode, status.st_uid, status.st_gid
     if stat.S_ISDIR(status.st_mode):
         # No version: writing a file in a directory changes the directory's times too.
@@ -401,10 +389,7 @@ _CRONTAB: Final = re.compile(rb"\A# DO NOT EDIT.*\n(# \(.*\n){2}")
 
 
 def read_contents(layers: int, former: Contents | None = None) -> Contents:
-    """Return the contents of the upper layers, to compare two runs: path → written file and digest.
-
-    Files that are unchanged since ``former`` are not read again.
-    """
+    """Return the upper layers' contents: path → file and digest, read again only if changed since ``former``."""
     former = former or {}
     contents = {}
     for path, written in read(layers).items():
@@ -414,10 +399,7 @@ def read_contents(layers: int, former: Contents | None = None) -> Contents:
 
 
 def comparable(entry: Any) -> tuple[Any, ...] | None:
-    """Return kind, mode, owner, group and digest of an ``entry`` of ``Contents``, or None for one that does not exist.
-
-    Those of two runs can be compared: times and versions are left out. The entry may have been stored as JSON.
-    """
+    """Return an entry's kind, mode, owner, group and digest, without times, to compare runs; None for an absent one."""
     if entry is None:
         return None
     (kind, mode, uid, gid, *_), content = entry
@@ -538,10 +520,7 @@ def _add(archive: tarfile.TarFile, path: str) -> None:
 
 
 def _unpack(file: IO[bytes], directory: int) -> None:
-    """Unpack the archive that was written inside into the directory of a descriptor, and nowhere else.
-
-    It is untrusted. Raise ``ResourceAPIError``.
-    """
+    """Unpack the untrusted archive from inside into the descriptor's directory alone. Raise ``ResourceAPIError``."""
     target = f"/proc/self/fd/{directory}"
     try:
         with tarfile.open(fileobj=file, mode="r:") as archive:
@@ -554,10 +533,7 @@ def _unpack(file: IO[bytes], directory: int) -> None:
 
 
 def _checked(archive: tarfile.TarFile, target: str) -> Iterator[tarfile.TarInfo]:
-    """Yield the members of the archive that was written inside, where anything may have changed it.
-
-    Raise ``ResourceAPIError`` for a member that ``pack`` never writes, such as one outside of ``target``.
-    """
+    """Yield the members of the untrusted archive. Raise ``ResourceAPIError`` for one that ``pack`` never writes."""
     names, base = set(), os.path.realpath(target)
     for member in archive:
         beneath = os.path.realpath(os.path.join(target, member.name)).startswith(f"{base}/")

@@ -79,10 +79,7 @@ class DescriptorFilter:
         return self._written, self._learned
 
     def learn(self, secret: str, *, declared: bool) -> None:
-        """Send a secret to the filter process, which masks it in all output after this call.
-
-        ``declared``: it is a declared input, see ``Mask.learn``.
-        """
+        """Send a secret to the filter process, to mask it in all later output; ``declared`` as for ``Mask.learn``."""
         data = secret.encode("utf-8", "surrogatepass")
         frame = bytes([declared]) + len(data).to_bytes(_LENGTH, "little") + data
         with self._lock:
@@ -100,10 +97,7 @@ class DescriptorFilter:
             self._wait()
 
     def _wait(self) -> None:
-        """Wait until the filter has passed on all that was written, or has ended, for a limited time.
-
-        The output of other programs may be endless.
-        """
+        """Wait for a limited time until the filter has passed on all output, which may be endless, or has ended."""
         until, pause = time.monotonic() + _PATIENCE, 0.00005
         reader = select.poll()
         reader.register(self._written, 0)
@@ -135,8 +129,8 @@ class _FilterLoop:
     def __init__(self, mask: Mask, format_line: Callable[[str], str], busy: mmap.mmap, *descriptors: int) -> None:
         """Prepare the loop of the filter process.
 
-        ``descriptors`` are the pipes that it reads: output of the run, and new secrets. ``busy`` is memory shared with
-        the run: 1 while output was read and is not passed on.
+        ``descriptors``: its pipes, output of the run and new secrets. ``busy``: memory shared with the run, 1 while
+        output was read and is not passed on.
         """
         output, secrets = descriptors
         mask.on_secret = None  # in the run, it sends each new secret here
@@ -150,10 +144,7 @@ class _FilterLoop:
         self._lines = LineSplitter(mask, keep_ends=True)
 
     def run(self) -> None:
-        """Pass on output, masked, until all writers have closed the pipe.
-
-        New secrets are read before it is masked.
-        """
+        """Pass on output, masked by all secrets that came before, until all writers have closed the pipe."""
         poller = select.poll()
         for descriptor in (self._output, self._secrets):
             poller.register(descriptor, select.POLLIN)
@@ -186,7 +177,7 @@ class _FilterLoop:
         return True
 
     def _pass_on(self, lines: Sequence[str]) -> None:
-        """Write lines to the former standard error as log lines: none can be taken for a message of the run."""
+        """Write lines to the former standard error as log lines, so that none resembles a message of the run."""
         data = "".join(map(self._printed, lines)).encode()
         while data:
             try:

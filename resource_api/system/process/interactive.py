@@ -173,8 +173,7 @@ _PATIENCE: Final = 0.5
 def run_shell(terminal: int, greeting: str, stopped: Callable[[], bool]) -> None:
     """Run the user's shell until it ends, on a new terminal that is connected to the descriptor ``terminal``.
 
-    A terminal of its own gives it job control, even if its session is not that of ``terminal``. It is killed when
-    ``stopped`` returns True.
+    A terminal of its own gives it job control, also in another session. It is killed when ``stopped`` returns True.
     """
     before = termios.tcgetattr(terminal)
     child, inner = pty.fork()

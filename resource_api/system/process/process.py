@@ -208,7 +208,7 @@ class Process(AbstractContextManager["Process"]):
         """Return the process table, and the children of this process that belong to other running programs.
 
         The latter is None if another program has ended since ``before`` (the count ``_ended`` then): its daemons, which
-        must survive, would be taken for orphans of this one.
+        must survive, would count as orphans of this one.
         """
         with _LOCK:
             rows = process_tree.table()
@@ -226,7 +226,7 @@ class Process(AbstractContextManager["Process"]):
         self.exit_code = self._child.wait()
 
     def _close_after_end(self) -> None:
-        """Unregister an ended program, note why it could not be executed, if so, and close its pipes."""
+        """Unregister an ended program, note the error of its start, if any, and close its pipes."""
         global _ended  # noqa: PLW0603 - one registry per process, as children are
         with _LOCK:
             _running.discard(self)
@@ -237,7 +237,7 @@ class Process(AbstractContextManager["Process"]):
         _listener(self.pid, running=False)
 
     def _read_start_error(self) -> OSError | None:
-        """Return why the child could not execute the program, from the error number that it has reported, or None."""
+        """Return the error of the program's start, from the number that the child has reported, or None."""
         os.set_blocking(self._report, False)  # another child may hold the other end until it executes its program
         with suppress(BlockingIOError):
             if number := os.read(self._report, _CHUNK):
@@ -305,9 +305,8 @@ def starter(*, reading: bool = False) -> Callable[[Invocation, int, int, int], o
 
     ``reading``: the program only reads, and is started without ``sh``, whose import takes time. The function returns an
     object with ``pid`` and ``wait()``, and raises ``OSError`` if no child can be started. A child that cannot execute
-    the program writes the number of the error into its report: the program's user may delay the start, and this process
-    must not wait for that without a limit. Call this before creating the descriptors: the import of ``sh`` may open
-    some.
+    the program reports the error's number: the program's user may delay the start, and this process must not wait
+    without a limit. Call this before creating the descriptors: the import of ``sh`` may open some.
     """
     start = _start_reading if reading else partial(_spawn, _sh())
     return lambda *arguments: _in_lasting_thread(partial(start, *arguments))
@@ -336,10 +335,7 @@ class _Child:
 
 
 def _start_reading(invocation: Invocation, out: int, err: int, report: int) -> _Child:
-    """Start a program by fork(2), without ``sh``; see ``starter``.
-
-    Raise ``OSError`` if no child can be forked.
-    """
+    """Start a program by fork(2), without ``sh``; see ``starter``. Raise ``OSError`` if no child can be forked."""
     prepare()
     parent, handled, stdin = os.getpid(), handled_signals(), open_stdin(invocation)
     # No handler of this process may run in the child.
@@ -377,8 +373,7 @@ def _in_lasting_thread(start: Callable[[], object]) -> object:
 def _lasting_thread(_pid: int) -> SimpleQueue[object]:
     """Return the queue of the thread that starts programs in this process: the kernel kills them when it ends.
 
-    It is a daemon: the thread of a ``ThreadPoolExecutor`` ends with the main thread, and an embedding program may still
-    run in another one.
+    It is a daemon: a ``ThreadPoolExecutor`` ends with the main thread, but an embedding program may go on.
     """
     tasks: SimpleQueue[object] = SimpleQueue()
     threading.Thread(target=_start_programs, args=(tasks,), daemon=True, name="programs").start()

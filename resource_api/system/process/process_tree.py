@@ -113,7 +113,7 @@ def adopting() -> Iterator[None]:
 
 
 def _is_subreaper() -> int:
-    """Return 1 if this process adopts orphaned descendants (prctl(2)), as the embedding program may want, else 0."""
+    """Return 1 if this process adopts orphaned descendants (prctl(2)), as for the embedding program, else 0."""
     setting = array("i", [0])
     c_library.prctl(_GET_SUBREAPER, setting.buffer_info()[0])
     return setting[0]
@@ -170,10 +170,7 @@ class Tree:
         return is_child or is_adopted or process.session in self._sessions
 
     def terminate(self) -> None:
-        """Send SIGTERM to all members while they are stopped.
-
-        None then reacts to the end of another before it has the signal itself.
-        """
+        """Send SIGTERM to all members while they are stopped: none then reacts to another's end before its signal."""
         members = self._freeze()
         for number in (signal.SIGTERM, signal.SIGCONT):
             for member in members:

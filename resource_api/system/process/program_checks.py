@@ -109,10 +109,7 @@ def argument(name: str, value: object) -> str:
 
 
 def stdin(name: str, value: object) -> bytes | None:
-    """Return the bytes for the program's standard input, or None; a secret may be passed so, as no other user sees it.
-
-    Raise ``CommandError`` for other types.
-    """
+    """Return the bytes for standard input, which may be a secret, or None. Raise ``CommandError`` for other types."""
     plain = unwrapped(value)
     if plain is None or isinstance(plain, bytes):
         return plain
@@ -139,7 +136,7 @@ def directory_error(directory: str) -> str:
 def _text(name: str, role: str, value: object) -> str:
     """Return ``value``, a text to pass to the program ``name``, which other users can see.
 
-    Raise ``CommandError`` unless it is a plain text without secrets; ``role``: what the message calls it.
+    Raise ``CommandError`` unless it is a plain text without secrets; ``role``: its name in the message.
     """
     if isinstance(value, Sensitive):
         raise refused(name, f"cannot be given {role} that is sensitive: others would see it; pass it by input=")
