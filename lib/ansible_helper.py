@@ -29,8 +29,8 @@ REFUSED = {"failed": True, "refused": True}
 def find(name: str) -> tuple[str, bool]:
     """Return the full name of a module, and whether ``run`` can execute it alone, instead of ``play``.
 
-    ``play`` is slower, and needed for modules with an action plugin and for those of an old form, which do not import
-    ``ansible.module_utils``. Raise ``LookupError`` where there is no such module.
+    The slower ``play`` is for modules with an action plugin and for old ones without ``ansible.module_utils``. Raise
+    ``LookupError`` for an unknown module.
     """
     loader = importlib.import_module("ansible.plugins.loader")
     collections = ["ansible.builtin", "ansible.legacy"]
@@ -52,10 +52,7 @@ def text(path: str) -> str:
 
 
 def run(full: str, args: dict[str, Any], options: dict[str, Any], *, only_arguments: bool) -> None:
-    """Run a module in this process, which ends with it, as modules end by ``sys.exit``.
-
-    ``only_arguments``: check the arguments, and do nothing.
-    """
+    """Run a module in this process, which it ends by ``sys.exit``; ``only_arguments``: check these, and do nothing."""
     basic: Any = importlib.import_module("ansible.module_utils.basic")
     settings = {f"_ansible_{name}": value for name, value in options.items()}
     basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": {**args, **settings}}).encode()  # noqa: SLF001 - its interface
@@ -75,10 +72,7 @@ def run(full: str, args: dict[str, Any], options: dict[str, Any], *, only_argume
 
 
 def play(full: str, args: dict[str, Any], options: dict[str, Any]) -> None:
-    """Run a module as the only task of a play on this machine, and print its result.
-
-    So a module gets its action plugin, without which it may lack arguments or files.
-    """
+    """Run a module as the only task of a play on this machine, with its action plugin, and print its result."""
     context: Any = importlib.import_module("ansible.context")
     tags = importlib.import_module("ansible.module_utils.common.collections")
     settings = {"connection": "local", "verbosity": 0, "forks": 1, "check": options["check_mode"], "diff": True}
@@ -106,7 +100,7 @@ def play(full: str, args: dict[str, Any], options: dict[str, Any]) -> None:
 
 
 def collector() -> Any:
-    """Return a callback of Ansible that prints the result of each task in JSON, as a module alone does."""
+    """Return a callback of Ansible that prints each task's result in JSON, as a module alone does."""
     base: Any = importlib.import_module("ansible.plugins.callback").CallbackBase
 
     class Collector(base):  # type: ignore[misc] # the class is known to Ansible's interpreter only
@@ -143,9 +137,9 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def forked(full: str, request: dict[str, Any], *, alone: bool) -> dict[str, Any]:
-    """Run a module in a forked child, and return its result: the last JSON object that it prints, or an error for none.
+    """Run a module in a forked child; return its last printed JSON object, or an error for none.
 
-    A fork has all imports of Ansible already, and what a module changes in its process ends with it.
+    A fork has all imports of Ansible already, and the module's changes of its process end with it.
     """
     output = os.memfd_create("result", os.MFD_CLOEXEC)
     child = os.fork()

@@ -35,10 +35,7 @@ SHEBANG = re.compile(r"\A#!(?:/bin/sh\n'''exec' )?\s*\"?(/[^\s\"]+)")
 
 
 def interpreter(declared: str | None) -> str:
-    """Return the path of the Python that has Ansible: the ``declared`` one, or that of the program ``ansible``.
-
-    Raise ``ResourceError`` if there is none.
-    """
+    """Return the ``declared`` Python, or that of the program ``ansible``. Raise ``ResourceError`` for none."""
     if declared:
         return Command(declared).locate()
     try:
@@ -86,7 +83,7 @@ class AnsibleProcess:
     def call(self, context: Context, request: Mapping[str, Any]) -> dict[str, Any]:
         """Send a request and return the helper's answer.
 
-        Without one before the deadline, end the helper and raise ``ResourceError``.
+        If there is none before the deadline, end the helper and raise ``ResourceError``.
         """
         self._until = time.monotonic() + LIMIT if context.deadline is None else context.deadline
         data = json.dumps(request).encode() + b"\n"
@@ -128,7 +125,7 @@ class AnsibleProcess:
         return self._requests < 0 or self._process.has_ended()
 
     def close(self) -> None:
-        """End the process, and with it the module that runs; do nothing if that has been done."""
+        """End the process, and with it the module that runs; do nothing after the first call."""
         if self._requests >= 0:
             os.close(self._requests)
             self._requests = -1

@@ -12,10 +12,7 @@ if TYPE_CHECKING:
 
 
 def problems(attribute: str, command: str) -> Iterator[Problem]:
-    """Yield a problem for a command that cannot be split into words as by a shell, or has none.
-
-    Such a command would fail only when it is run.
-    """
+    """Yield a problem for a command that is empty or cannot be split into words, as it would fail only when run."""
     try:
         message = "" if shlex.split(command) else f"{attribute} is empty"
     except ValueError as error:

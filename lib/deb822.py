@@ -44,8 +44,8 @@ def read_each(
 ) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield (name, fields) of the files of one paragraph with ``names``, or else of those that ``listed`` returns.
 
-    ``path`` returns the file of a name. One without a paragraph is passed over; one that cannot be read is a failure of
-    its name, and in a listing a warning.
+    ``path``: name → file. A file without a paragraph is passed over; an unreadable one fails its name, and is a warning
+    in a listing.
     """
     for name in listed() if names is None else names:
         try:
@@ -64,10 +64,7 @@ def differing(change: Change) -> dict[str, Any]:
 
 
 def edited(path: str, values: Mapping[str, str]) -> bytes:
-    """Return the content that ``edit`` would give a file, so that apt can check it before it is written.
-
-    Raise ``OSError`` and ``ResourceError`` as ``read``.
-    """
+    """Return a file's content after ``edit``, for a check by apt before it is written. Raise as ``read``."""
     lines = files.read_lines(path)
     edit(lines, values)
     return lines.content
@@ -105,10 +102,7 @@ def _format(name: str, value: str) -> list[str]:
 
 
 def _only(lines: files.Lines) -> list[Field]:
-    """Return the fields of the only paragraph of a file.
-
-    Raise ``ResourceError`` for more: a resource is a file, and could not tell to which one its values belong.
-    """
+    """Return the fields of a file's only paragraph. Raise ``ResourceError`` for more: a resource is a whole file."""
     paragraphs = list(_paragraphs(lines))
     if len(paragraphs) > 1:
         raise ResourceError(f"the file has {len(paragraphs)} paragraphs; only a file of one can be managed")

@@ -60,7 +60,7 @@ def check(
 ) -> None:
     """Raise ``CommandError`` if a command would execute code that other users can change, and so get our rights.
 
-    Nothing is raised for a command with a declared ``user``, who executes the code with other rights.
+    A command with a declared ``user`` is never refused: the code runs with that user's rights.
     """
     executed = [*_of_command(argv, cwd or "/", 0), *_of_variables(variables or {})]
     command.check_code(
@@ -144,7 +144,7 @@ def _commands(script: str) -> Iterator[list[str]]:
 
 
 def _named(words: Iterable[str], cwd: str) -> Iterator[str]:
-    """Yield the existing files that arguments name, relative to ``cwd``, also in ``--file=PATH`` and ``-CPATH``."""
+    """Yield the existing files in arguments, relative to ``cwd``, also in ``--file=PATH`` and ``-CPATH``."""
     for word in words:
         if not ASSIGNMENT.fullmatch(word):
             option = word.partition("=")[2] or word[2:] if word[:1] == "-" else word
@@ -156,6 +156,6 @@ def _named(words: Iterable[str], cwd: str) -> Iterator[str]:
 def _tree(directory: str) -> Iterator[Executed]:
     """Yield a directory whose whole content counts as executed code.
 
-    Of a directory such as ``/usr`` or ``/tmp`` that would be too much: only files that other users may add count.
+    In a directory such as ``/usr`` or ``/tmp`` only files that other users may add count: all would be too much.
     """
     yield Executed(directory, is_place=directory in files.PROTECTED_DIRECTORIES)

@@ -23,11 +23,7 @@ Name = TypeVar("Name", bound=tuple[Any, ...])
 
 
 def report_unreadable(context: Context, candidates: Iterable[Any], reason: str, names: Collection[Any] | None) -> None:
-    """Report resources in a file that cannot be read.
-
-    The ``candidates`` among ``names``, with which ``get`` was called, fail. A listing, for which ``names`` is None,
-    only warns, as it is of other files too.
-    """
+    """Fail the ``candidates`` in ``names`` because their file is unreadable; only warn in a listing (None)."""
     if names is None:
         context.warning(reason)
     elif failed := [name for name in candidates if name in names]:
@@ -35,16 +31,16 @@ def report_unreadable(context: Context, candidates: Iterable[Any], reason: str, 
 
 
 def at(path: str, error: OSError | ResourceError) -> str:
-    """Return the message of an error about a file, with the path first, as a resource's title may not contain it."""
+    """Return the message of an error about a file, with its path first, as a resource's title may lack it."""
     text = files.describe_error(error, path)
     return text if text.startswith(path) else f"{path}: {text}"
 
 
 @contextmanager
 def described(path: str = "") -> Iterator[None]:
-    """Raise ``ResourceError`` for an ``OSError`` of the block, with its path in the message unless that is ``path``.
+    """Raise ``ResourceError`` for an ``OSError`` of the block, with its path in the message.
 
-    ``path`` is the title of the resource, with which messages begin anyway.
+    Only ``path`` is left out: the title of the resource, with which messages begin anyway.
     """
     try:
         yield
@@ -57,8 +53,8 @@ def read_files(
 ) -> Iterator[tuple[str, list[Name], Content]]:
     """Yield (path, names, content) of each file, for the ``get`` of a type with several resources in one file.
 
-    Names begin with the path; ``read`` returns the content. A file that cannot be read fails its names. Without
-    ``names`` raise ``CannotList`` with the message ``unlisted``.
+    Names begin with the path; ``read`` returns the content. A file that cannot be read fails its names. Raise
+    ``CannotList`` with the message ``unlisted`` if ``names`` is None.
     """
     if names is None:
         raise CannotList(unlisted)
@@ -116,8 +112,8 @@ def edit_lines(
 ) -> None:
     """Edit the lines of each file once for all its changes; each `validate_cmd` must accept the new content.
 
-    A name of ``changes`` begins with the path of its file. ``edit`` gets the lines of a file, and ``states``: the rest
-    of each name, with the declared attributes. ``options`` returns further arguments of ``edit`` for a path.
+    A name of ``changes`` begins with its file's path. ``edit`` gets the lines and ``states``: the rest of each name →
+    the declared attributes. ``options`` returns further arguments of ``edit`` for a path.
     """
     checks = validate_cmd.checkers(changes)
 

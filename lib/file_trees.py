@@ -138,10 +138,7 @@ def member_path(top: str, name: str) -> str:
 
 
 def same_bytes(directories: files.Directories, first: str, second: str, size: int) -> bool:
-    """Return whether two files of ``size`` bytes have the same content; long ones are compared in parts.
-
-    Raise ``OSError``.
-    """
+    """Return whether two files of ``size`` bytes are equal; long ones are compared in parts. Raise ``OSError``."""
     if size <= WHOLE:
         contents = [files.stat_and_read(directories, path, WHOLE)[1] for path in (first, second)]
         return contents[0] is not None and contents[0] == contents[1]

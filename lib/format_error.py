@@ -30,12 +30,12 @@ class FormatError(ResourceError):
 
     @classmethod
     def of_value(cls, text: str) -> Self:
-        """Return the error of a text that is well-formed, but has a value that Python refuses: a number, a date."""
+        """Return the error of a well-formed text with a value that Python refuses: a number, a date."""
         if number := LONG_NUMBER.search(text):
             return cls.at(text, number.start(), "the number has too many digits")
         return cls("a value does not exist, such as a date")
 
 
 def reason(message: str, reasons: Mapping[str, str]) -> str:
-    """Return our own words for a parser's message, from ``reasons`` by its beginning, or an empty text."""
+    """Return our words for a parser's message, from ``reasons`` by its beginning, or ""."""
     return next((reason for beginning, reason in reasons.items() if message.startswith(beginning)), "")

@@ -121,7 +121,7 @@ def access(should: Mapping[str, Any], user: str | None) -> Iterator[tuple[list[s
 
 
 def reason(error: Exception) -> str:
-    """Return why git failed, in its own words: the command with its options would hide them."""
+    """Return git's own reason for a failure, without the command, whose options would hide it."""
     if not isinstance(error, CommandError) or error.status is None or not error.stderr.strip():
         return str(error)
     return messages(error.stderr)
@@ -215,10 +215,7 @@ class WorkingCopy(NamedTuple):
         return {"cwd": self.path, "user": self.user, "env": env, "log": "debug"}
 
     def content(self) -> dict[str, Any]:
-        """Return the attributes of the checkout as git reports them: source, revision, branch, modified files.
-
-        An empty mapping if git was interrupted before it had made a repository.
-        """
+        """Return the attributes of the checkout by git's report; none if git was interrupted while it made it."""
         options = ("--porcelain=v2", "--branch", "-z", "--untracked-files=no", "--ignore-submodules=untracked")
         status = self.ask("status", *options)
         if status.exit_code:
@@ -237,7 +234,7 @@ class WorkingCopy(NamedTuple):
         return attributes | ({"revision": oid} if (oid := heads.get("branch.oid", "(initial)")) != "(initial)" else {})
 
     def _outdated_submodules(self) -> Iterator[str]:
-        """Yield the paths of submodules that are not initialized, or not at the revision that the commit names."""
+        """Yield the paths of submodules that are not initialized, or not at the commit's revision of them."""
         if os.path.lexists(f"{self.path}/.gitmodules"):
             for line in self.ask("submodule", "status", "--recursive").stdout.splitlines():
                 if line[:1] in {"-", "+", "U"}:  # ``+COMMIT lib/x (v1.0)``: git-submodule(1)
@@ -278,10 +275,9 @@ class WorkingCopy(NamedTuple):
                 self.run(*fetch, "origin", f"+{target.commit}:{OURS}", env=variables)
 
     def check_out(self, should: Mapping[str, Any], target: Target, *, force: bool) -> None:
-        """Check out the target that was fetched, as its branch or detached, and its submodules.
+        """Check out the fetched target, as its branch or detached, and its submodules. Raise ``CommandError``.
 
-        ``force``: overwrite local changes. What the former commit had and the new one has not is removed. Raise
-        ``CommandError``.
+        ``force``: overwrite local changes. Files of the former commit that the new one lacks are removed.
         """
         former = self.ask("rev-parse", "-q", "--verify", "HEAD").stdout.strip()
         forced = ["--force"] if force else []
@@ -313,7 +309,7 @@ class WorkingCopy(NamedTuple):
 
 
 def _git_directories(path: str) -> Iterator[str]:
-    """Yield ``.git`` of a working copy, and the directories to which it leads in a submodule or worktree.
+    """Yield ``.git`` of a working copy, and the directories behind it in a submodule or worktree.
 
     There ``.git`` is a file with ``gitdir: PATH``; that directory of a worktree has a file ``commondir`` with another.
     """

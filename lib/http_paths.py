@@ -57,10 +57,10 @@ class Paths(NamedTuple):
 
 
 def paths(config: Mapping[str, Any]) -> Paths:
-    """Return the paths of all requests, by REST's conventions from ``path`` where the configuration names no others.
+    """Return the paths of all requests: configured, or else by REST's conventions from ``path``.
 
     ``/users/{login}`` is listed at ``/users`` and created there; ``/users`` alone means ``/users/{id}``. Raise
-    ``ResourceError`` for a variable that neither the list nor an object's name gives a value.
+    ``ResourceError`` for a variable without a value from the list or an object's name.
     """
     path = config["path"]
     last_variable = re.fullmatch(r"(/.*)/\{(\w+)\}", path)
@@ -82,7 +82,7 @@ def paths(config: Mapping[str, Any]) -> Paths:
 
 
 def _own_names(templates: Iterable[str], parents: Collection[str]) -> list[str]:
-    """Return the variable in an object's paths that stands for its own name, if it is not ``{name}``: one or none.
+    """Return the variable that stands for an object's own name, if it is not ``{name}``: one or none.
 
     ``parents`` are those of the list's path. Raise ``ResourceError`` for a variable that would have no value.
     """
@@ -96,9 +96,9 @@ def _own_names(templates: Iterable[str], parents: Collection[str]) -> list[str]:
 
 
 def fill(path: str, values: Mapping[str, str], number: Any, field: str) -> str:
-    """Return a path with its variables filled in: ``values`` from an object's name, ``number`` for ``{id}``.
+    """Return a path with ``values`` of an object's name, and ``number`` for ``{id}``, in place of its variables.
 
-    Raise ``ResourceError`` where that is None, because the service returns no ``field`` with it.
+    Raise ``ResourceError`` for a path with ``{id}`` if the service returns no ``field`` with it.
     """
     if "{id}" in path and number is None:
         raise ResourceError(f"the service returns no field '{field}' for '{values['name']}', which its path needs")

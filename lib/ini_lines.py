@@ -93,7 +93,7 @@ class Syntax(NamedTuple):
     comment: tuple[str, str] = ("", "")
 
     def comment_start(self, value: str) -> int:
-        """Return where the comment behind a value begins, with the blanks before it; the value's length without one.
+        """Return the index of the comment behind a value, with the blanks before it, or else the value's length.
 
         Within quotes, and behind a backslash, a character begins no comment.
         """
@@ -142,10 +142,10 @@ def _git_section(name: str) -> str:
 
 
 def classify(texts: Sequence[str], kind: Dialect) -> list[Line]:
-    """Return the kind of each line of a file that a program reads in a dialect, ``kind``.
+    """Return the kind of each line of a file in a dialect, ``kind``.
 
-    Where the dialect is unknown, a line may or may not continue the value above. That setting gets a ``doubt``, so that
-    a provider can refuse to edit it.
+    In an unknown dialect a line may or may not continue the value above. That setting gets a ``doubt``, so that a
+    provider can refuse to edit it.
     """
     lines: list[Line] = []
     #: The number of the setting that the next line may continue, -1 for none; whether a blank line is between them.
@@ -175,7 +175,7 @@ def classify(texts: Sequence[str], kind: Dialect) -> list[Line]:
 
 
 def _is_indented_part(setting: str, text: str, kind: Dialect, *, gap: bool) -> tuple[bool, str]:
-    """Return whether a line is an indented part of the value of the ``setting`` above it, and why that is unclear.
+    """Return whether a line is an indented part of the ``setting`` above, and the reason if that is unclear.
 
     ``kind`` is the dialect; ``gap``: whether a blank line is between them.
     """
@@ -189,7 +189,7 @@ def _is_indented_part(setting: str, text: str, kind: Dialect, *, gap: bool) -> t
 
 
 def _has_backslash(texts: Sequence[str], number: int, kind: Dialect) -> tuple[bool, str]:
-    """Return whether a backslash at the end of a line continues it in the next one, and why that is unclear."""
+    """Return whether a line continues in the next one by a backslash, and the reason if that is unclear."""
     text = texts[number].rstrip()
     if kind in {"indented", "single"} or not BACKSLASH.search(text) or number + 1 == len(texts):
         return False, ""
@@ -205,8 +205,8 @@ def later_values(
 ) -> Iterator[tuple[tuple[str, str], str, str]]:
     """Yield (key, path, value) of each declared setting that a later file overrides, so that it has no effect.
 
-    A key is a section and a setting; ``paths`` are the later files, in the order in which the program reads them. Of
-    several the last counts. A value that systemd adds to the former ones overrides none; an empty one clears them all.
+    A key is (section, setting); ``paths`` are the later files in the program's order, the last of which wins. A value
+    that systemd adds to former ones overrides none; an empty one clears all.
     """
     keys = {(syntax.section(section), syntax.setting(setting)): (section, setting) for section, setting in declared}
     values: dict[tuple[str, str], tuple[str, str]] = {}
@@ -220,7 +220,7 @@ def later_values(
 
 
 def settings(texts: Sequence[str], syntax: Syntax) -> Iterator[tuple[tuple[str, str], str]]:
-    """Yield ((section, name), value) of each setting, its continuation lines joined, its comment left out."""
+    """Yield ((section, name), value) of each setting, with continuation lines and without comments."""
     # A setting is known to be complete at the next setting or header: one is added at the end.
     current, name, value = "", "", ""
     for line, text in zip([*classify(texts, syntax.dialect), Line("header")], [*texts, ""], strict=True):

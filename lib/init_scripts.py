@@ -100,7 +100,7 @@ class ScriptProvider(services.ServiceProvider):
         self.act(name, "restart")
 
     def state_by_script(self, name: str, ask: Command) -> str:
-        """Return the state of a service: of the process in its pidfile, or as its script's ``status`` reports it."""
+        """Return the state of a service: by the process in its pidfile, or else by its script's ``status``."""
         if pidfile := self._pidfiles.get(name):
             return "running" if _process_exists(pidfile) else "stopped"
         result = ask.attempt(name, "status", log="debug")
@@ -127,10 +127,7 @@ class ScriptProvider(services.ServiceProvider):
                 self.disable(name)
 
     def _set_ensure(self, name: str, service: Service, should: Mapping[str, Any]) -> None:
-        """Start or stop a service if its state differs.
-
-        One that is started is recorded: a refresh later in the run need not restart it.
-        """
+        """Start or stop a service if its state differs; a later refresh need not restart a started one."""
         ensure = should.get("ensure")
         if ensure is not None and service.state == UNKNOWN:
             msg = f"whether {name} runs is not known: its script has no action 'status'; declare its 'pidfile'"
@@ -166,7 +163,7 @@ def _process_exists(pidfile: str) -> bool:
 
 
 def _row(name: str, service: Service) -> Resource:
-    """Return the row of a service; an attribute that cannot be found out is left out, so that it counts as unknown."""
+    """Return the row of a service, without the attributes that cannot be determined: they count as unknown."""
     row: Resource = {"name": name, "state": service.state}
     if service.state != UNKNOWN:
         row["ensure"] = "running" if service.runs else "stopped"
@@ -176,10 +173,7 @@ def _row(name: str, service: Service) -> Resource:
 
 
 def runlevel_directories(pattern: str) -> Iterable[tuple[str, list[str]]]:
-    """Yield the name of each directory of a runlevel, and the names of its files, which are links to scripts.
-
-    ``pattern``: the directories' path below ``/etc``, such as ``rc?.d``.
-    """
+    """Yield the name and files (links to scripts) of each directory of a runlevel, ``/etc/PATTERN``: ``rc?.d``."""
     parent, _, names = pattern.rpartition("/")
     for directory in listing.matching(f"/etc/{parent}", names):
         with suppress(FileNotFoundError, NotADirectoryError):

@@ -50,9 +50,8 @@ def edit(
 def keep_lines(original: str, before: str, after: str) -> str:
     """Return ``original`` with only the lines replaced that a change of values concerns.
 
-    The library reformats a file when it writes it: ``before`` is its text of the unchanged document, ``after`` that of
-    the changed one. Their differences are made in ``original``, whose other lines and comments stay. Where a changed
-    line of ``before`` has no counterpart in ``original``, the result is ``after``.
+    The library reformats a file: ``before`` is its text of the unchanged document, ``after`` that of the changed one.
+    Their differences are made in ``original``; if a changed line has no counterpart there, the result is ``after``.
     """
     old, plain_lines, new = (text.split("\n") for text in (original, before, after))
     end = "\r" if "\r\n" in original else ""
@@ -77,10 +76,7 @@ def keep_lines(original: str, before: str, after: str) -> str:
 
 
 def _matching_lines(source: list[str], target: list[str]) -> dict[int, int]:
-    """Return line number in ``source`` → in ``target``, of lines that are equal but for white space.
-
-    So each line that the library has written is found in the original file.
-    """
+    """Return line number in ``source`` → in ``target``, of lines that are equal but for white space."""
     first, second = ([" ".join(line.split()) for line in lines] for lines in (source, target))
     blocks = SequenceMatcher(None, first, second, autojunk=False).get_matching_blocks()
     return {block.a + number: block.b + number for block in blocks for number in range(block.size)}

@@ -14,9 +14,9 @@ LONGEST_TEXT = 80
 
 
 def matching(directory: str | os.PathLike[str], pattern: str = "*") -> list[Path]:
-    """Return the paths in a directory whose names match, sorted; none without the directory.
+    """Return the sorted paths in a directory whose names match; none without the directory.
 
-    Raise ``OSError`` where it cannot be read, unlike ``Path.glob``, which returns nothing then.
+    Raise ``OSError`` if it cannot be read, unlike ``Path.glob``, which returns nothing then.
     """
     try:
         names = os.listdir(directory)  # noqa: PTH208 - bare names
@@ -26,5 +26,5 @@ def matching(directory: str | os.PathLike[str], pattern: str = "*") -> list[Path
 
 
 def cut(text: str) -> str:
-    """Return a text as a message shows it, cut after 80 characters: it comes from a file of any content."""
+    """Return a text for a message, cut after 80 characters: it comes from a file of any content."""
     return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…"

@@ -104,10 +104,7 @@ class Server:
         return host if host.startswith("/") else f"{host}:{self._config['port']}"
 
     def _socket(self) -> socket.socket:
-        """Return a connected socket, of the file system where the host is a path, for PyMySQL to use.
-
-        Raise ``OSError``.
-        """
+        """Return a connected socket for PyMySQL, of the file system if the host is a path. Raise ``OSError``."""
         host, port = self._config["host"], self._config["port"]
         if not host.startswith("/"):
             connection = socket.create_connection((host, port), CONNECT_TIMEOUT)
@@ -152,7 +149,7 @@ class Session:
     """A connection to a server."""
 
     def __init__(self, connection: Connection[Any], context: Context) -> None:
-        """Keep the connection and the provider's ``context``, and find out which product the server is."""
+        """Keep the connection and the provider's ``context``, and recognize the product of the server."""
         self.context = context
         self._connection = connection
         #: Whether the server is MariaDB, and not MySQL.
@@ -174,19 +171,13 @@ class Session:
         self._execute(statement)
 
     def check_other(self, name: str) -> None:
-        """Raise ``ResourceError`` if an account is the one of this connection.
-
-        Without that account, or some of its rights, nobody could make further changes.
-        """
+        """Raise ``ResourceError`` for this connection's own account, without which nobody could make changes."""
         [row] = self.rows("SELECT CURRENT_USER() AS name")
         if row["name"] == name:
             raise ResourceError(f"the changes are made with '{name}' itself; nobody could make any further ones")
 
     def _execute(self, statement: str) -> tuple[list[str], Collection[tuple[Any, ...]]]:
-        """Return the names of the columns and the rows of a statement's result.
-
-        Raise ``ResourceError`` with the server's reason.
-        """
+        """Return the columns and rows of a statement's result. Raise ``ResourceError`` with the server's reason."""
         try:
             with self._connection.cursor() as cursor:
                 # Without arguments: PyMySQL would read each % in a name as a place for one.
@@ -236,10 +227,7 @@ def split_account(name: str) -> tuple[str, str]:
 
 
 def account(name: str) -> str:
-    """Return an account in the syntax of SQL, ``'user'@'host'``.
-
-    Raise ``ResourceError`` for a name that the server would store as another one.
-    """
+    """Return an account in SQL: ``'user'@'host'``. Raise ``ResourceError`` if it would be stored as another."""
     if not storable(name):
         raise ResourceError(f"no account can have the name '{name}': a server keeps characters of three bytes at most")
     user, host = split_account(name)
@@ -253,16 +241,13 @@ def canonical_account(name: str) -> str:
 
 
 def among(expression: str, values: Iterable[str]) -> str:
-    """Return the SQL condition that an expression equals one of ``values``.
-
-    A value that is not ``storable`` is left out: no row has it, and the server may refuse it.
-    """
+    """Return the SQL condition that an expression equals one of the ``storable`` ``values``: no row has others."""
     listed = [literal(value) for value in values if storable(value)]
     return f"{expression} IN ({', '.join(listed)})" if listed else "FALSE"
 
 
 def among_accounts(names: Iterable[str]) -> str:
-    """Return the SQL condition that the columns ``User`` and ``Host`` are those of one of some accounts."""
+    """Return the SQL condition that ``User`` and ``Host`` are those of one of the accounts ``names``."""
     pairs = (map(literal, split_account(name)) for name in names if storable(name))
     listed = [f"({', '.join(pair)})" for pair in pairs]
     return f"(User, Host) IN ({', '.join(listed)})" if listed else "FALSE"
@@ -280,7 +265,7 @@ def _seconds(context: Context) -> float:
 
 
 def _tls(config: Mapping[str, Any]) -> SSLContext:
-    """Return the TLS context of a connection for its ``sslmode``; only the ``verify`` modes check the certificate.
+    """Return the TLS context for an ``sslmode``; only the ``verify`` modes check the certificate.
 
     Raise ``ResourceError`` for files that cannot be used.
     """

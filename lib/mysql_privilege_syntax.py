@@ -67,7 +67,7 @@ class Target(NamedTuple):
         return self._written(identifier)
 
     def _written(self, quote: Callable[[str], str]) -> str:
-        """Return the target in the syntax of GRANT, such as ``*.*`` or ``shop.orders``; ``quote`` writes its names."""
+        """Return the target in the syntax of GRANT: ``*.*`` or ``shop.orders``, its names quoted by ``quote``."""
         if self.kind == SERVER:
             return "*.*"
         prefix = f"{self.kind} " if self.kind in {PROCEDURE, FUNCTION} else ""
@@ -75,7 +75,7 @@ class Target(NamedTuple):
 
 
 def parse_target(text: str) -> Target:
-    """Return the target of rights in a value of the attribute ``table``: ``*.*``, ``shop.*`` or ``shop.orders``."""
+    """Return the target in a value of the attribute ``table``: ``*.*``, ``shop.*`` or ``shop.orders``."""
     if text == "*.*":
         return Target(SERVER)
     kind, space, rest = text.partition(" ")
@@ -86,7 +86,7 @@ def parse_target(text: str) -> Target:
 
 
 def right(text: str) -> str:
-    """Return the canonical name of a right: in capital letters, and of several synonyms always the same one."""
+    """Return the canonical name of a right: in capital letters, and one for all synonyms."""
     upper = " ".join(text.upper().split())
     return ALIASES.get(upper, upper)
 
@@ -105,7 +105,7 @@ def parse(privileges: Iterable[str]) -> dict[Right, str]:
 
 
 def write(rights: Iterable[tuple[Right, str]], quote: Callable[[str], str] = str) -> list[str]:
-    """Return rights, as ``parse`` returns them, in the syntax of SQL, sorted: each once with all its columns.
+    """Return rights of ``parse`` in the syntax of SQL, sorted: each once with all its columns.
 
     A right on a whole table stays beside the same right on columns. ``quote`` writes the name of a column.
     """

@@ -55,7 +55,7 @@ ALL_TABLES = frozenset(table for tables in TABLES.values() for table in tables)
 
 
 def read(session: Session, tables: Collection[str], users: Collection[str] | None) -> Held:
-    """Return the rights of the accounts ``users``, or of all for None, that a server keeps in the ``tables``.
+    """Return the rights of the accounts ``users``, or of all for None, in the ``tables`` of a server.
 
     Raise ``ResourceError`` where the server would show only the rights of the connection's own user.
     """
@@ -83,7 +83,7 @@ def _grantees(users: Collection[str] | None) -> str:
 
 
 def _one_right(row: Mapping[str, Any]) -> tuple[Name, dict[Right, str]]:
-    """Return (account, target) and the right of a row of ``BY_RIGHT``: each has one right on the server or a database.
+    """Return (account, target) and the right of a row of ``BY_RIGHT``, which has one on the server or a database.
 
     A right that may be given to others comes with ``GRANT``; ``USAGE`` is no right.
     """
@@ -94,10 +94,7 @@ def _one_right(row: Mapping[str, Any]) -> tuple[Name, dict[Right, str]]:
 
 
 def _some_rights(row: Mapping[str, Any]) -> tuple[Name, dict[Right, str]]:
-    """Return (account, target) and the rights of a row of ``BY_OBJECT``, each of which lists all rights on an object.
-
-    Rights on a column have its name.
-    """
+    """Return (account, target) and all rights in a row of ``BY_OBJECT``; those on a column have its name."""
     target, column = Target(row.get("kind", ONE_TABLE), row["Db"], row["name"]), row.get("part", "")
     words = row["rights"].split(",") if row["rights"] else []
     return (f"{row['User']}@{row['Host']}", str(target)), {(right(word), column.lower()): column for word in words}

@@ -25,8 +25,8 @@ def read_each(
 ) -> Iterator[tuple[str, Value]]:
     """Yield (path, value of ``read``) of each path in ``names``, for the ``get`` of a type whose resources are files.
 
-    A path at which ``read`` raises ``missing`` is no resource; any other that cannot be read fails alone. Without
-    ``names`` raise ``CannotList`` with the message ``unlisted``.
+    A path is no resource if ``read`` raises ``missing``; any other error fails it alone. Raise ``CannotList`` with the
+    message ``unlisted`` if ``names`` is None.
     """
     if names is None:
         raise CannotList(unlisted)

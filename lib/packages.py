@@ -64,9 +64,9 @@ class PackageProvider(BaseProvider):
         return version == expected or (False, f"changed from {version} to {expected or ensure}")
 
     def side_effects(self, context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
-        """Yield (declared package, effect) of all that the transactions of ``set`` install, change and remove besides.
+        """Yield (declared package, effect) of all other installations, changes and removals by ``set``.
 
-        A simulation shows them. Where packages share a transaction, an effect comes with those that cause it.
+        A simulation shows them. An effect of a shared transaction comes with the packages that cause it.
         """
         for arguments, names in self._transactions(context, changes):
             effects = list(self._simulated(arguments))
@@ -81,10 +81,7 @@ class PackageProvider(BaseProvider):
                 yield from ((name, effect) for name in causes or names)
 
     def _check_virtual(self, changes: Mapping[str, Change], effects: Sequence[SideEffect]) -> None:
-        """Raise ``ResourceError`` for a virtual package: the program would install another one, which provides it.
-
-        ``get`` would never find the declared name, so the resource could not converge.
-        """
+        """Raise ``ResourceError`` for a virtual package: another one would be installed, and ``get`` never find it."""
         changed = {name for effect in effects for name in (effect.name, *effect.aliases)}
         for name, (is_, should) in changes.items():
             creates = should["ensure"] != "absent" and (is_ or {}).get("ensure", "absent") == "absent"
@@ -106,17 +103,14 @@ class PackageProvider(BaseProvider):
     def _links(
         self, context: Context, changes: Mapping[str, Change], effects: Sequence[SideEffect]
     ) -> Iterable[tuple[str, str]]:
-        """Return (cause, consequence) pairs of packages in one transaction, of declared changes and side effects.
-
-        ``side_effects`` attributes each effect to a declared package by them.
-        """
+        """Return (cause, consequence) of packages in one transaction: ``side_effects`` finds the causes of effects."""
         raise NotImplementedError
 
 
 def _in_other_spellings(effects: Sequence[SideEffect], names: AbstractSet[str]) -> Iterator[tuple[str, SideEffect]]:
     """Yield the changes of declared packages under their other names.
 
-    `nginx` and `nginx:amd64` are one package; where a manifest declares both, each declaration changes the other.
+    `nginx` and `nginx:amd64` are one package; if a manifest declares both, each declaration changes the other.
     """
     for effect in effects:
         spellings = (effect.name, *effect.aliases)

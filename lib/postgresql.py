@@ -57,7 +57,7 @@ class Server:
     """One server, as one role."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        """Keep the address of the server, and choose the newest psql; a connection is made for each script."""
+        """Keep the address of the server, and choose the newest psql; each script has its own connection."""
         self._config = config
         self._psql = Command(max(map(str, Path("/").glob(PROGRAMS)), key=_version, default="psql"), timeout=TIMEOUT)
         self._account = config["account"] if config["host"].startswith("/") else None
@@ -76,7 +76,7 @@ class Server:
     def read(self, query: str) -> str:
         """Run a query without a secret and return its output. Raise ``ResourceError`` with the reason.
 
-        Unlike in ``run``, the text is not ``Sensitive``: a run starts a process that masks output at its first secret.
+        Unlike in ``run``, the text is not ``Sensitive``: the first secret of a run starts a process that masks output.
         """
         return self._run(_script(query))
 
@@ -98,7 +98,7 @@ class Server:
 
     @contextmanager
     def _password(self) -> Iterator[Mapping[str, str]]:
-        """Yield the variables by which psql reads the password from a pipe in the block; none without a password."""
+        """Yield the variables for psql to read the password from a pipe in the block; none without a password."""
         if self._config.get("password") is None:
             yield {}
             return
@@ -111,7 +111,7 @@ class Server:
     ) -> list[dict[str, Any]]:
         """Return the rows of a query whose column ``name`` is one of ``names``, or all for None.
 
-        A role that may not read ``table``, such as that of passwords, asks the query ``without`` it instead.
+        A role without the right to read ``table``, such as that of passwords, gets the query ``without`` it.
         """
         condition = "true" if names is None else f"name = ANY (ARRAY[{', '.join(map(literal, names))}]::text[])"
         first, second = (
@@ -142,10 +142,7 @@ def comment(kind: str, name: str, should: Mapping[str, Any]) -> Iterator[str]:
 
 
 def switches(words: Mapping[str, str], should: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the options of a statement for declared boolean attributes: ``LOGIN``, or ``NOLOGIN`` for false.
-
-    ``words`` are the options by attribute.
-    """
+    """Yield the options for boolean attributes, by ``words``: ``LOGIN``, or ``NOLOGIN`` for false."""
     for attribute, word in words.items():
         if should.get(attribute) is not None:
             yield word if should[attribute] else f"NO{word}"
@@ -176,7 +173,7 @@ def _reason(stderr: str) -> str:
 
 
 def _checked(_context: Context, config: dict[str, Any]) -> dict[str, Any]:
-    """Return the configuration as it is. Raise ``ResourceError`` for a password that psql would read in another way."""
+    """Return the configuration as it is. Raise ``ResourceError`` for a password that psql would alter."""
     password = config.get("password")
     text = str(password.reveal()) if isinstance(password, Sensitive) else ""
     if not text.isprintable():

@@ -41,8 +41,7 @@ GRANTS = """
 def in_database(server: Server, database: str, *, connect: bool) -> Iterator[tuple[str, str, str, str]]:
     """Yield (role, kind, object, database) of each right that is lost when a database is removed.
 
-    Those are the rights on the database itself, and with ``connect`` those on its schemas and tables, which can be read
-    only through a connection to it.
+    With ``connect`` also those on its schemas and tables, which only a connection to it can read.
     """
     scopes = [("", server, ["database"])]
     scopes += [(database, server.through(database), sorted(INSIDE))] if connect else []

@@ -59,10 +59,10 @@ def _missing_account(attribute: str, name: Any, kind: str, find: Callable[[str],
 
 
 def written_in_place(paths: Mapping[Name, str], *, follow: bool = True) -> Iterator[tuple[Name, Problem]]:
-    """Yield a warning for each file that cannot be replaced atomically, but only overwritten where it is.
+    """Yield a warning for each file that cannot be replaced atomically, but only overwritten in its place.
 
-    Such are mount points; other programs may read a part of the new content. A file that cannot be written at all is
-    an error. ``follow``: a link at the end of a path is followed, as by the functions that edit files.
+    An example is a mount point; other programs may read a part of the new content. An unwritable file is an error.
+    ``follow``: follow a link at the end of a path, as functions that edit files do.
     """
     reasons = files.why_not_replaced(paths.values(), follow=follow)
     read_only = cache(_is_read_only)
@@ -80,7 +80,7 @@ def written_in_place(paths: Mapping[Name, str], *, follow: bool = True) -> Itera
 
 
 def edited(paths: Mapping[Name, str]) -> Iterator[tuple[Name, Problem]]:
-    """Yield the problems of editing files, or making them: missing directories, and files that cannot be replaced."""
+    """Yield the problems of editing or making files: missing directories, and files that cannot be replaced."""
     yield from ((name, problem) for name, path in paths.items() for problem in missing_parent(path))
     yield from written_in_place(paths)
 
@@ -99,10 +99,7 @@ def _can_others_replace(path: str) -> bool:
 
 
 def locked(path: str, *, removed: bool = False) -> Iterator[Problem]:
-    """Yield a problem if chattr(1) has made a file or its directory immutable, so that not even root can write to it.
-
-    ``removed``: the file is to be removed.
-    """
+    """Yield a problem if a file to write, or with ``removed`` to remove, is made immutable by chattr(1)."""
     if attributed := files.locked_path(path, removed=removed):
         message = f"'{attributed}' is immutable: remove the attribute before, with chattr -i or -a"
         yield Problem(None, message, brought_by=("exec",))
@@ -116,9 +113,9 @@ def present(changes: Mapping[Name, Mapping[str, Any]]) -> dict[Name, Mapping[str
 def kept_by_mounts(
     changes: Mapping[Name, Mapping[str, Any]], path_of: Callable[[Name], str] = str
 ) -> Iterator[tuple[Name, Problem]]:
-    """Yield a problem for each path that is to be removed, and is a mount point or contains one.
+    """Yield a problem for each path to be removed that is or contains a mount point: the kernel refuses this.
 
-    The kernel refuses such a removal. ``path_of`` returns the path of a name.
+    ``path_of`` returns the path of a name.
     """
     paths = {name: path_of(name) for name, should in changes.items() if should.get("ensure") == "absent"}
     mounted = sorted(files.mount_points()) if any(map(os.path.lexists, paths.values())) else []
@@ -143,7 +140,7 @@ def of_files(
 ) -> Iterator[tuple[Name, Problem]]:
     """Yield the problems of resources that are files, and may be removed: a type's ``preflight`` is mostly this call.
 
-    ``missing`` returns a type's own problems for each change but a removal, ``path_of`` the path of a name. With
+    ``missing`` returns further problems of a change that is no removal, ``path_of`` the path of a name. With
     ``replaced`` a file is written at each path; ``follow`` is as for ``written_in_place``.
     """
     yield from kept_by_mounts(changes, path_of)

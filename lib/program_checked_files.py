@@ -21,10 +21,7 @@ LARGEST = 1024 * 1024
 
 
 def write_texts(resources: list[Resource], format_sections: Callable[[Any], str]) -> list[Resource]:
-    """Return resources with their content as text, as it will be in the file: with a line end.
-
-    ``format_sections`` returns the text of a content that is declared as a mapping of sections.
-    """
+    """Return resources with content as text that ends with a line end; ``format_sections`` formats a mapping."""
     for resource in resources:
         content = resource.get("content")
         if content is not None:
@@ -64,10 +61,7 @@ def contents(changes: Mapping[str, Change]) -> dict[str, bytes | None]:
 
 
 def complete(changes: Mapping[str, Mapping[str, Any]]) -> dict[str, Change]:
-    """Return the changes that a program can check during the plan.
-
-    Left out are removals, and files whose content depends on a value that is known only after another change.
-    """
+    """Return the changes that a program can check during the plan: no removals, and no unknown content."""
     return {
         name: Change(None, should)
         for name, should in changes.items()
@@ -80,10 +74,7 @@ def staged(
     changes: Mapping[str, Change],
     temporary_directory: Callable[[], AbstractContextManager[str]] = whole_directory.stage,
 ) -> Iterator[str]:
-    """Yield a temporary directory with the new content of each file but removed ones, for a program that checks them.
-
-    It is removed at the end of the block.
-    """
+    """Yield a temporary directory with the new content of all files but removed ones, for a program's check."""
     with temporary_directory() as directory:
         for name, content in contents(changes).items():
             if content is not None:
@@ -92,10 +83,7 @@ def staged(
 
 
 def write(directory: str, name: str, should: Mapping[str, Any]) -> None:
-    """Replace or remove a file; a new one is made with its directory, and private if its content is secret.
-
-    Raise ``ResourceError``.
-    """
+    """Replace or remove a file; a new one gets its directory, and is private for a secret. Raise ``ResourceError``."""
     path = f"{directory}/{name}"
     with file_parts.described(path), files.Batch() as batch:
         if should["ensure"] == "absent":

@@ -22,7 +22,7 @@ LIMIT = 1 << 20
 
 
 def protection_attributes(mode: str) -> dict[str, Attribute]:
-    """Return the attributes ``owner``, ``group`` and ``mode`` for a type of files; ``mode``: the default of that."""
+    """Return the attributes ``owner``, ``group`` and ``mode``, with its default, for a type of files."""
     return {
         "mode": Attribute(MODE, "The mode, octal and in quotes.", default=mode, must_be=FOUR_DIGITS),
         "owner": Attribute(
@@ -33,7 +33,7 @@ def protection_attributes(mode: str) -> dict[str, Attribute]:
 
 
 def same_owner(attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]) -> bool | None:
-    """Compare an owner or group that is declared by its number with the present one, which ``get`` returns by name.
+    """Return whether an owner or group, declared by its number, is the present one, which ``get`` returns by name.
 
     None leaves any other comparison to the runtime.
     """
@@ -127,7 +127,7 @@ def _read(path: str, directories: files.Directories) -> tuple[Resource, bytes]:
 
 
 def _write(batch: files.Batch, path: str, content: bytes | None, should: Mapping[str, Any]) -> None:
-    """Write a file with the declared owner, group and mode; without a new ``content``, change only these."""
+    """Write a file with the declared owner, group and mode; if ``content`` is None, change only these."""
     attributes = permissions(should)
     if content is None:
         batch.set_mode_owner(path, **attributes, former_uid=None)

@@ -53,7 +53,7 @@ def _find(expression: str, lines: Sequence[str]) -> list[int]:
 
 
 def _steps(expression: str, longest: int) -> float:
-    """Return roughly how many steps a search in a line of ``longest`` characters may take at most.
+    """Return roughly the most steps that a search in a line of ``longest`` characters may take.
 
     The number is the line's length to the power of the repetitions. A repeated group or a back reference may take
     exponential time, which is above any limit.

@@ -33,7 +33,7 @@ class RpmProvider(packages.PackageProvider):
         return os.path.exists(self.installer) or f"there is no {self.installer}"  # noqa: PTH110 - text in, text out
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterable[Resource]:
-        """Return the packages of rpm's database; those that are declared as ``latest`` with their candidate version."""
+        """Return the packages of rpm's database, with their candidate version if they are declared as ``latest``."""
         packages_by_name = by_name(self.rpm.lines("-qa", "--qf", INSTALLED))
         if names is None:
             # Each package once: under its name with the architecture only if its bare name is another package's.
@@ -53,7 +53,7 @@ class RpmProvider(packages.PackageProvider):
     ) -> Iterator[tuple[str, str]]:
         """Yield (change, effect) pairs from a simulation of each change alone, as the programs give no causes.
 
-        Where all effects are installations, no pair is yielded: they harm little, and many simulations take long.
+        There are none if all effects are installations: they harm little, and many simulations take long.
         """
         if all(effect.action == "install" for effect in effects):
             return
@@ -67,9 +67,9 @@ class RpmProvider(packages.PackageProvider):
 
 
 def by_name(lines: Iterable[str]) -> dict[str, Resource]:
-    """Return the packages of rpm's listing, each under ``name`` and ``name.architecture``, as both can be declared.
+    """Return the packages of rpm's listing, each under ``name`` and ``name.architecture``: both can be declared.
 
-    Of several versions, as of kernels, it is the newest; a bare name is that of this machine's architecture.
+    A bare name is this machine's architecture; the newest of several versions counts, as of kernels.
     """
     by_both_names: dict[str, Resource] = {}
     # By the time of installation: the newest comes last and replaces former ones.
@@ -87,7 +87,7 @@ def by_name(lines: Iterable[str]) -> dict[str, Resource]:
 
 
 def effect(name: str, architecture: str, version: str, action: str, *, dependent: bool = False) -> SideEffect:
-    """Return a transaction's effect on a package; ``dependent``: it was installed only for one that is removed."""
+    """Return a transaction's effect on a package; ``dependent``: it was only needed by a removed one."""
     aliases = (f"{name}.{architecture}",)
     if action == "remove":
         return SideEffect(name, action, aliases=aliases, dependent=dependent)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def served(text: bytes, user: str | None) -> Iterator[str]:
     """Yield the path of a pipe from which one user (None: the superuser) can read ``text``, any number of times.
 
-    A thread writes the text each time the program opens the pipe; at the end it is stopped and the pipe removed.
+    A thread writes the text at each opening; at the end it is stopped and the pipe removed.
     """
     import tempfile  # slow to import, and needed for passwords only
 
@@ -49,8 +49,8 @@ def served(text: bytes, user: str | None) -> Iterator[str]:
 def _serve(pipe: str, uid: int | None, text: bytes, stopped: threading.Event) -> None:
     """Write ``text`` once for each reader until ``stopped`` or until the pipe is removed.
 
-    To open a pipe for writing waits for a reader. A reader keeps it open until it has seen the end, so opening the same
-    pipe again would find that reader: before each text is written, a new pipe takes the name.
+    To open a pipe for writing waits for a reader, who keeps it open until the end of the text. A second opening would
+    meet that reader again, so a new pipe takes the name before each text.
     """
     while not stopped.is_set():
         try:

@@ -25,7 +25,7 @@ def has_secret(value: Any) -> bool:
 
 
 def reveal(value: Any) -> Any:
-    """Return a value with all secrets in it unwrapped, for a place that needs them in clear, such as a file."""
+    """Return a value with all secrets in it unwrapped, for a clear-text destination such as a file."""
     if isinstance(value, Sensitive):
         return reveal(value.reveal())
     if isinstance(value, Mapping):
@@ -39,7 +39,7 @@ def new_mode(*values: Any) -> int:
 
 
 def shown_by_mode(mode: Any, secrets: Iterable[str]) -> Iterator[Problem]:
-    """Yield a warning if a file gets secret attributes as its content, and its declared mode lets everybody read it."""
+    """Yield a warning if a file with secret attributes has a declared mode that everybody can read."""
     names = sorted(secrets)
     if not names or not isinstance(mode, str):
         return

@@ -61,7 +61,7 @@ class ServiceProvider(BaseProvider):
         return ()
 
     def refresh(self, context: Context, names: Sequence[Any]) -> None:
-        """Restart or reload the services that run; one that this run has started has read its new files already."""
+        """Restart or reload the services that run, except those that this run has started, with their new files."""
         for name in names:
             reloads = name in self._reloaded
             with context.updating(name, message="Reloading" if reloads else "Restarting"):
@@ -78,10 +78,7 @@ class ServiceProvider(BaseProvider):
         return resource["name"]
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Leave out ``.service``.
-
-        Record ``refresh`` and ``pidfile``, as ``refresh`` and ``get``, which know only names, need them.
-        """
+        """Leave out ``.service``; record ``refresh`` and ``pidfile`` for methods that get only names."""
         for resource in resources:
             if resource.get("name") is None:
                 continue
@@ -106,7 +103,7 @@ class ServiceProvider(BaseProvider):
     ) -> bool | tuple[bool, str] | None:
         """Explain differences that the two values do not show; None leaves any other comparison to the runtime.
 
-        A row of ``get`` lacks ``ensure`` or ``enable`` where it is unknown.
+        A row of ``get`` lacks ``ensure`` or ``enable`` if it is unknown.
         """
         # Of a unit that fails and is started again and again, ``ensure`` is stopped in between.
         is_restarting = str(is_.get("state", "")).startswith("activating")

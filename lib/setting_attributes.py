@@ -11,7 +11,7 @@ TITLE_PATTERNS = [{"pattern": r"(?P<path>/[^:]*):(?P<key>[\s\S]+)\z"}, {"pattern
 
 
 def setting_attributes() -> dict[str, Attribute]:
-    """Return the attributes that all types of settings have: the file, the key path in it, and the value."""
+    """Return the attributes of all types of settings: the file, the key path in it, and the value."""
     return {
         "ensure": Attribute("Enum[present, absent]", "Whether the file contains the setting.", default="present"),
         "path": path_attribute(),

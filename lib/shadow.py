@@ -56,7 +56,7 @@ def read() -> dict[str, dict[str, Any]]:
 
 
 def ranges(numbers: list[str]) -> list[str]:
-    """Return ranges such as ``100000:65536`` sorted by number, each once, so that equal sets compare as equal."""
+    """Return ranges such as ``100000:65536`` sorted by number, each once, so that equal sets are equal."""
     return sorted(set(numbers), key=lambda text: [_number(part) for part in text.split(":")])
 
 
@@ -90,10 +90,7 @@ def edit(prefix: Path, name: str, changed: Mapping[str, Any]) -> None:
 
 
 def _lines(path: str | Path) -> Iterator[str]:
-    """Yield the lines of an account file; none of one that is missing or that the caller cannot read.
-
-    Without root, users are returned without the attributes in it.
-    """
+    """Yield the lines of an account file; none if it is missing or, without root, unreadable."""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123 - faster to import
             for line in file:

@@ -33,7 +33,7 @@ def problems(should: Mapping[str, Any]) -> Iterator[Problem]:
 def matches(kind: str, key: str) -> bool:
     """Return whether a public key begins with the name of its type; if not, it is cut off or of another type.
 
-    The Base64 letters that encode only the name are compared, so the key need not be decoded.
+    Only the Base64 letters of the name are compared, so the key need not be decoded.
     """
     name = kind.encode("utf-8", "surrogateescape")
     head = len(name).to_bytes(4, "big") + name
@@ -42,7 +42,7 @@ def matches(kind: str, key: str) -> bool:
 
 
 def users() -> Collection[str]:
-    """Return all users; of users who share a home, and so its files of keys, only the first."""
+    """Return all users; of those with the same home, and so the same files of keys, only the first."""
     homes: dict[str, str] = {}
     for entry in pwd.getpwall():
         homes.setdefault(entry.pw_dir.rstrip("/"), entry.pw_name)
@@ -52,9 +52,9 @@ def users() -> Collection[str]:
 def edit_in_home(
     path: str, edit: Callable[[files.Lines], None], user: pwd.struct_passwd, *, make_directory: bool
 ) -> None:
-    """Edit the lines of a file in a user's home that only this user can read; the user owns what is new.
+    """Edit the lines of a file in a user's home that only this user can read, and owns if it is new.
 
-    ``make_directory``: make the directory around it, ``~/.ssh``, if that is missing.
+    ``make_directory``: make its directory, ``~/.ssh``, if that is missing.
     """
     if make_directory:
         with suppress(FileExistsError), files.Batch() as batch:

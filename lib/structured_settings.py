@@ -69,7 +69,7 @@ class SettingsProvider(BaseProvider):
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Refuse keys that lead too deep, and numbers that are infinite or not a number: JSON cannot write them."""
+        """Yield problems for keys that lead too deep, and for infinite numbers or NaN, which JSON lacks."""
         yield from validate_cmd.problems("validate_cmd", should.get("validate_cmd"))
         key = should.get("key")
         if isinstance(key, str) and len(parse_key_path(key)) > DEEPEST_KEY:
@@ -81,7 +81,7 @@ class SettingsProvider(BaseProvider):
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
         """Return the settings in ``names``; each file is read once.
 
-        A value that no manifest can hold, such as one with more than so many parts, fails its name.
+        A value that no manifest can hold, for instance because it is too large, fails its name.
         """
         unlisted = "the settings of all files cannot be listed; name a file and a key"
         for path, group, document in file_parts.read_files(context, names, self._read, unlisted):
@@ -161,10 +161,7 @@ class SettingsProvider(BaseProvider):
 
 
 def _computed(size: int, function: Callable[[], Value]) -> Value:
-    """Return ``function()``, which parses ``size`` characters.
-
-    For a long text it runs in a process of its own, which is killed after a time limit.
-    """
+    """Return ``function()``, which parses ``size`` characters: a long text in a process with a time limit."""
     return function() if size <= SHORT else compute("reading it", function)
 
 
@@ -177,7 +174,7 @@ def parse_key_path(key: str) -> KeyPath:
 
 
 def format_key_path(key_path: KeyPath) -> str:
-    """Return a key path as text in its canonical form, so that two ways to write one path are the same resource.
+    """Return a key path as text in its canonical form, so that all spellings of a path are the same resource.
 
     A key with other characters than those of a word is in brackets and quotes: ``servers[0]['max size']``.
     """
@@ -193,7 +190,7 @@ def format_key_path(key_path: KeyPath) -> str:
 
 
 def _from_the_end(key: str) -> list[int]:
-    """Return the sort key by which settings are removed: the last element of an array first, as indexes shift."""
+    """Return a sort key for removals: an array's last element first, as indexes shift."""
     return [-step for step in parse_key_path(key) if isinstance(step, int)]
 
 
@@ -212,10 +209,7 @@ def find(document: Any, key_path: KeyPath) -> Any:
 
 
 def key_of(mapping: Mapping[Any, Any], step: str) -> Any:
-    """Return the key of a mapping that a step of a key path means, or ``MISSING``.
-
-    A step is text, but YAML has keys that are numbers or dates.
-    """
+    """Return the key of a mapping for a step of a key path, or ``MISSING``: YAML also has numbers and dates as keys."""
     if step in mapping:
         return step
     return next((key for key in mapping if not isinstance(key, str) and str(key) == step), MISSING)
@@ -230,9 +224,9 @@ def check_container(container: Any, step: str | int, key_path: KeyPath) -> None:
 
 
 def check_index(index: int, length: int, key_path: KeyPath, *, removal: bool) -> None:
-    """Raise ``ResourceError`` for an index at which an array cannot get an element without a gap, or lose one.
+    """Raise ``ResourceError`` for a new index that leaves a gap in an array, or a removal but of its last element.
 
-    Only the last element can be removed: the next one would take its place, and its resource's.
+    The next element would take the place of the removed one, and its resource's.
     """
     at = format_key_path(key_path)
     if removal and index != length - 1:
@@ -242,7 +236,7 @@ def check_index(index: int, length: int, key_path: KeyPath, *, removal: bool) ->
 
 
 def nested(key_path: KeyPath, value: Any) -> Any:
-    """Return a value within the new mappings and arrays that a key path describes: ``{"a": [value]}`` for ``a[0]``."""
+    """Return a value within the new mappings and arrays of a key path: ``{"a": [value]}`` for ``a[0]``."""
     for step in reversed(key_path):
         if isinstance(step, int):
             check_index(step, 0, key_path, removal=False)
@@ -251,10 +245,7 @@ def nested(key_path: KeyPath, value: Any) -> Any:
 
 
 def plain(value: Any, largest: int = LARGEST_VALUE) -> Any:
-    """Return a value of a document as data that can be compared and recorded; dates as text.
-
-    Raise ``ResourceError`` above ``largest`` parts.
-    """
+    """Return a value as data to compare and record, dates as text. Raise ``ResourceError`` above ``largest`` parts."""
     try:
         return _plain(value, [largest])
     except RecursionError:

@@ -12,11 +12,10 @@ _RIGHTS = {"r": 0o444, "w": 0o222, "x": 0o111, "s": 0o6000, "t": 0o1000}
 
 
 def apply(text: str, mode: int, *, directory: bool) -> int:
-    """Return ``mode`` as the clauses of ``text`` change it; one without ``u``, ``g`` or ``o`` means all three.
+    """Return ``mode`` after the clauses of ``text``; one without ``u``, ``g`` or ``o`` means all three.
 
-    ``X`` is ``x`` for a directory, and for a file that any user may execute already; ``u``, ``g`` or ``o`` after an
-    operator stands for the rights of that class. Set-id bits of a directory stay under ``=`` unless they are named, as
-    with chmod(1).
+    ``X`` is ``x`` for a directory, and for a file that any user may execute; ``u``, ``g`` or ``o`` after an operator
+    means the rights of that class. Set-id bits of a directory stay under ``=`` unless named, as with chmod(1).
     """
     for who, operations in _CLAUSE.findall(text):
         mask = 0
@@ -32,7 +31,7 @@ def apply(text: str, mode: int, *, directory: bool) -> int:
 
 
 def _rights(letters: str, mode: int, *, directory: bool) -> int:
-    """Return the bits that the letters after an operator stand for, in all classes: ``r`` is ``0o444``."""
+    """Return the bits of the letters after an operator, in all classes: ``r`` is ``0o444``."""
     if letters in _SHIFTS:
         return (mode >> _SHIFTS[letters] & 0o7) * 0o111
     executable = directory or mode & 0o111

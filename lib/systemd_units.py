@@ -97,7 +97,7 @@ class Units:
     def _options(self) -> dict[str, Any]:
         """Return the options of a call of systemctl for this manager, as its user.
 
-        Without a running manager of the user, systemctl reads and changes files alone (``SYSTEMD_OFFLINE``).
+        If a user's manager does not run, systemctl reads and changes files alone (``SYSTEMD_OFFLINE``).
         """
         if self._user is None:
             return {}
@@ -108,8 +108,8 @@ class Units:
     def set_enable(self, name: str, unit: Mapping[str, str], should: Mapping[str, Any]) -> bool:
         """Enable, disable or mask a unit as declared; return whether systemd must read its files again.
 
-        A mask is removed first: behind it a unit can neither be enabled, nor does it show whether it is. Raise
-        ``ResourceError`` for a unit that cannot be enabled or disabled.
+        A mask is removed first, as it hides the unit's own state. Raise ``ResourceError`` for a unit that cannot be
+        enabled or disabled.
         """
         enable, present = should.get("enable"), enabled(unit)
         if enable is None or enable == present:
@@ -218,7 +218,7 @@ class Units:
         )
 
     def _log(self, name: str, began: int) -> str:
-        """Return the last lines that a unit has logged since a time, as the end of a message, or an empty text."""
+        """Return the unit's last log lines since the time ``began``, as the end of a message, or an empty text."""
         limits = (f"--since=@{began}", f"--lines={LINES}", "--output=cat", "--no-pager", "--quiet")
         unit = unit_name(name)
         which: Sequence[str] = (f"--unit={unit}",)
@@ -251,9 +251,9 @@ class Units:
         return units
 
     def show(self, names: Sequence[str], properties: Sequence[str] = PROPERTIES) -> list[Mapping[str, str]]:
-        """Return properties of units from one call of systemctl for a thousand, in the order of ``names``.
+        """Return properties of units, in the order of ``names``, from one call of systemctl for a thousand.
 
-        Raise ``ProviderError`` where systemd does not answer for each.
+        Raise ``ProviderError`` if the answer lacks a unit.
         """
         if not self.answers():
             return list(map(self._show_file, names))
@@ -270,13 +270,13 @@ class Units:
         return rows
 
     def _show_file(self, name: str) -> Mapping[str, str]:
-        """Return the properties of a unit where no manager can be asked: enabled by its file, and not running."""
+        """Return the properties of a unit without a running manager: enabled by its file, and not running."""
         state = systemctl.attempt(*self._arguments(("is-enabled", "--", unit_name(name))), **self._options()).stdout
         loaded = {"LoadState": "loaded" if state.strip() else "not-found", "UnitFileState": state.strip()}
         return {**dict.fromkeys(PROPERTIES, ""), **loaded, "ActiveState": "inactive", "SubState": "dead"}
 
     def services(self) -> list[str]:
-        """Return the names of all services, without templates, and without aliases of others."""
+        """Return the names of all services, without templates and aliases."""
         options = ("--type=service", "--output=json", "--no-pager")
         unit_files = json.loads(self.systemctl("list-unit-files", *options))
         loaded = json.loads(self.systemctl("list-units", "--all", *options)) if self.answers() else []
@@ -286,10 +286,7 @@ class Units:
 
 
 def row(unit: Mapping[str, str]) -> Resource:
-    """Return the attributes of a service's unit.
-
-    ``enable`` is left out for a unit without a file of its own, which can be neither enabled nor disabled.
-    """
+    """Return the attributes of a service's unit, without an ``enable`` that cannot be changed: it has no file."""
     loaded = unit["LoadState"] in {"loaded", "masked"}
     attributes: Resource = {
         "ensure": "running" if is_running(unit) else "stopped",
@@ -309,10 +306,10 @@ def is_running(unit: Mapping[str, str]) -> bool:
 def refusals(
     name: str, unit: Mapping[str, str], should: Mapping[str, Any], masks: str = MASKS
 ) -> Iterator[tuple[str, str]]:
-    """Yield the declared attributes that systemd would refuse for a unit, and why, so that a plan can show it.
+    """Yield the declared attributes that systemd would refuse for a unit, and the reasons, for a plan.
 
-    ``unit`` has the properties in ``REFUSING`` too. ``masks``: the directory, with a slash behind it, of the links that
-    mask units; a unit whose own file is there cannot be masked.
+    ``unit`` has the properties in ``REFUSING`` too. ``masks``: the directory of the links that mask units, with a final
+    slash; a unit whose own file is there cannot be masked.
     """
     enable, present = should.get("enable"), enabled(unit)
     if enable is not None and enable != present and "mask" not in {enable, present}:
@@ -334,7 +331,7 @@ def enabled(unit: Mapping[str, str]) -> bool | str:
 def side_effects(
     units: Units, name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]
 ) -> Iterator[tuple[str, str, Resource]]:
-    """Yield (action, name, state) of each other unit that a change of a unit enables, disables, starts or stops too."""
+    """Yield (action, name, state) of each other unit that a unit's change enables, disables, starts or stops."""
     enable, present = should.get("enable"), (is_ or {}).get("enable")
     if isinstance(enable, bool) and enable != present and (enable or present != "mask"):
         verb = "enable" if enable else "disable"

@@ -33,7 +33,7 @@ def name_attribute() -> Attribute:
 
 
 def refresh_attribute() -> Attribute:
-    """Return the attribute ``refresh`` for a type of units: how one reacts to a notification."""
+    """Return the attribute ``refresh`` for a type of units: the reaction to a notification."""
     return Attribute(
         "Enum[restart, reload]",
         "The reaction to a notification: `restart`; or `reload`, which restarts a unit that cannot be reloaded.",
@@ -43,7 +43,7 @@ def refresh_attribute() -> Attribute:
 
 
 def unit_file_attribute() -> Attribute:
-    """Return the attribute ``unit_file``, which is only read: it shows why a unit can or cannot be enabled."""
+    """Return the read-only attribute ``unit_file``, the reason why a unit can or cannot be enabled."""
     return Attribute(
         "Optional[String]", "The state of the unit file, such as `enabled`, `static` or `masked`.", kind="read_only"
     )

@@ -27,7 +27,7 @@ def words(command: str | Sequence[str]) -> list[str]:
 
 
 def problems(attribute: str, command: Any) -> Iterator[Problem]:
-    """Yield the mistakes in a declared ``validate_cmd``; none while a part of it is not known."""
+    """Yield the mistakes in a declared ``validate_cmd``; none while a part of it is unknown."""
     yield from refused_secrets({attribute: command})
     if not (isinstance(command, str) or (isinstance(command, list) and all(isinstance(word, str) for word in command))):
         return
@@ -38,10 +38,7 @@ def problems(attribute: str, command: Any) -> Iterator[Problem]:
 
 
 def checkers(changes: Mapping[Any, Change]) -> dict[str, Callable[[str], None]]:
-    """Return path → a function that checks the file's new content, by all ``validate_cmd`` of its resources.
-
-    Names of ``changes`` begin with the path.
-    """
+    """Return path → a function that checks new content by all ``validate_cmd`` of the path; names begin with it."""
     commands: dict[str, list[str | Sequence[str]]] = {}
     for name, change in changes.items():
         command = change.should.get("validate_cmd")
@@ -59,7 +56,7 @@ def _check_all(commands: Sequence[str | Sequence[str]], path: str, new: str) -> 
 def of_new_content(batch: files.Batch, path: str, command: str | Sequence[str]) -> Callable[[str], None]:
     """Return a function that checks a file's new content.
 
-    Raise ``ResourceError`` where other users can write to a directory on its path: they could replace the checked file.
+    Raise ``ResourceError`` if other users can write to a directory on its path: they could replace the checked file.
     """
     if batch.can_others_replace(path):
         msg = "its content is not checked by validate_cmd where other users can write to a directory on its path"
@@ -70,7 +67,7 @@ def of_new_content(batch: files.Batch, path: str, command: str | Sequence[str]) 
 def check(command: str | Sequence[str], path: str, new: str) -> None:
     """Run a command that checks the new content of ``path``, which is in the file ``new`` until then.
 
-    Raise ``ResourceError`` with its output if it refuses that.
+    Raise ``ResourceError`` with its output if it fails.
     """
     argv = [word.replace(PLACEHOLDER, new) for word in words(command)]
     program = Command(argv[0])

@@ -23,7 +23,7 @@ ATTEMPT, GRACE = 10.0, 0.5
 
 
 def problems(should: Mapping[str, Any], more: tuple[str, ...] = ()) -> Iterator[Problem]:
-    """Yield the mistakes in declared conditions: there are none, or one needs another that is not declared.
+    """Yield the mistakes in declared conditions: there are none, or one lacks another that it needs.
 
     ``more``: further attributes that count as conditions.
     """
@@ -54,10 +54,7 @@ def _missing(should: Mapping[str, Any], _seconds: float) -> str:
 
 
 def _shortened(line: str) -> str:
-    """Return the beginning of a line that is too long to be searched.
-
-    The character at its end lets no pattern with ``$`` match there, where the line goes on.
-    """
+    """Return the beginning of a line that is too long for a search, with a last character that no ``$`` matches."""
     longest = regular_expressions.LONGEST
     return line if len(line) <= longest else f"{line[: longest - 1]}\uffff"
 
@@ -82,7 +79,7 @@ def _path(should: Mapping[str, Any], seconds: float) -> str:
 
 
 def _port(should: Mapping[str, Any], seconds: float) -> str:
-    """Return why a port does not accept a connection yet, or an empty text if it does."""
+    """Return the reason why a port does not accept a connection yet, or an empty text if it does."""
     host, port = should["host"], should["port"]
     # A text goes through the codec idna, whose tables are large.
     address = host.encode() if host.isascii() else host

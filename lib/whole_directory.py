@@ -87,8 +87,8 @@ class WholeDirectory(NamedTuple):
     def refusals(self, contents: Mapping[str, bytes | None]) -> Iterator[tuple[str, str]]:
         """Yield the name of each file whose new content the program refuses, and its errors: for a plan.
 
-        All contents are checked together, and only after errors one by one. The copies are in a temporary directory, so
-        that a plan waits for no other run. Without root nothing is yielded: programs ignore files of other users.
+        All contents are checked together, and after errors one by one, in a temporary directory: a plan waits for no
+        other run. Without root nothing is yielded: programs ignore files of other users.
         """
         if os.geteuid() or not any(contents.values()) or not (message := self._refusal(contents)):
             return
@@ -99,10 +99,7 @@ class WholeDirectory(NamedTuple):
             yield list(messages)[-1], message
 
     def _refusal(self, contents: Mapping[str, bytes | None]) -> str:
-        """Return the errors that new contents of files cause, or "".
-
-        Where the program cannot be run, a plan shows no errors: an earlier resource may install it.
-        """
+        """Return the errors from new contents, or "", also without the program: an earlier resource may install it."""
         try:
             self.verify(contents, TemporaryDirectory)
         except (CommandError, OSError):
@@ -144,10 +141,7 @@ class WholeDirectory(NamedTuple):
     def _involved(
         self, root: str, contents: Mapping[str, bytes | None], unchanged_names: Iterable[str], errors: set[str]
     ) -> Iterator[str]:
-        """Yield the other files without which the new contents would cause none of the ``errors``.
-
-        Each is tried alone with the contents, such as a file with the same setting.
-        """
+        """Yield the other files that cause one of the ``errors`` together with the new contents, each tried alone."""
         if errors & set(self._read(f"{root}/alone", contents, [], main=False)):
             return
         if errors & set(self._read(f"{root}/main", contents, [])):
@@ -176,7 +170,7 @@ class WholeDirectory(NamedTuple):
     def _main(self, copy: Copy) -> bytes:
         """Return the content of the main file with the path of the copy in place of the directory's.
 
-        Where it does not include the directory, an include is added, so that the new files are checked in any case.
+        An include is added if it has none of the directory, so that the new files are checked in any case.
         """
         try:
             text = files.read_lines(self.main).content.decode("utf-8", "surrogateescape")

@@ -216,10 +216,7 @@ def _new_attributes(
 
 
 def _name(subject: Mapping[str, str]) -> x509.Name:
-    """Return a certificate's subject from its parts, ``{"CN": "www.example.org"}``.
-
-    Raise ``ResourceError`` for one that cannot be in a certificate.
-    """
+    """Return a subject from its parts, ``{"CN": "www.example.org"}``. Raise ``ResourceError`` for an impossible one."""
     try:
         return x509.Name([x509.NameAttribute(_oid(PARTS, part), text) for part, text in subject.items()])
     except ValueError as error:
@@ -227,9 +224,9 @@ def _name(subject: Mapping[str, str]) -> x509.Name:
 
 
 def _oid(oids: Mapping[str, x509.ObjectIdentifier], name: str) -> x509.ObjectIdentifier:
-    """Return the object identifier (OID) for a short name such as ``CN``, or for its own text, ``2.5.4.3``.
+    """Return the object identifier of a short name, ``CN``, or text, ``2.5.4.3``.
 
-    Raise ``ResourceError`` for any other text.
+    Raise ``ResourceError`` for no such.
     """
     try:
         return oids.get(name) or x509.ObjectIdentifier(name)

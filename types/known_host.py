@@ -15,7 +15,7 @@ HOST = r"Pattern[/\A(?![#!])[^\s,|\\@[:cntrl:]]+\z/]"
 def files(should: Mapping[str, Any]) -> Iterable[str]:
     """Return the file and its directory, as titles to require automatically.
 
-    A user's home is assumed in its usual place, as the user may not exist yet.
+    The usual path of a user's home is assumed, as the user may not exist yet.
     """
     target = should.get("target")
     if not isinstance(target, str):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def files(should: Mapping[str, Any]) -> Iterable[str]:
     """Return the directory and file of the key, as titles to require automatically.
 
-    A user's home is assumed in its usual place, as the user may not exist yet.
+    The usual path of a user's home is assumed, as the user may not exist yet.
     """
     user = should.get("user")
     if not isinstance(user, str):

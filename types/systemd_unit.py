@@ -15,7 +15,7 @@ VALUE = r"Variant[Pattern[/\A[^\x00-\x08\x0a-\x1f\x7f]*\z/], Integer, Boolean]"
 
 
 def services(declared: Mapping[str, Any]) -> list[str]:
-    """Return the names that a service for the unit may have in a manifest: the unit's file must come before it."""
+    """Return the possible names of the unit's service in a manifest: the unit's file must come before it."""
     unit = str(declared["name"]).partition(".d/")[0]
     return [unit, unit.removesuffix(".service")]
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def files(should: Mapping[str, Any]) -> Iterable[str]:
     """Return the paths that the unit's file may have, as titles to require automatically.
 
-    A user's home is assumed in its usual place, as the user may not exist yet.
+    The usual path of a user's home is assumed, as the user may not exist yet.
     """
     name, user = should.get("name"), should.get("user")
     if not isinstance(name, str) or not isinstance(user, str):

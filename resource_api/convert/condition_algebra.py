@@ -52,10 +52,7 @@ def negated(condition: Condition) -> Condition:
 
 
 def exclude(first: Condition, second: Condition) -> bool:
-    """Return whether two conditions certainly never hold both: one path would need different values.
-
-    A manifest may then declare a resource once under each. False also means that it is not known.
-    """
+    """Return whether two conditions certainly exclude each other: a manifest may declare a resource under each."""
     if isinstance(first, bool) or isinstance(second, bool):
         return False
     for condition, alternatives in ((first, second), (second, first)):

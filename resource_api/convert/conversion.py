@@ -66,7 +66,7 @@ class ManifestText:
         return "\n".join(self.lines) + "\n"
 
     def add_names(self, names: Names, declarations: Sequence[ConvertedResource]) -> None:
-        """Add the inputs and values that the declarations use; others would only confuse readers of the manifest."""
+        """Add the inputs and values that the declarations use; unused ones would only clutter the manifest."""
         names_in_use = names.uses(*((row.title, row.attributes) for row in declarations))
         inputs = {name: declared for name, declared in names.inputs.items() if name in names_in_use}
         values = {name: value for name, value in names.values.items() if name in names_in_use}
@@ -78,10 +78,7 @@ class ManifestText:
         )
 
     def _add_section(self, key: str, entries: Mapping[str, tuple[str, object]]) -> dict[int, str]:
-        """Add a section of named entries, each a comment and a value, unless it is empty.
-
-        Return line → the name of the entry there, so that an error of validation leads to it.
-        """
+        """Add a section of name → (comment, value), unless empty; return line → name, for errors of validation."""
         names: dict[int, str] = {}
         if entries:
             self.lines += ["", f"{key}:"]
@@ -93,10 +90,7 @@ class ManifestText:
         return names
 
     def add_resources(self, sections: Iterable[PlaySection], sources: Mapping[str, Sequence[str]]) -> None:
-        """Add the resources of plays.
-
-        ``sources``: file → its lines, from which a task that was not converted is repeated as a comment.
-        """
+        """Add the resources of plays; ``sources``: file → lines, for comments about tasks that were not converted."""
         self.lines += ["", "resources:"]
         is_empty = True
         for section in sections:
@@ -111,9 +105,9 @@ class ManifestText:
             self.lines.append("  {}")
 
     def _add_task(self, converted: Converted, sources: Mapping[str, Sequence[str]]) -> None:
-        """Add the resources of a task, or for one that was not converted a comment with the reason and its lines.
+        """Add a task's resources, or a comment with the reason and the lines of one that was not converted.
 
-        Record the task of each line, so that an error of validation leads to it.
+        Record the task of each line, for errors of validation.
         """
         task = converted.task
         self.lines.append("")
@@ -138,16 +132,13 @@ class ManifestText:
             self.tasks |= dict.fromkeys(range(start, len(self.lines) + 1), task.number)
 
     def _comment(self, indent: str, text: str) -> None:
-        """Add a comment in one line; none without a text."""
+        """Add a comment of one line, unless the text is empty."""
         if text:
             self.lines.append(f"{indent}# {escape(text)}")
 
 
 def _entry(name: str, value: object, indent: str) -> Iterator[str]:
-    """Yield the lines of a key with its value, in YAML.
-
-    A short list or mapping without others in it is one line, ``key: [a, b]``; any other has a line for each member.
-    """
+    """Yield the lines of a key with its value in YAML: a short flat list or mapping as one, ``key: [a, b]``."""
     line = f"{indent}{key_text(name)}: {flow_text(value)}"
     is_flat = not any(isinstance(part, (dict, list)) for part in _parts(value)) and "\n" not in line
     if isinstance(value, (dict, list)) and value and is_flat and "\\n" not in line and len(line) <= _WIDTH:
@@ -199,7 +190,7 @@ class Conversion(NamedTuple):
 def convert(path: str, runtime: Runtime) -> Conversion:
     """Return the manifest of a playbook, which ``runtime`` checks. Nothing of the machine is changed.
 
-    The playbook is converted again, without what the check has refused, until nothing more can be avoided. Raise
+    The conversion is repeated without the parts that the check refuses, until no further error can be avoided. Raise
     ``ManifestError`` for a file that cannot be read or is no playbook.
     """
     plays = playbook.read(path)
@@ -260,7 +251,7 @@ class _Attempt:
     def _without_repetition(
         self, task: Converted, tasks: Sequence[Converted], declared: dict[str, ConvertedResource]
     ) -> Converted:
-        """Return one of ``tasks`` with the resources that are not ``declared`` yet, and add them to these."""
+        """Return one of ``tasks`` without its resources that are in ``declared``, and add the new ones there."""
         rows, comments, conflict = [], list(task.comments), ""
         for row in task.declarations:
             reference = row.reference
@@ -283,9 +274,9 @@ class _Attempt:
     def _merged(self, row: ConvertedResource, declared: Mapping[str, ConvertedResource]) -> ConvertedResource | None:
         """Return the earlier declaration of the same resource that this one was merged into, or None without one.
 
-        ``declared`` has them by reference. One that never applies together with this one, as its loop or condition is
-        another, stays: this one gets a new title, and its former title becomes the namevar. Raise ``Unconvertible``
-        for any other that contradicts.
+        ``declared``: reference → declaration. If both never apply together, because their loops or conditions differ,
+        this one gets a new title, and the former one becomes its namevar. Raise ``Unconvertible`` for any other
+        contradiction.
         """
         first, titles = row.reference, numbered(row.title)
         while (earlier := declared.get(row.reference)) is not None and not earlier.merge(row):
@@ -318,10 +309,7 @@ class _Attempt:
         )
 
     def problems(self) -> Sequence[Problem]:
-        """Return the errors that validation finds in the converted manifest.
-
-        Those in lines of inputs are left out: a mandatory input has no value until a user gives it.
-        """
+        """Return the errors of validation, except in lines of inputs: a mandatory input has no value yet."""
         file = os.path.join(self._directory, f"{_project(self._path)}.yaml")
         try:
             self._runtime.validate(from_documents([yaml_reader.read(self.text.text.encode(), file)], file))
@@ -367,10 +355,7 @@ def _project(path: str) -> str:
 
 
 def _repeat_references(tasks: Sequence[Converted], old: str, new: str) -> None:
-    """Add the reference ``new`` beside ``old`` in all `notify` and `on_failure`: both declare the same resource.
-
-    Their conditions exclude each other, so that only one of them will exist.
-    """
+    """Add ``new`` beside the reference ``old`` in all `notify` and `on_failure`: only one of both will exist."""
     for attributes in (row.attributes for task in tasks for row in task.declarations if new != old):
         for name in ("notify", "on_failure"):
             if old in (references := as_list(attributes.get(name))):

@@ -112,7 +112,7 @@ def no_counterpart(subject: str) -> NoReturn:
 
 
 def written(value: object) -> Any:
-    """Return a converted value as a manifest writes it: references as text, ``${...}``, and no omitted members."""
+    """Return a converted value in the form of a manifest: references as ``${...}``, without omitted members."""
     if isinstance(value, ValueReference):
         return str(value)
     if isinstance(value, dict):
@@ -173,9 +173,9 @@ def parse(text: str) -> nodes.Expr:
 
 
 def parse_template(text: str, label: str = "") -> nodes.Template:
-    """Return the syntax tree of a template.
+    """Return a template's syntax tree.
 
-    Raise ``Unconvertible``, with ``label`` in place of a long text, for one that is no template or nested too deeply.
+    Raise ``Unconvertible``, quoting ``label`` or else the text, if there is none.
     """
     try:
         return _ENVIRONMENT.parse(text)
@@ -184,7 +184,7 @@ def parse_template(text: str, label: str = "") -> nodes.Template:
 
 
 def _short(text: str) -> str:
-    """Return an expression as a message quotes it: in one line, and cut off if it is long."""
+    """Return an expression for a message: in one line, and cut off if it is long."""
     text = " ".join(str(text).split())
     return text if len(text) <= 60 else f"{text[:57]}..."  # noqa: PLR2004 - characters of a message
 
@@ -246,10 +246,7 @@ class Expressions:
         self._read_file = read_file
 
     def value(self, value: object) -> Any:
-        """Return a value of a playbook as a value of a manifest, its expressions converted at every depth.
-
-        Raise ``Unconvertible``.
-        """
+        """Return a value of a playbook as one of a manifest, converted at every depth. Raise ``Unconvertible``."""
         if isinstance(value, str) and not isinstance(value, Raw):
             return self._text(value)
         if isinstance(value, dict):
@@ -259,10 +256,7 @@ class Expressions:
         return [self.value(part) for part in value] if isinstance(value, list) else literal(value)
 
     def _text(self, text: str) -> Any:
-        """Return a text of a playbook as a value of a manifest.
-
-        It is the text itself, one reference, a text with references, or a call of the function `template` for the rest.
-        """
+        """Return a playbook's text as a value: itself, a reference, a text with references, or a call of `template`."""
         if "{{" not in text and "{%" not in text and "{#" not in text:
             return literal(text)
         template = parse_template(text)
@@ -389,10 +383,7 @@ class Expressions:
         no_counterpart("arithmetic")
 
     def _call(self, node: nodes.Call) -> Any:
-        """Return the value of a function or method that is called in an expression.
-
-        Raise ``Unconvertible`` for one without a counterpart.
-        """
+        """Return the value of a function or method call. Raise ``Unconvertible`` for one without a counterpart."""
         function = node.node
         if isinstance(function, nodes.Getattr) and function.attr in {"split", "replace", "lower", "upper"}:
             return self._filter(nodes.Filter(function.node, function.attr, node.args, [], None, None))
@@ -427,10 +418,7 @@ class Expressions:
         return self._function(name, node.node, node)
 
     def _list(self, value: object) -> Any:
-        """Convert the filter `list`: a list is itself, and a mapping becomes the list of its keys.
-
-        Raise ``Unconvertible`` for a text, which would become a list of characters.
-        """
+        """Convert the filter `list`: a mapping becomes the list of its keys. Raise ``Unconvertible`` for a text."""
         kind = self._scope.class_of(value)
         if kind is str:
             no_counterpart("a list of characters")
@@ -446,10 +434,7 @@ class Expressions:
         return self._scope.call("std.merge", inputs | ({"deep": True} if is_deep else {}), "map")
 
     def _function(self, name: str, subject: nodes.Node, node: nodes.Filter) -> ValueReference:
-        """Return a call of the function of `std` that does the same as a filter.
-
-        Raise ``Unconvertible`` if there is none.
-        """
+        """Return a call of the `std` function that equals a filter. Raise ``Unconvertible`` if there is none."""
         if name not in _FUNCTIONS or node.kwargs:
             no_counterpart(f"the filter '{name}'")
         function, first, names = _FUNCTIONS[name]
@@ -533,10 +518,7 @@ class Expressions:
         return {path: {"not": value}} if operator == "ne" else {path: {_COMPARISONS[operator]: value}}
 
     def _operand(self, node: nodes.Node) -> Any:
-        """Return an operand of a comparison.
-
-        Its filters ``| int`` and the like are dropped: conditions of a manifest compare a text of digits as a number.
-        """
+        """Return an operand of a comparison, without ``| int`` and the like: conditions compare digits as numbers."""
         if isinstance(node, nodes.Filter) and node.name in {"int", "float", "string"} and node.node is not None:
             node = node.node
         return self.value_of(node)
@@ -558,7 +540,7 @@ class Expressions:
         return {self._path(self._scope.call("std.contains", {"in": collection, "item": subject}, "contains")): True}
 
     def _test(self, node: nodes.Test) -> Condition:
-        """Convert Jinja's ``VALUE is TEST`` to a condition: the path of a reference → the test of its value.
+        """Convert Jinja's ``VALUE is TEST`` to a condition.
 
         Raise ``Unconvertible`` for a test without a counterpart.
         """
@@ -590,9 +572,9 @@ class Expressions:
         no_counterpart(f"the test 'is {name}'")
 
     def _path(self, value: object) -> str:
-        """Return the path of a reference, as the key of a condition.
+        """Return a reference's path, as the key of a condition. Raise ``Unconvertible`` for any value but an early one.
 
-        Raise ``Unconvertible`` for a constant, and for a value that is not known before anything is read.
+        A constant cannot be tested, and a condition is evaluated before anything is read.
         """
         if not isinstance(value, ValueReference):
             no_counterpart("a condition about a constant")
@@ -608,7 +590,7 @@ def _is_filter(node: nodes.Node, name: str) -> bool:
 
 
 def _comparable(path: str, value: object) -> Any:
-    """Return a value as a reference is compared with it: for a fact of the system, which is a text, as a text."""
+    """Return a value in the data type of the reference for a comparison: facts of the system are texts."""
     is_text = path.startswith("facts.os.") and not isinstance(value, (str, bool))
     return str(value) if is_text else value
 
@@ -684,8 +666,7 @@ def terms(text: object) -> Iterator[nodes.Expr]:
 def changed_results(node: nodes.Node, results: Container[str]) -> list[str]:
     """Return the results in a term such as ``a is changed or b.changed``: ``["a", "b"]``; none for other terms.
 
-    A task with such a term becomes one that these tasks notify. ``results``: the names that earlier tasks have
-    registered.
+    Such a term becomes a `notify` of these tasks. ``results``: the names that earlier tasks have registered.
     """
     if isinstance(node, nodes.Or):
         left, right = changed_results(node.left, results), changed_results(node.right, results)
@@ -702,7 +683,7 @@ def changed_results(node: nodes.Node, results: Container[str]) -> list[str]:
 def result_test(node: nodes.Node, results: Container[str]) -> tuple[str, bool] | None:
     """Return the result that a term tests, and whether it must be a success; None for other terms.
 
-    For ``not a.rc == 0`` that is ``("a", False)``. The task of the result becomes a guard of the command.
+    For ``not a.rc == 0``: ``("a", False)``. The task of the result becomes a guard of the command.
     """
     if isinstance(node, nodes.Not):
         inner = result_test(node.node, results)

@@ -41,7 +41,7 @@ class ConvertedResource:
     """A resource of the manifest, with the task that declares it."""
 
     def __init__(self, type_name: str, title: str, attributes: dict[str, object], task: Task) -> None:
-        """Keep the attributes in the form in which a manifest writes them, and the task for messages."""
+        """Keep the attributes in the form of a manifest, and the task for messages."""
         self.type = type_name
         self.title = title
         self.attributes = attributes
@@ -79,8 +79,8 @@ class ModuleTask:
     def __init__(self, task: Task, scope: TaskScope, directory: str, *, in_loop: bool, element: int = 0) -> None:
         """Convert the arguments, with the variables in ``scope``. ``directory`` is the playbook's.
 
-        ``in_loop``: the task has a loop that becomes `for_each`. Any other loop becomes one ``ModuleTask`` for each
-        ``element``, by its number.
+        ``in_loop``: the task has a loop that becomes `for_each`. Any other loop has a ``ModuleTask`` for each
+        ``element``.
         """
         self.task = task
         self.scope = scope
@@ -134,9 +134,9 @@ class ModuleTask:
         self._used.update(names)
 
     def word(self, *names: str, default: str = "", among: Sequence[str] = ()) -> str:
-        """Return an argument that must be a literal text, and one of ``among``, as the conversion depends on it.
+        """Return a literal argument, one of ``among``, on which the conversion depends.
 
-        Raise ``Unconvertible`` for any other value.
+        Raise ``Unconvertible`` otherwise.
         """
         value = self.take(*names, default=default)
         if isinstance(value, bool):
@@ -152,7 +152,7 @@ class ModuleTask:
     def literal(self, name: str, refusal: str) -> str:
         """Return a mandatory argument that must be a literal text.
 
-        Raise ``Unconvertible`` otherwise; ``refusal``: the thing without a counterpart, for the message.
+        Raise ``Unconvertible`` with ``refusal`` otherwise.
         """
         value = self.need(name)
         if not isinstance(value, str) or "${" in value:
@@ -160,9 +160,9 @@ class ModuleTask:
         return value
 
     def flag(self, *names: str, default: object = None) -> Any:
-        """Return a Boolean, which Ansible also accepts as a word such as ``yes``, or a reference to one.
+        """Return a Boolean, also of a word such as ``yes``, or a reference to one.
 
-        Raise ``Unconvertible`` for any other value.
+        Raise ``Unconvertible`` otherwise.
         """
         value = self.take(*names, default=default)
         if value is None or isinstance(value, (bool, ValueReference)):
@@ -208,7 +208,7 @@ class ModuleTask:
         return {} if mode is None else {"mode": mode}
 
     def permissions(self) -> dict[str, Any]:
-        """Return owner, group and mode as attributes, as far as they are arguments; the owner is else ``become_user``.
+        """Return owner, group and mode as attributes; the owner's default is ``become_user``.
 
         Raise ``Unconvertible``.
         """
@@ -223,10 +223,7 @@ class ModuleTask:
         return {} if command is None else {"validate_cmd": str(command).replace("%s", "%")}
 
     def path(self, *names: str) -> Any:
-        """Return an argument that is an absolute path, without a slash at its end, as titles of files have none.
-
-        Raise ``Unconvertible`` for a relative path.
-        """
+        """Return an absolute path, without a final slash, as in titles. Raise ``Unconvertible`` for a relative one."""
         path = self.need(*names)
         if isinstance(path, str) and not path.startswith(("/", "${")):
             refuse(f"the path '{path}' is not absolute")
@@ -245,9 +242,9 @@ class ModuleTask:
         return relative
 
     def plain_file(self, name: str, kind: str) -> str:
-        """Return ``find_file`` for a regular file that is not encrypted, so that its content can be used.
+        """Return ``find_file`` for a regular, unencrypted file, whose content is needed.
 
-        Raise ``Unconvertible`` for any other.
+        Raise ``Unconvertible`` otherwise.
         """
         file = self.find_file(name, kind)
         path = os.path.join(self.directory, file)
@@ -282,10 +279,7 @@ class ModuleTask:
         return self._arguments
 
     def declare(self, type_name: str, title: object, attributes: dict[str, object]) -> ConvertedResource:
-        """Declare a resource of this task; attributes that are None are left out.
-
-        Raise ``Unconvertible`` for a title that a manifest cannot have.
-        """
+        """Declare a resource of this task, without attributes that are None. Raise ``Unconvertible`` for its title."""
         declared = {name: value for name, value in attributes.items() if value is not None}
         if isinstance(title, (list, dict)):
             refuse("its name is no text")
@@ -320,10 +314,7 @@ class ModuleTask:
 
 
 def _without_vault(raw: object, name: str, scope: TaskScope, task: Task) -> Any:
-    """Return a value of an argument with each encrypted part replaced by a reference to a new sensitive input.
-
-    ``name``: the task and the argument, from which the input gets its name.
-    """
+    """Return an argument's value, its encrypted parts replaced by sensitive inputs that ``name`` gives their names."""
     if isinstance(raw, Vault):
         return scope.names.secret_input(name, task.location)
     if isinstance(raw, dict):

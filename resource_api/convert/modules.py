@@ -136,7 +136,7 @@ def file_state(task: ModuleTask) -> None:
 def _parents(path: str) -> Iterator[str]:
     """Yield the directories above a path, outermost first: Ansible makes them too, a manifest has to declare them.
 
-    Those of every system and of users' homes are left out, as their owner and mode are not the task's to decide.
+    Those of every system and of users' homes are left out: their owner and mode are not declared by the task.
     """
     parents: list[str] = []
     parent = path.rpartition("/")[0]
@@ -314,7 +314,7 @@ def _with_version(name: object, ensure: object) -> tuple[Any, Any]:
 
 
 def _update_lists(task: ModuleTask) -> None:
-    """Declare an `exec` of ``apt-get update`` where the task asks for newer lists; no type of resource stands for them.
+    """Declare an `exec` of ``apt-get update`` for newer package lists, for which there is no type.
 
     With `cache_valid_time` a guard keeps it from running while the lists are young enough.
     """
@@ -436,10 +436,7 @@ def service_and_state(task: ModuleTask) -> tuple[Any, str]:
 
 
 def service(task: ModuleTask) -> None:
-    """Convert `service` and `systemd` to a `service`.
-
-    A restart or reload becomes an `exec`: as in Ansible, every run repeats it.
-    """
+    """Convert `service` and `systemd` to a `service`; a restart or reload becomes an `exec` of every run."""
     name, state = service_and_state(task)
     if name is None:
         # A provider reloads the units by itself, where they changed.
@@ -482,10 +479,7 @@ def cron(task: ModuleTask) -> None:
 
 
 def git(task: ModuleTask) -> None:
-    """Convert `git` to a `git_checkout` by the task's user.
-
-    Without `update` a later change of the revision is ignored: the task only clones.
-    """
+    """Convert `git` to a `git_checkout` by the task's user; without `update` it is cloned, and never updated."""
     attributes: dict[str, object] = {"source": task.need("repo", "name"), "revision": task.take("version")}
     if task.scope.names.has_secret(attributes):
         no_counterpart("a secret in an argument of git")
@@ -500,10 +494,7 @@ def git(task: ModuleTask) -> None:
 
 
 def sysctl(task: ModuleTask) -> None:
-    """Convert `sysctl` to a `sysctl`.
-
-    If the task neither reloads the parameters nor sets the value, that is only written to the file.
-    """
+    """Convert `sysctl` to a `sysctl`, whose value is only written to the file if the task does not apply it."""
     state, name = task.ensure(), task.need("name", "key")
     target = task.take("sysctl_file", default="/etc/sysctl.conf")
     applies = task.switch("reload", default=True) or task.switch("sysctl_set")
@@ -514,10 +505,7 @@ def sysctl(task: ModuleTask) -> None:
 
 
 def mount(task: ModuleTask) -> None:
-    """Convert `mount` to a `mount`, whose ``ensure`` has the same words as the module's `state`.
-
-    States that only act in every run, such as `remounted`, have no counterpart.
-    """
+    """Convert `mount` to a `mount` with the same states; those of every run, like `remounted`, have no counterpart."""
     state = task.word("state", among=("mounted", "present", "unmounted", "absent"))
     attributes = {"ensure": state, "device": task.take("src"), "fstype": task.take("fstype")}
     attributes |= {
@@ -587,10 +575,7 @@ def wait_for(task: ModuleTask) -> None:
 
 
 def command_attributes(task: ModuleTask) -> dict[str, Any]:
-    """Return the attributes of an `exec` for a command: its directory, user, input and guards.
-
-    Raise ``Unconvertible`` for an argument without a counterpart.
-    """
+    """Return the attributes of an `exec`: command, directory, user, input and guards. Raise ``Unconvertible``."""
     attributes = _command_line(task)
     directory, text = task.take("chdir"), task.take("stdin")
     if text is not None and task.switch("stdin_add_newline", default=True):
@@ -625,9 +610,9 @@ def _command_line(task: ModuleTask) -> dict[str, Any]:
 
 
 def _absolute(path: object, directory: object) -> Any:
-    """Return a guard's path as an absolute one, below the task's working directory.
+    """Return a guard's absolute path, below the task's directory.
 
-    Raise ``Unconvertible`` for a pattern, or without a directory.
+    Raise ``Unconvertible`` for a pattern or no directory.
     """
     if isinstance(path, str) and any(character in path for character in "*?["):
         no_counterpart(f"the pattern '{path}'")

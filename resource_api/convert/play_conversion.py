@@ -100,10 +100,7 @@ class PlayConversion:
     """Converts the tasks of a play in their order."""
 
     def __init__(self, play: Play, names: Names, directory: str, decisions: Decisions, condition: Condition) -> None:
-        """Keep the play and what holds for all its tasks.
-
-        ``directory``: the playbook's; ``decisions``: those of earlier attempts; ``condition``: of all tasks, or True.
-        """
+        """Keep the play; ``directory``: the playbook's; ``decisions``: of former attempts; ``condition``: of all."""
         self._play = play
         self._names = names
         self._directory = directory
@@ -134,10 +131,7 @@ class PlayConversion:
         return converted + [self._handlers[row.number] for row in self._play.handlers if row.number in notified]
 
     def _notified(self) -> set[int]:
-        """Return the numbers of the handlers that a task notifies, directly or by other handlers.
-
-        Any other handler would never run, so the manifest does not get it.
-        """
+        """Return the numbers of the handlers that tasks notify, directly or by other handlers: no other would run."""
         notified, waiting = set[int](), [task.number for task in self._play.tasks]
         while waiting:
             waiting += (numbers := self._notifications.get(waiting.pop(), set()) - notified)
@@ -155,7 +149,7 @@ class PlayConversion:
         return converted
 
     def _convert(self, task: Task, *, is_handler: bool) -> Converted:
-        """Convert a task: to nothing, to named values, to a resource, or with its loop to several.
+        """Convert a task to named values or resources, or to a comment alone.
 
         Raise ``Unconvertible`` with the reason.
         """
@@ -179,8 +173,8 @@ class PlayConversion:
     def _loop(self, task: Task, loop: Loop) -> Converted:
         """Convert a task with a loop: to a resource with `for_each`, or else to one resource for each literal element.
 
-        The latter too if only so the task needs no `ansible_module`: each element has its own literal arguments. Raise
-        ``Unconvertible`` if neither is possible.
+        The second form is preferred where only it needs no `ansible_module`. Raise ``Unconvertible`` if neither is
+        possible.
         """
         elements = _literal_elements(task, loop)
         try:
@@ -198,9 +192,9 @@ class PlayConversion:
         return repeated if unrolled.has_module else unrolled
 
     def _for_each(self, task: Task, loop: Loop) -> Converted:
-        """Convert a loop to a declaration with `for_each`, in which ``item`` becomes ``${each.value}``.
+        """Convert a loop to a declaration with `for_each`, ``item`` becoming ``${each.value}``.
 
-        Raise ``Unconvertible`` for a collection that a manifest cannot repeat over.
+        Raise ``Unconvertible``.
         """
         collection = self._collection(loop, Expressions(TaskScope(self._names, task.variables)))
         self._names.check_collection(collection)
@@ -210,10 +204,7 @@ class PlayConversion:
         return self._convert_in_scope(task, TaskScope(self._names, task.variables, names), for_each=names)
 
     def _unrolled(self, task: Task, loop: Loop, elements: Sequence[object], *, is_handler: bool = False) -> Converted:
-        """Convert a loop over literal elements to one resource for each, with the element in its values.
-
-        Raise ``Unconvertible``.
-        """
+        """Convert a loop over literal elements to one resource for each, with its values. Raise ``Unconvertible``."""
         expressions = Expressions(TaskScope(self._names, task.variables))
         if loop.kind == "with_items" and any(
             self._names.class_of(expressions.value(part)) is list for part in elements
@@ -231,9 +222,9 @@ class PlayConversion:
         return Converted(task, [row for part in converted for row in part.declarations], tuple(comments))
 
     def _collection(self, loop: Loop, expressions: Expressions) -> Any:
-        """Return the collection of a loop, converted for `for_each`.
+        """Return a loop's collection, converted for `for_each`.
 
-        Raise ``Unconvertible`` for one that is known only during a run, such as the files of a pattern.
+        Raise ``Unconvertible`` for one known only during a run.
         """
         if loop.kind == "with_fileglob":
             refuse("a pattern of files is no collection of a manifest")
@@ -261,8 +252,8 @@ class PlayConversion:
     ) -> Converted:
         """Return a task with its declarations, or as a check, its variables resolved by ``scope``.
 
-        ``for_each``: its loop, if that becomes `for_each`; ``element``: otherwise the number of the loop's element that
-        is converted. Raise ``Unconvertible``.
+        ``for_each``: the loop, if it becomes `for_each`; ``element``: otherwise its element's number. Raise
+        ``Unconvertible``.
         """
         module = ModuleTask(task, scope, self._directory, in_loop=for_each is not None, element=element)
         conditions = _Conditions(task, module.expressions, self._names)
@@ -308,7 +299,7 @@ class PlayConversion:
         return "" if reason == _NO_TYPE else reason
 
     def _decorate(self, module: ModuleTask, conditions: _Conditions, for_each: LoopNames | None) -> Iterator[str]:
-        """Add what a task's keywords mean to its declarations: `when`, `for_each`, `notify`, tags, tries and so on.
+        """Add the effects of a task's keywords to its declarations: `when`, `for_each`, `notify`, tags, tries, ...
 
         Yield comments about keywords without a counterpart. Raise ``Unconvertible``.
         """
@@ -339,10 +330,7 @@ class PlayConversion:
         yield from _add_keywords(module)
 
     def _set_facts(self, task: Task) -> Converted:
-        """Convert ``set_fact`` to named values of the manifest.
-
-        These are computed before anything is done, so that one that is set under a condition has no counterpart.
-        """
+        """Convert ``set_fact`` to named values; they are computed before all steps, so never under a condition."""
         if task.conditions or task.loop is not None or self._condition is not True:
             no_counterpart("a variable that is set under a condition")
         expressions = Expressions(TaskScope(self._names, task.variables))
@@ -370,7 +358,7 @@ class PlayConversion:
 
 
 def _refusal(task: Task, play: Play) -> str:
-    """Return the reason that a task cannot be converted, which its module's name or its keywords show, or ""."""
+    """Return the reason, from its module's name or its keywords, that a task cannot be converted, or ""."""
     keywords = task.keywords
     if task.short in _WITHOUT:
         return f"{task.short} has no counterpart"
@@ -418,9 +406,9 @@ def _absolute(module: ModuleTask, name: str) -> str:
 
 
 def _declare_handler(module: ModuleTask) -> None:
-    """Declare the resource that a notification of this handler refreshes: a service, or a command that only then runs.
+    """Declare the resource that a notification of a handler refreshes: a service or command.
 
-    Raise ``Unconvertible`` for other handlers.
+    Raise ``Unconvertible``.
     """
     task = module.task
     if task.short in {"service", "systemd", "systemd_service"}:
@@ -494,10 +482,9 @@ def _add_failures(
 
 
 def _success_codes(raw: object, register: str) -> list[int] | None:
-    """Return the exit codes of a success by a task's ``failed_when``, for the attribute `returns` of an `exec`.
+    """Return the exit codes that a ``failed_when`` accepts, for the attribute `returns` of an `exec`, or None.
 
-    ``raw`` may be ``RESULT.rc not in [0, 2]`` or ``RESULT.rc > 1``, ``RESULT`` being the name that the task registers;
-    None for any other expression.
+    The forms ``RESULT.rc not in [0, 2]`` and ``RESULT.rc > 1`` are understood, with ``register`` as the result's name.
     """
     name = re.escape(register)
     text = " ".join(str(raw).split())
@@ -512,9 +499,9 @@ class _Conditions:
     """The terms of a task's `when`: a condition, and those about results of earlier tasks."""
 
     def __init__(self, task: Task, expressions: Expressions, names: Names) -> None:
-        """Convert the terms of a task's `when`, each by its kind.
+        """Convert the terms of a task's `when`.
 
-        Raise ``Unconvertible`` for one without a counterpart, and where they never hold.
+        Raise ``Unconvertible`` without a counterpart, or if they never hold.
         """
         self._names = names
         #: The results of which one must be changed.
@@ -537,9 +524,9 @@ class _Conditions:
             refuse("its condition never holds")
 
     def add_guards(self, declarations: Sequence[ConvertedResource]) -> None:
-        """Convert the terms about results of earlier tasks, for commands: to `notify`, `onlyif` or `unless`.
+        """Convert terms about earlier results to `notify`, `onlyif` or `unless`.
 
-        Raise ``Unconvertible`` for other resources, which cannot depend on a result.
+        Raise ``Unconvertible`` except for commands.
         """
         if not (self._changed or self._tests):
             return
@@ -567,10 +554,7 @@ class _Conditions:
             attributes["notify"] = notified if len(notified) > 1 else notified[0]
 
     def _guard(self, declaration: ConvertedResource, name: str, *, is_success: bool) -> None:
-        """Convert a condition about the result of a check to `onlyif` or `unless`, which run the check itself.
-
-        Its own task then becomes no resource.
-        """
+        """Convert a condition about a check's result to `onlyif` or `unless`, which run the check itself."""
         result, attributes = self._names.results.get(name), declaration.attributes
         if result is None or (result.command is None and result.path is None):
             refuse(f"the result '{name}' is no check")
@@ -583,10 +567,7 @@ class _Conditions:
 
 
 def _result_of(declarations: Sequence[ConvertedResource]) -> Result:
-    """Return the registered result of a task with these declarations: later tasks refer to it.
-
-    Values of the module are in it only if the task is one `ansible_module`.
-    """
+    """Return the registered result of a task, for later tasks; it has values only for a single `ansible_module`."""
     references = [
         row.reference for row in declarations if row.type == "ansible_module" and "for_each" not in row.attributes
     ]
@@ -594,10 +575,7 @@ def _result_of(declarations: Sequence[ConvertedResource]) -> Result:
 
 
 def _as_check(module: ModuleTask) -> Result:
-    """Return the result of a task that only checks something: the command, or the path of `stat`, for later guards.
-
-    Raise ``Unconvertible`` for a check that a guard cannot do in the same way.
-    """
+    """Return the result of a checking task, for later guards: a command or a `stat` path. Raise ``Unconvertible``."""
     if module.task.short == "stat":
         return Result(path=written(module.need("path")))
     if any(name in module.arguments for name in ("chdir", "stdin", "creates", "removes")) or module.task.conditions:
@@ -643,10 +621,7 @@ def _flattened(values: list[Any]) -> list[Any]:
 
 
 def _literal_elements(task: Task, loop: Loop) -> list[Any] | None:
-    """Return the elements of a loop that are literal in the playbook, so that each can become a resource.
-
-    None if the collection is an expression, or has too many.
-    """
+    """Return the literal elements of a loop, each to become a resource, or None for an expression or too many."""
     elements: Any = loop.collection
     if loop.kind == "with_fileglob":
         patterns = [pattern for pattern in as_list(elements) if isinstance(pattern, str) and "{{" not in pattern]

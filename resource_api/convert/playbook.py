@@ -171,7 +171,7 @@ class _Reader:
     def plays(self, path: str, files: tuple[str, ...], imports: tuple[Mapping, ...] = ()) -> Iterator[Play]:
         """Yield the plays of a file, and of those that it imports.
 
-        ``files`` import this one, by the entries ``imports``, whose keywords its plays inherit.
+        ``files``: the importing ones, outermost first; ``imports``: their entries, whose keywords the plays inherit.
         """
         for entry in self._list_of(path, files, "a playbook is a list of plays"):
             play = self._mapping(entry, path, "a play")
@@ -237,10 +237,7 @@ class _Reader:
         return variables
 
     def _variables_in(self, data: object, path: str) -> dict[str, Variable]:
-        """Return the variables in ``data``, the content of the file at ``path``; none if that is no mapping.
-
-        An encrypted file has no readable variables: it gets a remark.
-        """
+        """Return the variables in ``data``, read at ``path``; none if it is no mapping, and a remark if encrypted."""
         if isinstance(data, Vault):
             self._remarks.append((Location(path, 1, 1), "the file is encrypted: its variables become mandatory inputs"))
         if not isinstance(data, Mapping):
@@ -279,7 +276,7 @@ class _Reader:
     def _role(self, name: object, context: _Context, location: Location, tasks_from: str = "main") -> list[Task]:
         """Return the tasks of a role, those of its dependencies first; add its variables and handlers to the play.
 
-        The latter and dependencies only at its first use in the play. ``tasks_from``: the file of tasks.
+        Dependencies, variables and handlers count only at the first use in the play. ``tasks_from``: the file of tasks.
         """
         is_literal = isinstance(name, str) and "{{" not in name
         paths = [os.path.join(self._directory, "roles", str(name)), os.path.join(self._directory, str(name))]
@@ -302,10 +299,7 @@ class _Reader:
         return tasks
 
     def _is_repeated(self, directory: str, context: _Context) -> bool:
-        """Return whether the play has used a role with the same variables: Ansible does not run it again then.
-
-        Record this use.
-        """
+        """Return whether the play has an equal use of a role, which Ansible does not repeat; record this one."""
         use = f"{directory}\0{context.variables!r}\0{context.conditions!r}"
         is_repeated = use in self._role_uses
         self._role_uses.add(use)
@@ -324,7 +318,7 @@ class _Reader:
     def _add_role_variables(self, directory: str) -> dict[str, object]:
         """Add the variables of a role to the play: `defaults` only where the play has none of the name, `vars` always.
 
-        Return those of which another role has others already: they are visible in this role's tasks alone.
+        Return those that another role has set in the same way before: they are visible in this role's tasks alone.
         """
         hidden: dict[str, object] = {}
         for kind in ("defaults", "vars"):
@@ -372,7 +366,7 @@ class _Reader:
         yield from self._tasks(block.get("always"), inner)
 
     def _task(self, task: Mapping, context: _Context) -> Iterator[Task]:
-        """Yield a task with all that it inherits; in place of an include or a role, the tasks of that."""
+        """Yield a task with its inherited keywords; in place of an include or a role, its tasks."""
         location = Location(context.file, *task.position)
         name = task.get("name")
         inner = self._inherit(context, task)
@@ -415,8 +409,8 @@ class _Reader:
     ) -> Iterator[Task]:
         """Yield the tasks in the file or role that a task includes.
 
-        `include_vars` yields one task, whose arguments are the file's variables. An include that cannot be followed is
-        one with a reason.
+        `include_vars` yields one task, whose arguments are the file's variables. An include that cannot be followed
+        yields one with the reason.
         """
         context = self._inherit(context, as_mapping(arguments.get("apply")))
         if short in _ROLES:
@@ -443,9 +437,9 @@ class _Reader:
         return Task(self._task_count, module, {}, title, location, {}, problem=reason)
 
     def _module(self, task: Mapping, file: str) -> tuple[str, Any]:
-        """Return the module of a task and its arguments as written; the module's name is the key that is no keyword.
+        """Return a task's module, its only key that is no keyword, and the raw arguments.
 
-        Raise ``ManifestError`` for a task without one, or with two.
+        Raise ``ManifestError`` if unclear.
         """
         names = [key for key in task if key not in _KEYWORDS and not key.startswith("with_")]
         for key in ("action", "local_action"):
@@ -482,7 +476,7 @@ class _Reader:
         return Loop(kind, task[kind], variable, index) if kind else None
 
     def _inherit(self, context: _Context, entry: dict[str, Any]) -> _Context:
-        """Return what the tasks inside a play, block, include or role inherit; for a task, what holds for itself."""
+        """Return the context of the tasks inside a play, block, include or role; for a task, its own."""
         keywords = dict(context.keywords)
         keywords |= {key: entry[key] for key in _INHERITED if key in entry}
         if "notify" in entry:
@@ -516,9 +510,9 @@ class _Reader:
         return data
 
     def _mapping(self, entry: object, file: str, noun: str) -> Mapping:
-        """Return an entry that must be a mapping, which knows its position.
+        """Return an entry, a mapping with its position.
 
-        Raise ``ManifestError`` for any other; ``noun``: the thing that it should be, for the message.
+        Raise ``ManifestError`` for other data; ``noun``: its name there.
         """
         if isinstance(entry, Mapping):
             return entry

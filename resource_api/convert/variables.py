@@ -180,8 +180,7 @@ class Names:
     def written_with(self, name: str, local: set[str]) -> Any:
         """Return a variable of the play as written if its value uses ``local`` variables of a task, else ``_MISSING``.
 
-        Ansible evaluates a variable where it is used, so such a one has another value in each task, and no name in the
-        manifest.
+        Ansible evaluates it at each use: it differs from task to task, and cannot be a value of the manifest.
         """
         if name not in self._variables or not local:
             return _MISSING
@@ -263,8 +262,8 @@ class Names:
     def repeat_over(self, collection: object) -> None:
         """Adapt a mandatory input to the `for_each` that repeats over it, or over a member of it.
 
-        The input gets the data type of collections. As titles show its elements, it is no longer sensitive if only its
-        name has suggested that; raise ``Unconvertible`` for one whose value is encrypted.
+        It gets the data type of collections. Titles show its elements: a sensitivity guessed from its name is dropped.
+        Raise ``Unconvertible`` for an encrypted value.
         """
         match = _INPUT.match(collection.path) if isinstance(collection, ValueReference) else None
         declared = self.inputs.get(match[1]) if match else None
@@ -285,10 +284,7 @@ class Names:
         )
 
     def call(self, function: str, arguments: Mapping[str, object], name: str) -> ValueReference:
-        """Add a call of a function to the values of the manifest, unless it has an equal one; return the reference.
-
-        ``arguments``: input → value; ``name``: for the value.
-        """
+        """Return the reference to a function call, added as the value ``name`` unless the manifest has an equal one."""
         key = (function, repr(arguments))
         if (reference := self._named.get(key)) is None:
             value = {"invoke": function, "with": written(dict(arguments))}
@@ -320,10 +316,7 @@ class Names:
         return "depends on the result of a task" if _RESULT_USE.search(repr([written(value), *values])) else ""
 
     def check_collection(self, collection: object) -> None:
-        """Raise ``Unconvertible`` for a collection that `for_each` cannot repeat over.
-
-        Its elements must be known before anything is read, and are shown, so that none may be secret.
-        """
+        """Raise ``Unconvertible`` for a collection of unknown or secret elements, as `for_each` cannot have any."""
         if reason := self.obstacle(collection):
             no_counterpart(f"a loop over a collection that {reason}")
         if any(not isinstance(part, (dict, list)) and self.has_secret(part) for part in elements_of(collection)):
@@ -369,10 +362,9 @@ class Names:
         return ValueReference("inputs").member(name)
 
     def _value(self, name: str, value: object, comment: str) -> ValueReference:
-        """Add a value to those of the manifest, and return the reference to it.
+        """Add a value to the manifest, unless it is a reference to one; return the reference.
 
-        One that is a reference to another value needs no name of its own. Raise ``Unconvertible`` for one that the
-        validation of an earlier attempt has refused.
+        Raise ``Unconvertible`` for a name that the validation of an earlier attempt has refused.
         """
         if isinstance(value, ValueReference) and value.path.startswith("values."):
             return value
@@ -399,8 +391,7 @@ class LoopNames:
     def value(self, keys: tuple[str | int, ...]) -> ValueReference:
         """Return the reference of a manifest for ``item`` or its member at ``keys``, such as ``item.name``.
 
-        In a loop over a mapping, ``item.key`` and ``item.value`` have one each, and ``item`` itself has none: raise
-        ``Unconvertible``.
+        In a loop over a mapping, only ``item.key`` and ``item.value`` have one: raise ``Unconvertible`` for ``item``.
         """
         if not self._is_mapping:
             reference = ValueReference("each.value")
@@ -440,10 +431,7 @@ class LoopNames:
         return self.value(keys)
 
     def octal_digits(self, path: str) -> None:
-        """Turn the numbers of a member of the elements, by its reference's path, into texts of octal digits.
-
-        It is used as a mode, and YAML has read ``0644`` as a number.
-        """
+        """Turn the numbers at a reference's path into octal digits: YAML reads the mode ``0644`` as a number."""
         name = path.removeprefix("each.value.")
         for element in elements_of(self.collection):
             if isinstance(element, dict) and type(number := element.get(name)) is int:
@@ -466,11 +454,7 @@ class TaskScope:
     def __init__(
         self, names: Names, variables: tuple[dict[str, object], ...] = (), loop: LoopNames | None = None
     ) -> None:
-        """Resolve the names of one task.
-
-        ``variables``: mappings of variables of the task and the blocks around it, the innermost first. ``loop``: the
-        names of its loop, if it has one; they come before all others.
-        """
+        """Resolve the names of one task: first those of its ``loop``, then ``variables``, the innermost block first."""
         self.names = names
         self._variables = variables
         self._loop = loop
@@ -528,10 +512,7 @@ class TaskScope:
         return self.names.class_of(value)
 
     def test_obstacle(self, path: str) -> str:
-        """Return the reason that a condition cannot test the reference with a path, or "".
-
-        Conditions are evaluated before anything is read, and shown.
-        """
+        """Return the reason that a condition, evaluated before all reads and shown, cannot test a path, or ""."""
         if reason := self.names.obstacle(ValueReference(path)):
             return f"a condition that {reason}"
         return "a condition about a secret" if self.names.has_secret(path) else ""
@@ -594,8 +575,7 @@ class TaskScope:
     def resolve(self, name: str, keys: tuple[str | int, ...]) -> Any:
         """Return the value of a manifest, or the reference, for ``name`` and its members at ``keys``: ``a.b[0]``.
 
-        Ansible's order of precedence decides between a loop's variable, the task's, a result, and the play's. Raise
-        ``Unconvertible``.
+        The precedence is Ansible's: a loop's variable, the task's, a result, the play's. Raise ``Unconvertible``.
         """
         if self._loop is not None and name == self._loop.variable:
             return self._loop.value(keys)
@@ -614,8 +594,7 @@ class TaskScope:
     def _of_result(self, name: str, result: Result, keys: tuple[str | int, ...]) -> ValueReference:
         """Return the reference to a member of a registered result.
 
-        Raise ``Unconvertible`` if its task did not become an `ansible_module`: no other resource has its module's
-        result.
+        Raise ``Unconvertible`` unless an `ansible_module` has it.
         """
         if not result.module:
             refuse(f"the result '{name}' is not known: its task is no ansible_module, or has a loop")
