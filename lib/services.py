@@ -61,7 +61,7 @@ class ServiceProvider(BaseProvider):
         return ()
 
     def refresh(self, context: Context, names: Sequence[Any]) -> None:
-        """Restart or reload the services that run, except those that this run has started, with their new files."""
+        """Restart or reload the services that run; those started by this run have read their new files already."""
         for name in names:
             reloads = name in self._reloaded
             with context.updating(name, message="Reloading" if reloads else "Restarting"):

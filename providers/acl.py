@@ -51,7 +51,7 @@ class Provider(BaseProvider):
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Refuse entries that belong to the mode of the type file, repeated entries, and a list without any other."""
+        """Refuse entries of the mode, which the type file has, repeated entries, and a list without any other."""
         yield from refused_secrets(should)
         declared = should.get("permission")
         is_complete = isinstance(declared, list) and all(isinstance(entry, str) for entry in declared)
@@ -63,7 +63,7 @@ class Provider(BaseProvider):
     ) -> bool | tuple[bool, str] | None:
         """Compare entries by the numbers of users and groups, and for ``recursive`` those of all files below.
 
-        The mask of a list may deny a right that an entry gives, so a difference names it.
+        The mask of a list may deny a right of an entry: the message of a difference contains it.
         """
         if attribute == "ensure":
             return None
@@ -84,7 +84,7 @@ class Provider(BaseProvider):
         return (False, f"is limited by the mask {mask}, the group's digit of the mode") if mask else False
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
-        """Read the lists of the files in ``names``; a file with only a mode has none, and no row."""
+        """Return the lists of the files in ``names``; a file with only a mode has none, and no row."""
         unlisted = "any file can have an access control list; name it"
         for path, status_and_attributes in read_each(context, names, unlisted, files.stat_attributes, NO_FILE):
             access, default = read(*status_and_attributes)
@@ -115,7 +115,7 @@ class Provider(BaseProvider):
 
 
 def _members(path: str, should: Mapping[str, Any]) -> dict[str, int]:
-    """Return the files that get the declared list: path within ``path`` → mode of a directory, 0 for anything else.
+    """Return the files that get the declared list: path within ``path`` → mode of a directory, 0 for others.
 
     The empty path is ``path`` itself; with ``recursive``, all below it follow. Raise ``OSError``.
     """
@@ -130,7 +130,7 @@ def _members(path: str, should: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _ordered(members: dict[str, int]) -> list[str]:
-    """Return the members in the order in which they are changed, so that other users cannot exchange files meanwhile.
+    """Return the members in the order of changes, so that other users cannot exchange files meanwhile.
 
     A directory that others can write to comes before its members, as the new list may forbid that; any other comes
     after them, as the new list may allow it.
@@ -148,10 +148,9 @@ def _differs(directories: files.Directories, path: str, should: Mapping[str, Any
 def _change(
     status: stat_result, attributes: Mapping[str, bytes], *, should: Mapping[str, Any], declared: list[Declared]
 ) -> dict[str, bytes | None]:
-    """Return the new extended attributes of a file, in which the kernel keeps its lists; None for a removal.
+    """Return the new extended attributes for a file's lists: none if it is as declared, None for a removal.
 
-    The mapping is empty if the file is as declared. Raise ``ResourceError`` for default entries of a file that is no
-    directory, unless it is only a member of a tree.
+    Raise ``ResourceError`` for default entries of a file that is no directory, unless it is only a member of a tree.
     """
     if should["ensure"] == "absent":
         new = without(status, attributes)
@@ -194,7 +193,7 @@ class Declared(NamedTuple):
 
 
 def parse(text: str) -> Entry:
-    """Return the entry that a text such as ``u:alice:rw`` means, in full: the data type has accepted the text."""
+    """Return the entry of a text such as ``u:alice:rw``, in full: the data type has accepted the text."""
     *first, word, name, rights = text.split(":")
     full = next(kind for kind in KINDS if kind.startswith(word))
     if rights.isdigit():
@@ -206,10 +205,7 @@ def parse(text: str) -> Entry:
 
 
 def resolve(permission: Iterable[str]) -> list[Declared]:
-    """Return declared entries as the kernel has them, with the numbers of users and groups.
-
-    Raise ``ResourceError`` for a user or group that does not exist.
-    """
+    """Return declared entries with the numbers of users and groups. Raise ``ResourceError`` for an unknown one."""
     declared = []
     for entry in map(parse, permission):
         unnamed, with_name = KINDS[entry.word]
@@ -239,10 +235,10 @@ def as_text(access: Acl, default: Acl) -> list[str]:
 def expected(
     status: stat_result, attributes: Mapping[str, bytes], declared: Iterable[Declared], *, inclusive: bool
 ) -> tuple[Acl, Acl]:
-    """Return the access list and the default list that a file should have; a directory's files inherit the latter.
+    """Return the new access list and default list of a file; a directory's files inherit the latter.
 
-    ``inclusive``: entries for users and groups that are not declared are removed. ``X`` is a right to execute only
-    where somebody has it already.
+    ``inclusive``: undeclared entries for users and groups are removed. ``X`` is a right to execute only if somebody has
+    it already.
     """
     access, default = read(status, attributes)
     directory = stat.S_ISDIR(status.st_mode)
@@ -261,9 +257,9 @@ def expected(
 
 
 def without(status: stat_result, attributes: Mapping[str, bytes]) -> tuple[Acl, Acl]:
-    """Return the lists of a file whose list is removed, so that only a mode remains.
+    """Return the lists of a file after the removal of its list, so that only a mode remains.
 
-    The group's rights are those that the mask has left: the removal must not give any.
+    The group gets the rights that the mask has left: the removal must not give any.
     """
     return _combined(read(status, attributes)[0], {}, inclusive=True), {}
 
@@ -311,7 +307,7 @@ def _encode(acl: Acl) -> bytes:
 
 
 def _entry(key: tuple[int, int], bits: int, *, default: bool) -> Entry:
-    """Return an entry of the kernel's list as text has it, with the name of its user or group."""
+    """Return the text form of an entry in the kernel's list, with the name of its user or group."""
     tag, number = key
     find = {USER: files.user_name, GROUP: files.group_name}.get(tag)
     name = "" if find is None else find(number)
@@ -319,7 +315,7 @@ def _entry(key: tuple[int, int], bits: int, *, default: bool) -> Entry:
 
 
 def problems(permission: Iterable[str]) -> Iterator[str]:
-    """Yield the mistakes in declared entries that can be seen without the machine's users and groups."""
+    """Yield the mistakes in declared entries that need no look at the machine's users and groups."""
     entries = list(map(parse, permission))
     keys = set()
     for entry in entries:

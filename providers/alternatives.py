@@ -90,7 +90,7 @@ class Provider(BaseProvider):
     def _change(self, name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> None:
         """Bring a group to its declared state: install choices, remove others, and select one, which makes the links.
 
-        A choice is installed again if it differs, and all are if the group's link is another.
+        A choice is installed again if it differs; all are if the link of the group is new.
         """
         present = is_ or {"choices": {}}
         link = should.get("link") or present.get("link")
@@ -116,7 +116,7 @@ class Provider(BaseProvider):
         self._select(name, should)
 
     def _select(self, name: str, should: Mapping[str, Any]) -> None:
-        """Select the declared choice of a group, or else the present one again; a broken link is made anew by that."""
+        """Select the declared choice of a group, or else the present one again, which mends a broken link."""
         group = self._query(name)
         path = should.get("path") or (group["path"] if group is not None else "auto")
         if path != "auto":
@@ -125,10 +125,7 @@ class Provider(BaseProvider):
             self.tool("--quiet", "--auto", name)
 
     def _query(self, name: str) -> Resource | None:
-        """Return the state of a group of alternatives, or None for a missing one.
-
-        Raise ``ResourceError`` for one whose record is damaged.
-        """
+        """Return the state of a group, or None for a missing one. Raise ``ResourceError`` for a damaged record."""
         result = self.query.attempt("--query", name, log="debug")
         if result.exit_code == 0:
             return parse(result.stdout)
@@ -209,7 +206,7 @@ def _fields(block: str) -> dict[str, Any]:
 
 
 def _broken(group: str, link: str, choice: str | None, choices: Mapping[str, Any]) -> str | None:
-    """Return the first link of a group that is missing or leads elsewhere, or None if all are right.
+    """Return the first missing or wrong link of a group, or None.
 
     ``link`` leads to one in ``DIRECTORY``, and that to the ``choice``; the same holds for its slave links.
     """
@@ -233,7 +230,7 @@ def _differing(present: Mapping[str, Any], declared: Mapping[str, Any]) -> set[s
 
 
 def _is_as_declared(present: Any, choice: Any) -> bool:
-    """Return whether a choice has the declared priority; its slave links count only where they are declared too."""
+    """Return whether a choice has the declared priority, and the slave links if these are declared too."""
     if "absent" in (present, choice):
         return bool(present == choice)
     slaves = present.get("slaves", {})

@@ -60,7 +60,7 @@ class Provider(ImperativeProvider):
         return True, reason or "its check mode reports a change", list(_differences(result, should))
 
     def get(self, _context: Context, names: Collection[str] | None = None) -> list[Resource]:
-        """Return the results of modules that this run has called; nothing of a module can be read later.
+        """Return the results of this run's modules: nothing can be read later.
 
         Raise ``CannotList`` without ``names``.
         """
@@ -69,7 +69,7 @@ class Provider(ImperativeProvider):
         return [{"name": name, "result": self._results[name]} for name in names if name in self._results]
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
-        """Run one module after another; each says in its result whether it has changed anything."""
+        """Run one module after another; its result contains whether it has changed anything."""
         for name, (_, should) in changes.items():
             with context.updating(name, message="Running"):
                 result = self._run(context, name, should, check=False)
@@ -84,10 +84,7 @@ class Provider(ImperativeProvider):
             process.close()
 
     def _run(self, context: Context, name: str, should: Mapping[str, Any], *, check: bool) -> dict[str, Any]:
-        """Return the result of a module, and keep its public part for the attribute ``result``.
-
-        Raise ``ResourceError`` if the module fails.
-        """
+        """Return a module's result, and keep its public part for ``result``. Raise ``ResourceError`` for a failure."""
         result = self._call(context, should, check=check)
         if result.get("failed"):
             raise ResourceError(f"{should['module']}: {_message(result, should) or 'failed'}")
@@ -98,7 +95,7 @@ class Provider(ImperativeProvider):
     def _call(
         self, context: Context, should: Mapping[str, Any], *, check: bool = True, only_arguments: bool = False
     ) -> dict[str, Any]:
-        """Return the result of a module, called in the helper process of its interpreter, which serves the whole run.
+        """Return a module's result, called in the helper process of its interpreter, which serves the whole run.
 
         By default it only checks; ``only_arguments``: and only its arguments.
         """

@@ -57,7 +57,7 @@ class Provider(SimpleProvider):
         self._reported: set[Path] = set()
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Write an ID in upper case, without ``0x``, as gpg prints fingerprints."""
+        """Write an ID in upper case, without ``0x``, as gpg does."""
         for resource in resources:
             if "id" in resource:
                 resource["id"] = resource["id"].upper().removeprefix("0X")
@@ -70,7 +70,7 @@ class Provider(SimpleProvider):
             yield Problem(None, "give either 'source' or 'content'")
 
     def get(self, context: Context, names: Collection[str] | None = None) -> list[Resource]:
-        """Return the keys that ``names`` identify, by fingerprints or their ends, or all keys by their fingerprints."""
+        """Return the keys in ``names``, which are fingerprints or their ends, or all keys by their fingerprints."""
         keys = {key.fingerprint: key for key in self._trusted(context)}
         if names is None:
             return [_row(fingerprint, key) for fingerprint, key in keys.items()]
@@ -83,7 +83,7 @@ class Provider(SimpleProvider):
         return rows
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield the reasons for which ``set`` would fail: the source lacks the key, or a file cannot be written.
+        """Yield the reasons for a failure of ``set``: the source lacks the key, or a file cannot be written.
 
         A key is removed from each file that contains it; a mount point can be neither replaced nor removed.
         """
@@ -105,7 +105,7 @@ class Provider(SimpleProvider):
                     yield from prerequisites.written_in_place({name: str(path)})
 
     def create(self, context: Context, name: str, should: Mapping[str, Any]) -> None:
-        """Trust the key that ``name`` identifies, and no other key of its source: it gets a file of its own."""
+        """Trust the key with the ID ``name``, and no other key of its source: it gets a file of its own."""
         if len(name) < FINGERPRINT:
             context.warning("Anybody can create a key with such a short ID; use its fingerprint as the title")
         file_name, key = self._keyring(name, should)
@@ -136,7 +136,7 @@ class Provider(SimpleProvider):
             return f"{fingerprint}.asc", self._export(home, source, [fingerprint], armor=True)
 
     def _refusal(self, name: str, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Yield the reason for which a new key would fail: its source lacks it, or apt would not find it.
+        """Yield the reason for a new key's failure: its source lacks it, or apt would not find it.
 
         A source on the network is not fetched for a plan.
         """
@@ -175,7 +175,7 @@ class Provider(SimpleProvider):
         return [f"{path}: apt does not find the key {key} of it" for path, key in keys if key not in merged_keys]
 
     def _binary(self, home: Path, path: Path) -> bytes:
-        """Return a keyring as apt joins it with the others: without armor, and empty if apt passes it over."""
+        """Return a keyring in the form in which apt joins them: without armor, and empty if apt passes it over."""
         if path.suffix != ".asc":
             content = path.read_bytes()
             return content if content.startswith(BEGINNINGS) else b""
@@ -221,10 +221,7 @@ class Provider(SimpleProvider):
         return result
 
     def _export(self, home: Path, path: Path, fingerprints: list[str], *, armor: bool) -> bytes:
-        """Return the given keys of a keyring as a new one.
-
-        Raise ``ResourceError`` if that would contain any other key.
-        """
+        """Return the given keys as a new keyring. Raise ``ResourceError`` if that would contain any other key."""
         keyring, exported = home / "keyring", home / "exported"
         keys = ("--no-default-keyring", "--keyring", keyring, "--armor" if armor else "--no-armor")
         self.gpg(*_options(home), "--yes", "--output", keyring, "--dearmor", "--", path)
@@ -253,10 +250,7 @@ def _files(directory: Path = TRUSTED, legacy: Path = LEGACY) -> list[Path]:
 
 
 def _keys(listing: str) -> Iterator[Key]:
-    """Yield the keys in gpg's colon format (DETAILS of GnuPG).
-
-    The first fingerprint after a key is its own, no subkey's.
-    """
+    """Yield the keys in gpg's colon format (DETAILS of GnuPG): a key's own fingerprint is the first after it."""
     primary: list[str] = []
     for line in listing.split("\n"):
         fields = line.split(":")
@@ -304,7 +298,7 @@ def _content(should: Mapping[str, Any]) -> bytes:
 
 
 def _read(path: str) -> bytes:
-    """Return the content of a regular file; reading anything else might never end. Raise ``ResourceError``."""
+    """Return the content of a regular file; any other might have no end. Raise ``ResourceError``."""
     try:
         with files.open_source(path) as file:
             data = file.read(LARGEST + 1)

@@ -43,7 +43,7 @@ class Provider(BaseProvider):
     apt_cache = Command("apt-cache", read_only=True, timeout=60)
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Remove differences that mean nothing to apt: repeated packages, blanks, quotes around a host."""
+        """Remove differences without a meaning for apt: repeated packages, blanks, quotes around a host."""
         for resource in resources:
             if "packages" in resource:
                 resource["packages"] = list(dict.fromkeys(resource["packages"]))
@@ -59,9 +59,9 @@ class Provider(BaseProvider):
         return context.accepted(_row(name, fields) for name, fields in records)
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield the reasons for which ``set`` would fail: a file cannot be replaced, or apt refuses it.
+        """Yield the reasons for a failure of ``set``: a file cannot be replaced, or apt refuses it.
 
-        Yield a warning where an earlier record counts in place of a declared one.
+        Yield a warning if an earlier record counts in place of a declared one.
         """
         yield from prerequisites.of_files(changes, path_of=_path, follow=True)
         contents: dict[str, bytes | None] = {}
@@ -78,7 +78,7 @@ class Provider(BaseProvider):
         return whole_directory.WholeDirectory(str(DIRECTORY), MAIN, "", self._errors)
 
     def set(self, _context: Context, changes: Mapping[str, Change]) -> None:
-        """Let apt check all priorities as they will be, in a copy, and then edit or remove the file of each."""
+        """Edit or remove the file of each priority, after a check by apt of all together in a copy."""
         present = {_path(name): change for name, change in changes.items() if _is_present(change)}
         edits = {path: _edits(reveal(deb822.differing(change))) for path, change in present.items()}
         removed = [path for name, change in changes.items() if not _is_present(change) for path in _existing(name)]
@@ -143,7 +143,7 @@ def _earlier(name: str, should: Mapping[str, Any]) -> Iterator[Problem]:
 def _is_among(package: str, patterns: Iterable[str]) -> bool:
     """Return whether a record for ``patterns`` counts for a package: one is its name, or matches it.
 
-    ``*`` alone is for all packages that no record names, so not for this one.
+    ``*`` alone is for the packages without a record of their own, so not for this one.
     """
     return any(text == package or (text != "*" and fnmatchcase(package, text)) for text in patterns)
 
@@ -154,7 +154,7 @@ def _is_read(name: str) -> bool:
 
 
 def _names() -> Iterable[str]:
-    """Return the names of the files that apt reads, as resources have them; they may exist without the suffix."""
+    """Return the names of the files that apt reads, without the suffix, which they need not have."""
     present = [path.name for path in DIRECTORY.iterdir()] if DIRECTORY.is_dir() else []
     return sorted({name.removesuffix(SUFFIX) for name in present if _is_read(name)})
 
@@ -172,7 +172,7 @@ def _row(name: str, fields: Mapping[str, str]) -> Resource:
 
 
 def _edits(should: Mapping[str, Any]) -> dict[str, str]:
-    """Return field → text of the declared attributes, to write into the file; other fields of it stay."""
+    """Return field → text of the declared attributes for the file, whose other fields stay."""
     edits = {"Explanation": should["explanation"]} if should.get("explanation") is not None else {}
     edits |= {"Package": " ".join(should["packages"])} if "packages" in should else {}
     edits |= {"Pin": should["pin"]} if "pin" in should else {}
@@ -180,7 +180,7 @@ def _edits(should: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _pin(text: str) -> str:
-    """Return a pin in the form in which it is compared: one blank after each word, none at commas, no quotes."""
+    """Return the canonical form of a pin: one blank after each word, none at commas, no quotes."""
     kind, _, rest = " ".join(text.split()).partition(" ")
     kind = kind.lower()
     if kind == "release":

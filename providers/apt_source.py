@@ -57,7 +57,7 @@ class Provider(BaseProvider):
     reading = Command("apt-get", read_only=True)
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Sort values whose order means nothing, and write options as apt does, so that equal sources are equal."""
+        """Sort values whose order has no meaning, and write options as apt does, so that equal sources are equal."""
         for resource in resources:
             for attribute in ("types", "architectures"):
                 if resource.get(attribute):
@@ -69,7 +69,7 @@ class Provider(BaseProvider):
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Refuse components for a path, a suite without any, and an option that is an attribute; so does apt."""
+        """Refuse components for a path, a suite without any, and an option that is an attribute, as apt does."""
         suites, components = should.get("suites"), should.get("components")
         if isinstance(suites, list) and should.get("ensure") != "absent":
             paths = [suite for suite in suites if isinstance(suite, str) and suite.endswith("/")]
@@ -88,7 +88,7 @@ class Provider(BaseProvider):
         return context.accepted(rows)
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield the missing prerequisites of a repository, apt and its keyring, and errors that apt would report."""
+        """Yield the missing prerequisites of a repository, apt and its keyring, and the errors of apt."""
         yield from prerequisites.of_files(changes, self._missing, _path, follow=True)
         texts: dict[str, bytes | None] = {}
         for name, should in prerequisites.present(changes).items():
@@ -103,14 +103,14 @@ class Provider(BaseProvider):
         return WholeDirectory(DIRECTORY, MAIN, "", self._errors)
 
     def _missing(self, name: str, should: Mapping[str, Any]) -> list[Problem]:
-        """Return the missing prerequisites of a source; without any, the other files that declare its repository."""
+        """Return the missing prerequisites of a source, or else the other files that declare its repository."""
         signed_by = reveal(should.get("signed_by")) or ""
         missing = [*prerequisites.missing_program(None, "apt-get", needs="Package[apt]")]
         missing += prerequisites.missing_file("signed_by", signed_by if signed_by[:1] == "/" else None)
         return missing or [*self._repetitions(name, should)]
 
     def set(self, _context: Context, changes: Mapping[str, Change]) -> None:
-        """Let apt check all repositories as they will be, fetch from the changed ones, and then write their files."""
+        """Write or remove the files of repositories, after a check by apt and a fetch from the changed ones."""
         declared = {name: change.should for name, change in changes.items()}
         present = [name for name, should in declared.items() if should["ensure"] != "absent"]
         edits = {name: _edits(name, reveal(deb822.differing(changes[name]))) for name in present}
@@ -125,7 +125,7 @@ class Provider(BaseProvider):
                 batch.remove(_path(name))
 
     def _repetitions(self, name: str, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Yield a problem for each other file that declares the same repository, of which apt would warn.
+        """Yield a problem for each other file that declares the same repository, as apt would warn of it.
 
         apt itself finds them, in a temporary directory with the new file and links to all others.
         """
@@ -150,17 +150,14 @@ class Provider(BaseProvider):
         return sorted(path.replace(directory, DIRECTORY) for path in paths - {f"{directory}/{file_name}"})
 
     def _errors(self, copy: Copy) -> list[str]:
-        """Return apt's errors about the repositories of a copy of the directory.
-
-        The general one, which follows any of them, is left out.
-        """
+        """Return apt's errors about the repositories of a copy of the directory, without the general one."""
         options = ("-o", f"Dir::Etc::sourcelist={copy.main}", "-o", f"Dir::Etc::sourceparts={copy.directory}")
         result = self.reading.attempt("-q", *options, "indextargets", "Identifier: none", log="debug")
         lines = [line.removeprefix(ERROR) for line in result.stderr.splitlines() if line.startswith(ERROR)]
         return [line for line in lines if line != UNREADABLE]
 
     def _fetch(self, contents: Mapping[str, bytes]) -> None:
-        """Fetch the lists of packages from the repositories, whose files are not written before that has succeeded."""
+        """Fetch the lists of packages from the repositories; only after a success their files are written."""
         if not contents:
             return
         with TemporaryDirectory(prefix="apt-source-") as directory:
@@ -184,9 +181,9 @@ def _names() -> Iterable[str]:
 
 
 def _row(name: str, fields: Mapping[str, str]) -> Resource:
-    """Return the row of a source from the fields of its file's paragraph, by their names in small letters.
+    """Return the row of a source from the fields of its file, by their names in small letters.
 
-    Fields that no attribute of the type stands for are its ``options``.
+    Fields without an attribute of their own are its ``options``.
     """
     row: Resource = {"name": name, "ensure": "present"}
     row |= {attribute: fields.get(field.lower(), "").split() for attribute, field in LISTS.items()}
@@ -199,9 +196,9 @@ def _row(name: str, fields: Mapping[str, str]) -> Resource:
 
 
 def _edits(name: str, should: Mapping[str, Any]) -> dict[str, str]:
-    """Return the fields to write into the file of a source, by name; an empty text removes one.
+    """Return field → text for the file of a source; an empty text removes a field.
 
-    Other fields of the file count as ``options`` and are removed where these are declared without them.
+    Fields without an attribute are ``options``: if declared, these replace all of them.
     """
     present = deb822.read(_path(name))
     attributes = {**({} if "types" in present else {"types": ["deb"]}), **should}

@@ -22,7 +22,7 @@ class Provider(BaseProvider):
     """The archives unpacked on the local machine."""
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Clean paths; write modes with four digits and owners' numbers as text, as ``get`` returns them."""
+        """Clean paths; write modes with four digits and owners' numbers as text, as in rows of ``get``."""
         for resource in resources:
             if isinstance(resource.get("path"), str):
                 resource["path"] = files.canonical_path(resource["path"])
@@ -34,10 +34,7 @@ class Provider(BaseProvider):
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Refuse ``/`` and names that leave no room for the record beside the directory.
-
-        Warn if all may read a secret.
-        """
+        """Refuse ``/`` and names without room for the record beside the directory; warn if all may read a secret."""
         yield from refused_secrets(should, "source")
         yield from shown_by_mode(should.get("mode"), secret_attributes(should, "source"))
         if not isinstance(path := should["path"], str):  # unknown, which is refused elsewhere
@@ -98,7 +95,7 @@ class Provider(BaseProvider):
                 context.failed(path, message=files.describe_error(error, path))
 
     def _apply(self, path: str, should: Mapping[str, Any]) -> None:
-        """Unpack or remove an archive; owner, group and mode that are not declared stay as the record has them."""
+        """Unpack or remove an archive; an undeclared owner, group or mode stays as in the record."""
         record = files.UnpackRecord.read(path)
         if should.get("ensure") == "absent":
             if record is not None:

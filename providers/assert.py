@@ -40,7 +40,7 @@ class Provider(ImperativeProvider):
         return (True, f"does not hold: {unmet}") if unmet else False
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
-        """Check each assertion, and fail those that do not hold: what depends on one is then skipped."""
+        """Check each assertion, and fail those that do not hold: resources that depend on one are then skipped."""
         for name, (_, should) in changes.items():
             with context.updating(name, message="Checking"):
                 if unmet := _unmet(should):
@@ -56,10 +56,7 @@ def _unmet(should: Mapping[str, Any]) -> str:
 
 
 def _compare(should: Mapping[str, Any]) -> str:
-    """Return the reason why ``value`` is not as ``equals``, ``one_of`` or ``matches`` requires, or "".
-
-    A secret is not shown in it.
-    """
+    """Return the reason, without secrets, why ``value`` fails ``equals``, ``one_of`` or ``matches``, or ""."""
     plain, choices = reveal(should), should.get("one_of")
     value = plain["value"]
     subject = "the value" if has_secret(should["value"]) else f"'{value}'"

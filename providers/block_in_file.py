@@ -32,7 +32,7 @@ class Provider(BaseProvider):
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Refuse a block that contains its own marker, as the next run would end it there, and wrong expressions."""
+        """Refuse a block with a line of its own marker, where the next run would end it, and wrong expressions."""
         yield from validate_cmd.problems("validate_cmd", should.get("validate_cmd"))
         yield from line_places.place_problems(should)
         block, name, marker = reveal(should.get("block")), should.get("name"), should.get("marker")
@@ -87,10 +87,7 @@ def edit(lines: files.Lines, states: Mapping[tuple[str, str], Mapping[str, Any] 
 
 
 def find(texts: list[str], name: str, marker: str) -> tuple[int, int] | None:
-    """Return the numbers of a block's two marker lines, or None without a block.
-
-    Raise ``ResourceError`` if there is only one of them, or more than two.
-    """
+    """Return the numbers of a block's two marker lines, or None. Raise ``ResourceError`` for any other number."""
     begin, end = _markers(name, marker)
     begins, ends = ([number for number, text in enumerate(texts) if text.rstrip() == line] for line in (begin, end))
     if not begins and not ends:

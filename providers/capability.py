@@ -56,7 +56,7 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], _should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Count capabilities that hold only in a user namespace as different: they have no effect outside it."""
+        """Count capabilities of a user namespace as different: they have no effect outside it."""
         if attribute == "capability" and is_.get("root"):
             return False, f"is only for namespaces whose root is the user {is_['root']}"
         return None
@@ -156,7 +156,7 @@ def problems(text: str) -> Iterator[str]:
 
 
 def parse(text: str) -> Capabilities:
-    """Return the capabilities that a valid text describes, as bits by the kernel's numbers."""
+    """Return the capabilities in a valid text, as bits by the kernel's numbers."""
     permitted, inheritable = (
         sum(1 << NUMBERS[name] for name, letters in split(text) if letter in letters) for letter in "pi"
     )
@@ -164,7 +164,7 @@ def parse(text: str) -> Capabilities:
 
 
 def as_text(sets: Capabilities) -> str:
-    """Return capabilities as text, ``cap_chown=ep``; one of a newer kernel, which ``NAMES`` lacks, has its number."""
+    """Return capabilities as text, ``cap_chown=ep``; a newer one, which ``NAMES`` lacks, has its number."""
     any_set = sets.permitted | sets.inheritable
     numbers = [number for number in range(2 * HALF) if any_set >> number & 1]
     clauses = []
@@ -183,7 +183,7 @@ def decode(data: bytes) -> Capabilities:
 
 
 def encode(sets: Capabilities) -> bytes:
-    """Return the extended attribute for capabilities: of each set the lower 32 bits, then of each the upper ones."""
+    """Return the extended attribute for capabilities: the lower 32 bits of each set, then the upper ones."""
     half = (1 << HALF) - 1
     halves = [bits >> shift & half for shift in (0, HALF) for bits in (sets.permitted, sets.inheritable)]
     return DATA.pack(REVISION | (EFFECTIVE if sets.effective else 0), *halves)

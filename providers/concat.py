@@ -41,7 +41,7 @@ class Provider(BaseProvider):
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Refuse a file that is one of its own fragments, and the filter ``matches`` where fragments are named."""
+        """Refuse a file that is one of its own fragments, and the filter ``matches`` for a list of fragments."""
         yield from refused_secrets(should, *MADE_OF)
         yield from validate_cmd.problems("validate_cmd", should.get("validate_cmd"))
         yield from shown_by_mode(should.get("mode"), secret_attributes(should, *MADE_OF))
@@ -55,7 +55,7 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Compare the content with the fragments, which are read here: ``get`` does not know them."""
+        """Compare the content with the fragments, which are read here, as ``get`` receives only names."""
         if attribute != "source":
             return protected_file.same_owner(attribute, is_, should)
         try:
@@ -98,7 +98,7 @@ class Provider(BaseProvider):
 def assembled(should: Mapping[str, Any]) -> bytes:
     """Return the header and the fragments, with separators between them, as one content.
 
-    Raise ``OSError``, and ``ResourceError`` for none or too many bytes.
+    Raise ``OSError``, and ``ResourceError`` for no or too large fragments.
     """
     texts, size = [], 0
     for path in _fragments(should):
@@ -115,7 +115,7 @@ def assembled(should: Mapping[str, Any]) -> bytes:
 
 
 def _fragments(should: Mapping[str, Any]) -> list[str]:
-    """Return the paths of the fragments in their order: as declared, or of a directory by the names of its files.
+    """Return the paths of the fragments, in the declared order, or for a directory by its files' names.
 
     Raise ``ResourceError`` for a directory without any.
     """
@@ -144,7 +144,7 @@ def _fragments(should: Mapping[str, Any]) -> list[str]:
 
 
 def _change(backups: Backups, path: str, should: Mapping[str, Any], *, backup: Any) -> None:
-    """Write or remove one file, after a copy of the present one as ``backup`` says; None for no copy."""
+    """Write or remove one file, after a copy of the present one if ``backup`` is declared (None: no copy)."""
     with files.Batch() as batch:
         if should["ensure"] == "absent":
             if backup:
@@ -155,7 +155,7 @@ def _change(backups: Backups, path: str, should: Mapping[str, Any], *, backup: A
 
 
 def _write(batch: files.Batch, path: str, should: Mapping[str, Any]) -> bool:
-    """Replace a file by its fragments, with the declared permissions; if the content is right, set only these.
+    """Write the fragments to a file, with the declared permissions; if the content is right, set only these.
 
     Return whether the content is replaced, at the end of the batch: until then the old file can be copied.
     """

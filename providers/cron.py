@@ -84,9 +84,9 @@ class Provider(BaseProvider):
         return problems
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterable[Resource]:
-        """Return the jobs that a comment of ours marks, of the users in ``names`` or of all users.
+        """Return the jobs below a comment of ours, of the users in ``names`` or of all users.
 
-        A table that cannot be read, and a name that marks two jobs, are failures of those jobs.
+        An unreadable table, and a name with two jobs, are failures of those jobs.
         """
         names_by_user: dict[str, list[Name]] = {} if names is not None else {user: [] for user in _users()}
         for name in names or ():
@@ -112,10 +112,7 @@ class Provider(BaseProvider):
                     yield accepted
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
-        """Yield the missing prerequisites of a job: crontab(1), and the user.
-
-        Yield a problem for variables that would apply to later jobs of the table too.
-        """
+        """Yield the missing prerequisites of a job, crontab(1) and the user, and variables that reach later jobs."""
         for name in changes:
             missing = [*prerequisites.missing_program(None, "crontab", needs="Package[cron]")]
             missing += prerequisites.missing_user("user", name[1])
@@ -133,7 +130,7 @@ class Provider(BaseProvider):
     def _reaching(self, user: str, states: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield a problem for each job of ``states`` whose variables would apply to later jobs in the crontab too.
 
-        cron has no end for a variable but another value.
+        In a crontab, only another value ends a variable.
         """
         try:
             table = self._table(user)
@@ -167,9 +164,9 @@ class Provider(BaseProvider):
             self._install(user, table.content)
 
     def _table(self, user: str) -> files.Lines:
-        """Return a user's crontab, without the header that some versions of crontab(1) add.
+        """Return a user's crontab, without the header of some versions of crontab(1).
 
-        Raise ``OSError`` or ``ResourceError`` when it cannot be read.
+        Raise ``OSError`` or ``ResourceError`` if it cannot be read.
         """
         if (spool := _spool()) is not None:
             text = _read(spool, user)
@@ -198,7 +195,7 @@ class Provider(BaseProvider):
 
 
 def canonical(field: str, value: Any) -> str:
-    """Return a field of a schedule as it is compared: with sorted numbers, no names, and Sunday as 0."""
+    """Return the canonical form of a schedule's field: with sorted numbers, no names, and Sunday as 0."""
     parts = ",".join(map(str, value if isinstance(value, list) else [value])).lower().split(",")
     parts = [_part(field, part) for part in parts]
     if all(part.isdecimal() and len(part) < LONGEST_NUMBER for part in parts):
@@ -250,7 +247,7 @@ def variables(environment: Iterable[str]) -> list[str]:
 def blocks(table: files.Lines) -> Iterator[Block]:
     """Yield the managed jobs of a crontab: a comment with the name, lines of variables, and the job.
 
-    A mark without a job after it is an ordinary comment.
+    A comment of ours without a job after it is an ordinary one.
     """
     start, name, environment = -1, "", list[str]()
     for number, line in enumerate(table):
@@ -265,9 +262,9 @@ def blocks(table: files.Lines) -> Iterator[Block]:
 
 
 def reached(table: files.Lines, block: Block) -> list[str]:
-    """Return the later jobs of a table to which the variables of a block apply too, as no line sets them again.
+    """Return the later jobs of a table that a block's variables reach, as no line sets them again.
 
-    Each is named by its mark, or by its line if it is not managed.
+    An unmanaged job, without a name, is called by its line.
     """
     variables = {line.partition("=")[0] for line in block.job["environment"]}
     jobs: list[str] = []
@@ -325,7 +322,7 @@ def merged(job: Mapping[str, Any], should: Mapping[str, Any]) -> Resource:
 
 
 def format_lines(job: Mapping[str, Any]) -> list[str]:
-    """Return the lines of a job in a crontab: the comment that marks it, its variables, and the job."""
+    """Return the lines of a job in a crontab: the comment with its name, its variables, and the job."""
     times = [job.get(field, "*") for field in ("minute", "hour", "monthday", "month", "weekday")]
     special = job.get("special", "absent")
     when = " ".join(times) if special == "absent" else f"@{special}"
@@ -363,10 +360,7 @@ def _users() -> list[str]:
 
 
 def _user_option(user: str) -> list[str]:
-    """Return the arguments of crontab(1) for a user's table; the caller's own needs none.
-
-    Raise ``ResourceError`` for another user's, which only root may change.
-    """
+    """Return the arguments of crontab(1) for a user's table. Raise ``ResourceError`` for another's, without root."""
     if not os.geteuid():
         return ["-u", user]
     if user != pwd.getpwuid(os.geteuid()).pw_name:

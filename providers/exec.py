@@ -43,9 +43,9 @@ class Provider(ImperativeProvider):
                     yield from _text_problems(attribute, command)
 
     def due(self, _context: Context, name: str, should: Mapping[str, Any]) -> bool | tuple[bool, str]:
-        """Return whether all guards allow the command, and why; never if only a refresh runs it.
+        """Return whether all guards allow the command, and the reason; never if only a refresh runs it.
 
-        Raise ``CommandError`` if its code can be changed by other users, so that a plan shows the refusal too.
+        Raise ``CommandError`` if other users can change its code, so that a plan shows the refusal too.
         """
         self._declared[name] = should
         answer = not should["refreshonly"] and _allowed(should)
@@ -84,7 +84,7 @@ class Provider(ImperativeProvider):
 
 
 def _commands(should: Mapping[str, Any], attribute: str) -> Sequence[Any]:
-    """Return the commands that an attribute declares, each a text or a list of words; the name is one by default."""
+    """Return the commands in an attribute, each a text or a list of words; the name is one by default."""
     value = should.get(attribute)
     if attribute == "command":
         return [should["name"] if value is None else value]
@@ -122,7 +122,7 @@ def _allowed(should: Mapping[str, Any]) -> tuple[bool, str] | bool:
 
 
 def _execute(context: Context, should: Mapping[str, Any]) -> None:
-    """Run a command until it succeeds, at most ``tries`` times. Raise ``CommandError`` after the last one."""
+    """Run a command until it succeeds, at most ``tries`` times. Raise the last ``CommandError``."""
     argv = _argv(*_commands(should, "command"), shell=should["shell"])
     returns = should["returns"] if isinstance(should["returns"], list) else [should["returns"]]
     log = "notice" if should["logoutput"] == "always" else "debug"
@@ -150,7 +150,7 @@ def _run(
 ) -> CommandResult:
     """Run a program with the declared user, directory, search path and variables, and ``text`` as its input.
 
-    It may run until the ``deadline``, or without one 300 s. Its output is logged at the level ``log`` as it arrives.
+    The time limit is the ``deadline``, or 300 s. The output is logged at the level ``log`` as it arrives.
     """
     variables = _variables(should)
     program = _locate(argv[0], _search_path(should), should.get("cwd"))
@@ -181,7 +181,7 @@ def _search_path(should: Mapping[str, Any]) -> str | None:
 def _locate(program: str, path: str | None, cwd: str | None) -> str:
     """Return the full path of a program in the declared search path, or relative to ``cwd``.
 
-    A bare name without a declared path is returned: ``Command`` finds it in the default path.
+    A bare name without a declared path stays: ``Command`` finds it in the default path.
     """
     if "/" in program:
         return files.canonical_path(os.path.join(cwd or "/", program))  # noqa: PTH118 - text in, text out
@@ -209,7 +209,7 @@ def _missing_program(should: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _argv(command: str | list[str], *, shell: bool) -> list[str]:
-    """Return the words of a command: a list as it is, and a text split as by a shell, or given to one."""
+    """Return the words of a command: a list as it is, a text split as by a shell, or as the argument of one."""
     if isinstance(command, list):
         return command
     return ["/bin/sh", "-c", command] if shell else shlex.split(command)

@@ -90,10 +90,10 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Compare the attributes that equal texts do not decide; None leaves the others to the runtime.
+        """Return whether an attribute is in sync, or None for a comparison of equal texts by the runtime.
 
-        Those are owners by number, symbolic modes, assets by their SHA-256, and a source, which is read here: ``get``
-        cannot return the file from which a copy was made.
+        Compared here are owners by number, symbolic modes, assets by their SHA-256, and a source: ``get`` cannot return
+        the origin of a copy.
         """
         if attribute == "ensure" or (attribute == "content" and type(should["content"]) is str):
             return None
@@ -124,7 +124,7 @@ class Provider(BaseProvider):
         return self._rows(context, names)
 
     def _rows(self, context: Context, names: Collection[str]) -> Iterator[Resource]:
-        """Yield one row after another, so that few contents are in memory; one that cannot be read fails alone."""
+        """Yield the rows one by one, so that few contents are in memory; an unreadable file fails alone."""
         # Many files have the same kind, mode and owner: (mode, uid, gid) → these attributes.
         heads: dict[tuple[int, int, int], Resource] = {}
         with files.Directories() as directories:
@@ -157,7 +157,7 @@ class Provider(BaseProvider):
         )
 
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
-        """Yield the content of a directory that is removed or replaced: a plan shows it, as only ``force`` allows."""
+        """Yield the content of directories that are removed or replaced: a plan shows the effects of ``force``."""
         return removed_directories.side_effects(
             path
             for path, (is_, should) in changes.items()
@@ -191,7 +191,7 @@ class Provider(BaseProvider):
         """Apply one change of a file, directory or link, as steps of ``batch``.
 
         A directory is removed, replaced or takes another file's place only with ``force``. ``stack`` closes the store
-        of the copies that ``backup`` asks for.
+        of the copies for ``backup``.
         """
         is_, should = change
         present_kind = "absent" if is_ is None else is_["ensure"]
@@ -214,7 +214,7 @@ class Provider(BaseProvider):
     def _write(self, batch: files.Batch, path: str, change: Change, ensure: str, keep: Callable[..., None]) -> None:
         """Make or change a file, directory or link, by ``ensure``; no directory is in the place of another kind.
 
-        ``keep`` copies the present one before it is replaced.
+        ``keep`` copies the present file before a replacement.
         """
         is_, should = change
         owner = {
@@ -239,7 +239,7 @@ class Provider(BaseProvider):
             batch.set_mode_owner(path, mode=mode, **owner, former_uid=None if is_ is None else is_.get("uid"))
 
     def _keep(self, stack: ExitStack, path: str, backup: Any, *, at_once: bool) -> None:
-        """Copy the file or directory at ``path`` before it is changed, if ``backup`` is declared.
+        """Copy the file or directory at ``path`` before its change, if ``backup`` is declared.
 
         ``at_once``: make the copy durable now, as the next call changes the file; otherwise ``_flush`` does.
         """
@@ -251,7 +251,7 @@ class Provider(BaseProvider):
             self._backups.keep(path, backup, at_once=at_once)
 
     def _flush(self, context: Context, batch: files.Batch) -> None:
-        """Let the new files take the place of the old ones, after the copies of these are on disk."""
+        """Replace the old files by the new ones, after the copies of the old ones are on disk."""
         if self._backups is not None:
             self._backups.flush()
         for path, error in batch.flush():
@@ -276,10 +276,7 @@ def _has_secret(should: Mapping[str, Any]) -> bool:
 def _content(
     path: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any], *, reusable: bool
 ) -> bytes | Iterator[bytes] | None:
-    """Return the content to write, or None if the present file has it already and is ``reusable``.
-
-    Without declared content, a new file is empty.
-    """
+    """Return the content to write, or None if the present, ``reusable`` file has it; by default a new one is empty."""
     exists = is_ is not None and is_["ensure"] == "file"
     can_stay = exists and reusable
     content, source = _reveal(should.get("content")), _reveal(should.get("source"))
@@ -296,7 +293,7 @@ def _content(
 def _held_by_another(is_: Mapping[str, Any] | None, uid: int | None) -> bool:
     """Return whether another user may hold a file open for writing: its former owner, or one whom its mode let write.
 
-    Then the content goes into a new file, as that user could still change the present one. ``uid``: the new owner.
+    The content then goes into a new file, as that user could still change the present one. ``uid``: the new owner.
     """
     if is_ is None:
         return False
@@ -305,10 +302,7 @@ def _held_by_another(is_: Mapping[str, Any] | None, uid: int | None) -> bool:
 
 
 def _digest(path: str, is_: Mapping[str, Any] | None) -> str:
-    """Return the SHA-256 of a file, or "" for anything else.
-
-    Only a file that was too long for ``get`` is read again.
-    """
+    """Return the SHA-256 of a file, or "" for anything else; only one too long for ``get`` is read again."""
     if is_ is None or is_["ensure"] != "file" or "checksum" in is_:
         return str((is_ or {}).get("checksum", ""))
     import hashlib  # slow to import, and needed for large files only
@@ -354,7 +348,7 @@ def _content_row(content: bytes) -> Resource:
 def _canonical_mode(mode: str, ensure: str | None) -> str | None:
     """Return the canonical form of a declared mode: four digits, and none for a link, which has no mode.
 
-    A directory gets the right to search where a digit has the right to read.
+    A directory gets the right to search with each right to read.
     """
     if ensure == "link":
         return None
@@ -373,7 +367,7 @@ def _new_mode(is_: Mapping[str, Any] | None, should: Mapping[str, Any], ensure: 
 
 
 def _mode(mode: str, ensure: str, present: str | None) -> str:
-    """Return the octal mode that a declared ``mode``, which may be symbolic, means for a file of kind ``ensure``.
+    """Return the octal mode for a declared ``mode`` of a file of the kind ``ensure``.
 
     A symbolic mode changes the ``present`` one, or the default of a new file.
     """
@@ -390,7 +384,7 @@ def _check(batch: files.Batch, path: str, command: Any) -> Callable[[str], None]
 
 
 def _in_its_place(path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield a problem if there is a directory where none is declared, or the reverse: only ``force`` replaces it."""
+    """Yield a problem if a directory is in the place of another kind, or the reverse: only ``force`` replaces it."""
     ensure = should.get("ensure", "absent")
     if ensure == "absent" or should.get("force") or not os.path.lexists(path):
         return
@@ -412,7 +406,7 @@ def _reveal(value: Any) -> Any:
 
 
 def _message(error: Exception, path: str) -> str:
-    """Return an error as text; for a directory that is not empty it advises ``force``."""
+    """Return an error as text, with the advice ``force`` for a directory that is not empty."""
     text = files.describe_error(error, path)
     not_empty = isinstance(error, OSError) and error.errno == errno.ENOTEMPTY
     return f"{text}; with force it is removed with all that is in it" if not_empty else text

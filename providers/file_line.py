@@ -24,7 +24,7 @@ class Provider(BaseProvider):
     """The lines of text files."""
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Write the expression for exactly the line where none is declared, as it is part of the name; clean paths."""
+        """Write the default expression, for exactly the line, as it is part of the name; clean paths."""
         for resource in resources:
             line = resource.get("line")
             if resource.get("match") == "" and isinstance(line, str):
@@ -78,7 +78,7 @@ class Provider(BaseProvider):
                     yield {**row, "others": more} if more else row
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
-        """Yield the missing prerequisites of a line, such as its file's directory, and lines that ``set`` refuses."""
+        """Yield the missing prerequisites of a line, such as its file's directory, and refusals of ``set``."""
         yield from file_parts.missing(changes)
         for name, should in changes.items():
             if should.get("ensure") != "absent" and "line" in should and (reason := _refusal(name, should)):
@@ -90,7 +90,7 @@ class Provider(BaseProvider):
 
 
 def _refusal(name: Name, should: Mapping[str, Any]) -> str:
-    """Return the reason for which ``set`` would fail on the present lines of a file, or an empty text."""
+    """Return the reason why ``set`` would fail on the present lines of a file, or an empty text."""
     path, match = name
     try:
         edit(files.read_lines(path), {match: should})
@@ -102,10 +102,9 @@ def _refusal(name: Name, should: Mapping[str, Any]) -> str:
 
 
 def edit(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> None:
-    """Bring the lines that each expression in ``states`` finds to its state; None removes them.
+    """Bring the lines of each expression in ``states`` to its state; None removes them.
 
-    Raise ``ResourceError`` where an expression finds several different lines, and `multiple` does not allow to replace
-    all.
+    Raise ``ResourceError`` for different lines, unless `multiple` allows to replace them all.
     """
     for match, should in states.items():
         numbers = line_places.find(lines, match)

@@ -99,7 +99,7 @@ class Provider(BaseProvider):
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
         """Yield the purged members, and the content of directories that are removed or replaced by another kind.
 
-        A plan shows what is lost, and reports a conflict with a resource that declares one of these files.
+        A plan shows the losses, and reports a conflict with a resource that declares one of these files.
         """
         for path, (is_, should) in changes.items():
             if should.get("ensure") == "absent":
@@ -134,8 +134,8 @@ class _Comparison:
     def __init__(self, path: str, should: Mapping[str, Any], *, must_exist: bool) -> None:
         """Read the tree and its source. Raise ``OSError``, and ``ResourceError`` above the limits.
 
-        ``must_exist``: an owner who does not exist is an error. In a plan, where another resource may still create
-        that user, every member differs then.
+        ``must_exist``: an unknown owner is an error. In a plan another resource may still create that user: every
+        member then differs.
         """
         self._should = should
         self.path, self.source = path, should.get("source")
@@ -160,7 +160,7 @@ class _Comparison:
         self.purged = self._purged()
 
     def _mode(self, member: Member | None) -> int | None:
-        """Return the mode that a member of the tree should get, or None to keep the present one.
+        """Return the mode for a member of the tree, or None to keep the present one.
 
         ``member`` is of the source, or without one of the tree itself; None stands for a new top directory.
         """
@@ -176,9 +176,7 @@ class _Comparison:
         return symbolic_mode.apply(mode, present, directory=directory)
 
     def _purged(self) -> list[str]:
-        """Return the members to remove, as the source lacks them, the deepest first.
-
-        Those that contain ignored files stay.
+        """Return the members that the source lacks, the deepest first, without those that contain ignored files.
 
         Raise ``ResourceError`` for more than ``max_purged``.
         """
@@ -219,7 +217,7 @@ class _Comparison:
         return same_mode and self.has_content(directories, name, expected)
 
     def keeps_inode(self, name: str) -> bool:
-        """Return whether a present member that differs gets its owner and mode in place, not by a new file."""
+        """Return whether a differing member gets its owner and mode in place, not by a new file."""
         return self.source is None or self.expected[name].kind == "directory"
 
     def has_content(self, directories: files.Directories, name: str, expected: Expected) -> bool:
@@ -236,9 +234,9 @@ class _Comparison:
 
 
 def _number(find: Callable[[str], int], owner: str | None, *, must_exist: bool) -> int | None:
-    """Return the number of a declared user or group, None without one.
+    """Return the number of a declared user or group, or None without one.
 
-    -1, which nothing has, stands for one that does not exist where it need not exist yet.
+    Unless it ``must_exist``, -1, which nothing has, stands for a missing one.
     """
     if owner is None:
         return None
@@ -251,7 +249,7 @@ def _number(find: Callable[[str], int], owner: str | None, *, must_exist: bool) 
 
 
 def _remove(batch: files.Batch, backups: Backups, path: str, should: Mapping[str, Any]) -> None:
-    """Remove a directory with all that is in it, after a copy of that if ``backup`` asks for one.
+    """Remove a directory with all its content, after a copy if ``backup`` is declared.
 
     Raise ``ResourceError`` for more than ``max_files``, or a mount point in it.
     """
@@ -292,9 +290,9 @@ def _change(batch: files.Batch, backups: Backups, path: str, should: Mapping[str
 
 
 def _turned(compared: _Comparison, *, force: bool) -> list[str]:
-    """Return the members to remove because the source has a directory where they are none, or the reverse.
+    """Return the members to remove because the source has a directory in place of another kind, or the reverse.
 
-    Raise ``ResourceError`` without ``force``, and where ignored files would be lost.
+    Raise ``ResourceError`` without ``force``, and if ignored files would be lost.
     """
     members = compared.now.members
     names = [
@@ -317,10 +315,10 @@ def _turned(compared: _Comparison, *, force: bool) -> list[str]:
 
 
 def _lost(compared: _Comparison, rewritten: Sequence[str], turned: Sequence[str]) -> list[str]:
-    """Return the members whose present content a change loses: files, and directories that become something else.
+    """Return the members whose content a change loses: files, and directories that become another kind.
 
-    ``rewritten`` are the members that differ, ``turned`` those of them that are of another kind. An unfinished file,
-    which a killed run has left, does not count.
+    ``rewritten`` are the members that differ, ``turned`` those of another kind. The unfinished file of a killed run
+    does not count.
     """
     members = compared.now.members
     purged = [name for name in compared.purged if not name.endswith(files.TEMPORARY_SUFFIX)]
@@ -329,7 +327,7 @@ def _lost(compared: _Comparison, rewritten: Sequence[str], turned: Sequence[str]
 
 
 def _stays(batch: files.Batch, compared: _Comparison, name: str) -> bool:
-    """Return whether a member is as it should be, so that nothing is written."""
+    """Return whether a member is as expected, so that nothing is written."""
     member, expected = compared.now.members.get(name), compared.expected[name]
     if member is None or member.kind != expected.kind:
         return False

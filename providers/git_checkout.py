@@ -91,10 +91,7 @@ class Provider(BaseProvider):
                     yield row
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield the missing prerequisites: git, the directory above, the user, the private key.
-
-        Yield a problem where work in a checkout would be lost.
-        """
+        """Yield the missing prerequisites (git, the directory above, the user, the private key), and losses of work."""
         yield from prerequisites.of_files(
             changes,
             lambda path, should: [
@@ -154,7 +151,7 @@ class Provider(BaseProvider):
             raise
 
     def _fill(self, new: str, should: Mapping[str, Any]) -> None:
-        """Make a repository in an empty directory, fetch the revision and check it out, all of it on disk."""
+        """Make a repository in an empty directory, fetch the revision and check it out, all durable."""
         copy = _working_copy(new)
         target = self._target(should, copy.user)
         copy.run("init", "-q", "--template=")
@@ -166,8 +163,8 @@ class Provider(BaseProvider):
     def _update(self, path: str, should: Mapping[str, Any]) -> None:
         """Check out another commit in an existing checkout, unless something would be lost.
 
-        Two files in ``.git`` let the next run repair an update that was killed: git's locks that are newer than
-        ``WORKING`` are its remains, and after ``CHECKING_OUT`` changed files are its work and may be overwritten.
+        Two files in ``.git`` let the next run repair a killed update: git's locks newer than ``WORKING`` are its
+        remains, and after ``CHECKING_OUT`` changed files are its work and may be overwritten.
         """
         copy = _working_copy(path)
         target = self._target(should, copy.user)
@@ -191,7 +188,7 @@ class Provider(BaseProvider):
         self.sync("--file-system", path)
 
     def _repaired(self, copy: WorkingCopy, path: str) -> str:
-        """Return the directory of the repository of a checkout, in which git works again if it was killed there."""
+        """Return the repository's directory of a checkout, after a repair if git was killed there."""
         directory = copy.ask("rev-parse", "--absolute-git-dir").stdout.rstrip("\n")
         if not directory:  # git was killed before it had made a repository of ``.git``
             copy.run("init", "-q", "--template=")
@@ -202,7 +199,7 @@ class Provider(BaseProvider):
         return directory
 
     def _remove(self, path: str, *, force: bool) -> None:
-        """Remove a checkout: rename it first, so that a killed run leaves no half of it under its name."""
+        """Remove a checkout, renamed before, so that a killed run leaves no half of it under its name."""
         old = _aside(path, OLD)
         if os.path.lexists(path):
             if not force and not os.path.lexists(f"{path}/.git/{CHECKING_OUT}"):
@@ -233,7 +230,7 @@ def _loss(path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
 def _read(path: str) -> Resource | None:
     """Return the row of a checkout, or None without one. Raise ``ResourceError`` for anything else at the path.
 
-    The rest of a removal that was killed counts as a checkout too, so that the next run removes it.
+    The rest of a killed removal counts as a checkout too, so that the next run removes it.
     """
     with files.Directories() as directories:
         status = _status(directories, path)
@@ -263,7 +260,7 @@ def _status(directories: files.Directories, path: str) -> os.stat_result | None:
 def _fetch(copy: WorkingCopy, should: Mapping[str, Any], target: git.Target, *, force: bool) -> None:
     """Fetch a commit into a checkout, whose remote ``origin`` becomes the declared source.
 
-    Raise ``CommandError`` also, without ``force``, where the commit would overwrite a local file.
+    Raise ``CommandError`` also if, without ``force``, the commit would overwrite a local file.
     """
     has_origin = copy.ask("config", "--local", "--get", "remote.origin.url").exit_code == 0
     copy.run("remote", "set-url" if has_origin else "add", "origin", "--", should["source"])

@@ -50,10 +50,7 @@ class Provider(BaseProvider):
         return list(context.accepted(rows))
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield the missing prerequisites of a group: its members.
-
-        Yield a problem if a group to remove is a user's primary one, for which groupdel refuses it.
-        """
+        """Yield missing members, and a problem for a removal that groupdel refuses: of a user's primary group."""
         removed = {name: should for name, should in changes.items() if should["ensure"] == "absent"}
         for group in _entries(removed):
             if users := [user.pw_name for user in pwd.getpwall() if user.pw_gid == group.gr_gid]:
@@ -66,10 +63,9 @@ class Provider(BaseProvider):
             yield from prerequisites.written_in_place(dict.fromkeys(changes, f"/etc/{file}"))
 
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
-        """Yield the effects of a change on users: those who join or leave a group, and those whose primary group it is.
+        """Yield the effects of a change on users: those who join or leave a group, or lose their primary one.
 
-        A plan reports a conflict with a user who is declared otherwise; a group that is a user's primary one cannot be
-        removed.
+        A plan reports a conflict with the declaration of such a user.
         """
         yield from _memberships(changes)
         deleted = {name: is_ for name, (is_, should) in changes.items() if should["ensure"] == "absent" and is_}
@@ -111,7 +107,7 @@ def _memberships(changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffec
 
 
 def _change(tool: Command, name: str, *options: str | int) -> None:
-    """Change a group with a shadow tool, in a copy of the account files that replaces these when it is complete."""
+    """Change a group with a shadow tool, in a copy of the account files that replaces them when it is complete."""
 
     def edit(prefix: Path) -> None:
         if "--users" in options:
@@ -134,7 +130,7 @@ def _clean_members(file: Path, name: str) -> None:
 
 
 def _options(attributes: Mapping[str, Any]) -> Iterator[str | int]:
-    """Yield the options of groupadd and groupmod for ``attributes``, as far as these programs set them."""
+    """Yield the options of groupadd and groupmod for those ``attributes`` that these programs set."""
     if attributes.get("gid") is not None:
         yield from ("--gid", attributes["gid"])
     if attributes.get("members") is not None:
@@ -142,7 +138,7 @@ def _options(attributes: Mapping[str, Any]) -> Iterator[str | int]:
 
 
 def _entries(names: Iterable[str]) -> Iterable[grp.struct_group]:
-    """Yield the entries of the groups with these names that exist: with names, the others are not looked at."""
+    """Yield the entries of the existing groups with these names, each looked up alone."""
     for name in names:
         with suppress(KeyError):
             yield grp.getgrnam(name)

@@ -56,7 +56,7 @@ class Provider(BaseProvider):
     ) -> bool | tuple[bool, str] | None:
         """Compare with the host's line for the declared address family, IPv4 or IPv6.
 
-        The resolver takes the first line with a name, so an earlier one with another address is a difference.
+        An earlier line with another address is a difference: the resolver takes the first line with a name.
         """
         if should["ensure"] != "present":
             return None
@@ -84,9 +84,9 @@ class Provider(BaseProvider):
             yield from rows if names is not None else filter(None, map(_listed, rows))
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
-        """Yield a warning for each declared host for which an earlier line counts until it is edited.
+        """Yield a warning for each declared host if an earlier line counts until it is edited.
 
-        Yield also that the resolver does not read /etc/hosts at all, and the problems of editing the files.
+        Yield also that the resolver does not read /etc/hosts, and the problems of editing the files.
         """
         complete = {name: should for name, should in reveal(changes).items() if "ip" in should}
         for (name, target), should in complete.items():
@@ -135,7 +135,7 @@ def edit(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> 
 
 
 def _change(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> None:
-    """Change, add or remove the lines of the hosts in ``states``; of two lines, that of the declared address family."""
+    """Change, add or remove the lines of the hosts in ``states``; of two lines, that of the declared family."""
     numbers_by_name: dict[str, list[int]] = {}
     for number, line in enumerate(lines):
         host = parse_line(line)
@@ -157,7 +157,7 @@ def _change(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) 
 
 
 def _overridden(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> Iterator[tuple[int, int, str]]:
-    """Yield each declared host's line that has no effect: its number, that of the line which counts, and the reason.
+    """Yield for each declared host's line without effect its number, that of the line that counts, and the reason.
 
     The resolver takes the first line with a name, for IPv4 and IPv6 each. (With ``multi on`` in host.conf(5) it returns
     the addresses of later lines too, after that one.)
@@ -184,10 +184,10 @@ def _overridden(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | Non
 
 
 def _rows(lines: files.Lines, target: str) -> Iterable[Resource]:
-    """Return a row for each host of a file, of its first line.
+    """Return a row for each host of a file, from its first line.
 
-    Its first line for the other address family is in ``other_family``; names for which an earlier line with another
-    address counts are in ``overridden``.
+    ``other_family`` is its first line for the other address family, ``overridden`` the names with an earlier line that
+    counts.
     """
     rows: dict[str, Resource] = {}
     #: (name, whether IPv6) → the number of the first line that answers, and its address.
@@ -212,9 +212,9 @@ def _rows(lines: files.Lines, target: str) -> Iterable[Resource]:
 
 
 def _listed(row: Resource) -> Resource | None:
-    """Return a row as a listing has it, for a manifest: None where an earlier line counts for the name.
+    """Return a row for a listing, or None if an earlier line counts for the name.
 
-    Where one counts for an alias, the aliases are left out.
+    If one counts for an alias, the aliases are left out.
     """
     overridden = row.get("overridden") or {}
     if row["name"] in overridden:
@@ -223,7 +223,7 @@ def _listed(row: Resource) -> Resource | None:
 
 
 def _line_of_family(is_: Mapping[str, Any], should: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the host's line that a declaration is about: that of the declared address's family, IPv4 or IPv6."""
+    """Return the host's line for a declaration: that of the declared address's family, IPv4 or IPv6."""
     other_family: Mapping[str, Any] | None = is_.get("other_family")
     if other_family is None or not isinstance(should.get("ip"), str) or (":" in should["ip"]) == (":" in is_["ip"]):
         return is_
@@ -231,7 +231,7 @@ def _line_of_family(is_: Mapping[str, Any], should: Mapping[str, Any]) -> Mappin
 
 
 def _is_of_family(line: str, should: Mapping[str, Any]) -> bool:
-    """Return whether a line's address is IPv4 or IPv6 as the declared one is; each is, if none is declared."""
+    """Return whether a line has the declared address family, IPv4 or IPv6; without a declared one all have."""
     host = parse_line(line)
     ip = should.get("ip")
     return host is not None and (ip is None or (":" in ip) == (":" in host["ip"]))
@@ -262,7 +262,7 @@ def _canonical(host: Resource) -> Resource:
 
 
 def parse_line(line: str) -> Resource | None:
-    """Return the host of a line, or None for a comment and for a line that the resolver could not use."""
+    """Return the host of a line, or None for a comment and for a line that the resolver ignores."""
     words, _, comment = line.partition("#")
     ip, *names = words.replace("\t", " ").strip(" ").split(" ")
     names = [name for name in names if name]

@@ -31,7 +31,7 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, _name: str, _attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> tuple[bool, str] | None:
-        """Compare the name with the kernel's too: a right file says nothing about the running system."""
+        """Compare the name with the kernel's too: the file may be right and the running system not."""
         if is_.get("hostname") != should["hostname"] or is_["live"] == should["hostname"]:
             return None
         return False, f"changed from {is_['live']} to {should['hostname']} in the running kernel"
@@ -63,7 +63,7 @@ def _name_line(lines: files.Lines) -> int | None:
 
 
 def _edit(lines: files.Lines, name: str) -> None:
-    """Replace the line with the name, or add one to a file without; with the right name the line stays as it is."""
+    """Replace the line with the name, or add one to a file without; the right line stays unchanged."""
     number = _name_line(lines)
     if number is None:
         lines.append(name)

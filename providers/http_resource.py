@@ -42,7 +42,7 @@ class Provider(SimpleProvider):
         self._created: dict[str, Any] = {}
 
     def check_config(self, _context: Context, config: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Refuse paths with a variable that nothing gives a value."""
+        """Refuse paths with a variable that has no value."""
         if "path" in config:
             http_paths.paths(config)
         return config
@@ -87,7 +87,7 @@ class Provider(SimpleProvider):
                 yield Problem("secrets", f"the field '{field}' is declared in body too")
 
     def plan(self, _context: Context, _name: str, _is: Any, should: Mapping[str, Any]) -> Planned:
-        """Plan a replacement if an immutable field changes; refuse to set fields that only the service makes."""
+        """Plan a replacement if an immutable field changes; refuse to set fields that the service makes."""
         for field in self._made_fields():
             if http.field_at(should.get("body"), field) is not None:
                 raise ResourceError(f"body.{field} is a field that the service makes: it is in the attribute output")
@@ -95,7 +95,7 @@ class Provider(SimpleProvider):
         return Planned(replace=[f"body{field if field.startswith('[') else f'.{field}'}" for field in fields])
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
-        """Read the objects in ``names``, or all of a list.
+        """Return the objects in ``names``, or all of a list.
 
         An object is read by its own path if that contains its name or identifier, otherwise from the list, which is
         read once for all names in it.
@@ -125,7 +125,7 @@ class Provider(SimpleProvider):
             yield from self._listed(context, dict(zip(self._paths.parents, parents, strict=True)), group)
 
     def create(self, context: Context, name: str, should: Mapping[str, Any]) -> None:
-        """Create an object with the declared fields, and keep the identifier that the service gives it.
+        """Create an object with the declared fields, and record its identifier from the service.
 
         A service that creates objects in the background is waited for.
         """
@@ -161,7 +161,7 @@ class Provider(SimpleProvider):
     def _change(self, context: Context, name: str, send: Callable[[Object], http.Response]) -> None:
         """Change an object by ``send``; if another client has changed it since it was read, read it and try again.
 
-        The service then refuses with the status 412, for the header ``If-Match``.
+        The service then refuses ``If-Match`` with the status 412.
         """
         for remaining in reversed(range(TRIES)):
             present = self._present(context, name)
@@ -177,10 +177,7 @@ class Provider(SimpleProvider):
                 return
 
     def _send_update(self, name: str, present: Object, should: Mapping[str, Any]) -> http.Response:
-        """Send the declared fields in the form that the service takes.
-
-        PUT sends the whole object; PATCH a JSON Patch, a merge patch or the changed fields, by the setting ``patch``.
-        """
+        """Send the declared fields: the whole object by PUT, or by PATCH in the format of the setting ``patch``."""
         method, path = self._paths.update.method, self._member(self._paths.update, name, present)
         body, secrets, form = _fields(should.get("body")), _fields(should.get("secrets")), self._config["patch"]
         headers = _if_match(present)
@@ -198,10 +195,10 @@ class Provider(SimpleProvider):
         return self._client.request(method, path, sent, headers=headers, repeat=method == "PATCH")
 
     def _present(self, context: Context, name: str) -> Object | None:
-        """Return an object as ``get`` has read it last, or None if it does not exist.
+        """Return an object as ``get`` has read it last, or None for a missing one.
 
-        An object that PUT sends as a whole, and for which the service gives no ETag, is read again by ``get``: with
-        older values the request would undo a change of another client.
+        An object without an ETag that PUT sends as a whole is read again: older values would undo a change of another
+        client.
         """
         object_ = self._read.get(name)
         whole = self._paths.update.method == "PUT" and self._paths.read_by_name
@@ -211,14 +208,14 @@ class Provider(SimpleProvider):
         return self._read.get(name)
 
     def _member(self, request: Request, name: str, present: Object) -> str:
-        """Return the path of a request about an object, with its name and the identifier that the service gave it."""
+        """Return the path of a request about an object, with its name and the identifier from the service."""
         field = self._config["id"]
         return http_paths.fill(request.path, self._paths.values(name), http.field_at(present.fields, field), field)
 
     def _detail(self, values: Mapping[str, str], number: Any) -> Object | None:
         """Return an object, read by its own path, or None without such a path or object.
 
-        ``values`` are those of its name, ``number`` is its identifier or None.
+        ``values`` are those of its name; ``number`` is its identifier or None.
         """
         if self._paths.read is None:
             return None
@@ -251,7 +248,7 @@ class Provider(SimpleProvider):
                 yield self._row(context, name, object_, keep=names is not None)
 
     def _entries(self, path: str, *, nested: bool) -> Iterator[dict[str, Any]]:
-        """Yield the entries of a list; ``nested``: it is beneath another object, without which it is empty."""
+        """Yield the entries of a list; a missing one is empty if it is ``nested`` beneath another object."""
         try:
             yield from self._client.items(path, self._paging)
         except http.RequestError as error:
@@ -261,10 +258,7 @@ class Provider(SimpleProvider):
                 raise CannotList(f"the service has no list at {path}") from error
 
     def _only(self, context: Context, name: str, entries: list[dict[str, Any]]) -> dict[str, Any] | None:
-        """Return the only entry of a name in a list.
-
-        Of several it is the object that this run has created; otherwise the name fails as ambiguous.
-        """
+        """Return the only entry of a name; else the one that this run has created, or the name fails as ambiguous."""
         field = self._config["id"]
         numbers = [str(http.field_at(entry, field)) for entry in entries]
         created = str(self._created.get(name))
@@ -277,7 +271,7 @@ class Provider(SimpleProvider):
     def _row(self, context: Context, name: str, object_: Object, *, keep: bool = True) -> Resource:
         """Return the row of an object: its declarable fields in ``body``, those that the service makes in ``output``.
 
-        Without the name, which is an attribute, and without secret fields. ``keep``: ``set`` will need the object.
+        The name, which is an attribute, and secret fields are left out. ``keep``: ``set`` will need the object.
         """
         if keep:
             self._read[name] = object_
@@ -327,7 +321,7 @@ def _headers(config: Mapping[str, Any]) -> dict[str, str | Sensitive[str]]:
 
 
 def _store_secret_fields(context: Context, name: str, should: Mapping[str, Any]) -> None:
-    """Record which fields are secret, as ``get`` must leave them out: some services return them."""
+    """Record the names of secret fields, which ``get`` must leave out: some services return them."""
     fields = sorted(_fields(should.get("secrets")))
     if fields != (context.private(name) or []):
         context.store_private(name, fields)
@@ -339,7 +333,7 @@ def _if_match(present: Object) -> dict[str, str]:
 
 
 def _object(value: Any) -> dict[str, Any]:
-    """Return a value of an answer that must be a JSON object. Raise ``ResourceError`` with advice for another one."""
+    """Return a value that must be a JSON object. Raise ``ResourceError`` with advice for another one."""
     if not isinstance(value, dict):
         msg = "the service answers with something else than an object; 'object' names the field that has it"
         raise ResourceError(msg)
@@ -347,7 +341,7 @@ def _object(value: Any) -> dict[str, Any]:
 
 
 def _numbers(value: Any) -> Any:
-    """Return a value with its whole numbers as integers: for JSON 1 and 1.0 are equal, and services return either."""
+    """Return a value with its whole numbers as integers: in JSON 1 and 1.0 are equal, and services return either."""
     if isinstance(value, dict):
         return {key: _numbers(part) for key, part in value.items()}
     if isinstance(value, list):
@@ -356,7 +350,7 @@ def _numbers(value: Any) -> Any:
 
 
 def _fields(declared: Any) -> dict[str, Any]:
-    """Return declared fields, none for None; of a mapping that is secret as a whole, each value is secret."""
+    """Return declared fields, none for None; each value of a secret mapping is secret."""
     if isinstance(declared, Sensitive):
         return {name: Sensitive(value) for name, value in declared.reveal().items()}
     return dict(declared or {})

@@ -70,7 +70,7 @@ class Provider(BaseProvider):
             yield from (Problem("value", message) for message in _misread(value, syntax))
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
-        """Return the settings in ``names``; of several lines with the same setting the last one counts."""
+        """Return the settings in ``names``; the last of repeated lines with a setting counts."""
         unlisted = "the settings of all files cannot be listed; name a file, a section and a setting"
         for path, group, lines in file_parts.read_files(context, names, files.read_lines, unlisted):
             texts, syntax = list(lines), ini_lines.syntax(path)
@@ -83,7 +83,7 @@ class Provider(BaseProvider):
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
         """Yield the missing prerequisites of a setting, such as the directory of its file.
 
-        Yield a warning where a later file overrides it, or where it is unclear which lines belong to it.
+        Yield a warning if a later file overrides it, or if the end of its value is unclear.
         """
         yield from file_parts.missing(changes)
         yield from _overridden(changes)
@@ -162,9 +162,9 @@ def edit(
 
 
 def find(texts: Sequence[str], keys: Iterable[Key], syntax: ini_lines.Syntax = UNKNOWN) -> dict[Key, list[Setting]]:
-    """Return the lines of each setting in ``keys`` that the file has, in any spelling that its program takes for it.
+    """Return the lines of each setting in ``keys`` in a file, in any spelling of its program.
 
-    A setting may be there several times; the last one counts.
+    A setting may be repeated; its last line counts.
     """
     forms = {key: (syntax.section(key[0]), syntax.setting(key[1])) for key in keys}
     names_by_section: dict[str, set[str]] = {}
@@ -195,7 +195,7 @@ def _written(
 ) -> Iterator[str]:
     """Yield the lines of a setting with its new value, in the style of the ``present`` ones.
 
-    A value of several lines has each indented below the name. A comment behind a value in one line stays.
+    The lines of a longer value are indented below the name. A comment behind a value in one line stays.
     """
     text = texts[present.number]
     begin = text[: present.value] if present.value >= 0 else text.rstrip() + should["key_val_separator"]
@@ -214,10 +214,7 @@ def _written(
 
 
 def _replace_lines(lines: files.Lines, removed: Iterable[int], added: Iterable[tuple[int, Sequence[str]]]) -> None:
-    """Remove lines by their numbers, and insert texts before lines by theirs.
-
-    All numbers are those before the change.
-    """
+    """Remove lines by their numbers, and insert texts before lines; all numbers are those before the change."""
     numbers = sorted(set(removed))
     for number, texts in sorted(added, reverse=True):
         for text in reversed(texts):
@@ -227,9 +224,9 @@ def _replace_lines(lines: files.Lines, removed: Iterable[int], added: Iterable[t
 
 
 def _parse(text: str, names: Collection[str], syntax: ini_lines.Syntax) -> tuple[str, int] | None:
-    """Return the one of ``names`` that a line sets, and where its value begins, or None.
+    """Return the one of ``names`` that a line sets, and the index of its value, -1 without a value; or None.
 
-    A name may contain ``=`` or ``:``, so each separator in the line is tried. -1: the line has no value.
+    A name may contain ``=`` or ``:``, so each separator in the line is tried.
     """
     if (name := syntax.setting(_name(text))) in names:
         return name, -1
@@ -249,10 +246,7 @@ def _name(text: str) -> str:
 
 
 def _value(texts: Sequence[str], setting: Setting, syntax: ini_lines.Syntax) -> str:
-    """Return the value of a setting without comments.
-
-    Lines that a backslash joins are one, indented ones stay lines.
-    """
+    """Return a setting's value without comments: lines joined by a backslash as one, indented ones as lines."""
     parts = ["" if setting.value < 0 else syntax.without_comment(texts[setting.number][setting.value :])]
     parts += [syntax.without_comment(texts[number]) for number in setting.more]
     if setting.more and ini_lines.BACKSLASH.search(texts[setting.number]):
@@ -263,9 +257,9 @@ def _value(texts: Sequence[str], setting: Setting, syntax: ini_lines.Syntax) -> 
 def _range(
     texts: Sequence[str], section: str, kinds: Sequence[ini_lines.Line], syntax: ini_lines.Syntax
 ) -> tuple[int, int] | None:
-    """Return where a section's lines begin and end: the number of the first one, and of the one after the last.
+    """Return the number of a section's first line, and of the one after its last; None for a missing section.
 
-    Of several sections with the name it is the last one; None without any.
+    The last of repeated sections counts.
     """
     starts = [0] if section == "" else []
     headers = [number for number, line in enumerate(kinds) if line.kind == "header"]
@@ -309,7 +303,7 @@ def _insertion_point(
 ) -> tuple[int, str]:
     """Return the number of the line before which a setting is added to a section, and its indentation.
 
-    It comes below a comment that has the setting as an example, else below the last setting, indented as that.
+    It comes below a comment with the setting as an example, or else below the last setting, with its indentation.
     """
     number, indent, names = bounds[0], "", {syntax.setting(setting)}
     inside = _inside_values(kinds)
@@ -325,9 +319,9 @@ def _insertion_point(
 
 
 def _inside_values(kinds: Sequence[ini_lines.Line]) -> list[bool]:
-    """Return for each line whether it is within a value: the next line but comments and blank ones continues that.
+    """Return for each line whether it is inside a value, where no setting must be inserted.
 
-    A setting must not be inserted there.
+    The next line, apart from comments and blank ones, then continues the value.
     """
     inside, following = [False] * len(kinds), ""
     for number in range(len(kinds) - 1, -1, -1):
@@ -349,7 +343,7 @@ def _remove_if_empty(lines: files.Lines, section: str, syntax: ini_lines.Syntax)
 
 
 def _canonical_value(value: Any) -> Any:
-    """Return a value in the form in which it is compared: a Boolean as a word, lines without spaces at their ends."""
+    """Return the canonical form of a value: a Boolean as a word, lines without spaces at their ends."""
     if isinstance(value, Sensitive):
         return Sensitive(_canonical_value(value.reveal()))
     if isinstance(value, bool):

@@ -52,7 +52,7 @@ class Provider(structured_settings.SettingsProvider):
 
     @staticmethod
     def _edit(text: str, values: Mapping[KeyPath, Any]) -> str:
-        """Return the text with changed values by their key paths; all other text keeps every byte."""
+        """Return the text with changed values by their key paths; every other byte stays."""
         document = _Document(text)
         for key_path, value in values.items():
             if value is MISSING:
@@ -75,7 +75,7 @@ class _Document:
     """The text of a JSON file, in which values are replaced, added and removed."""
 
     def __init__(self, text: str) -> None:
-        """Recognize the style of ``text``, which new values get; a file without content becomes an object."""
+        """Recognize the style of ``text`` for new values; a file without content becomes an object."""
         is_new = not text.strip()
         self.text = "{\n}\n" if is_new else text
         self._newline = "\r\n" if "\r\n" in text else "\n"
@@ -140,7 +140,7 @@ class _Document:
         self.text = self.text[:begin] + self.text[end:]
 
     def _add(self, container: int, items: list[_Item], key_path: KeyPath, value: Any) -> None:
-        """Add an item with the last key of ``key_path`` to a container, whose bracket is at the position ``container``.
+        """Add an item with the last key of ``key_path`` to the container whose bracket is at ``container``.
 
         It follows the last one of ``items``, after the same white space.
         """
@@ -159,9 +159,9 @@ class _Document:
             self._fill(container, key, value)
 
     def _fill(self, container: int, key: str, value: Any) -> None:
-        """Put a value into an empty container, after ``key``, its text with the separator, which an array has not.
+        """Put a value into an empty container after ``key``, the text with separator, which is "" in an array.
 
-        It stands on a line of its own with one level more of indentation, unless the document is one line.
+        It gets a line of its own with one level more of indentation, unless the document is one line.
         """
         end = self._skip(container + 1)
         outer = self._line_indent(container)
@@ -173,7 +173,7 @@ class _Document:
         self.text = self.text[: container + 1] + inside + self.text[end:]
 
     def _items(self, at: int, step: str | int, key_path: KeyPath) -> list[_Item]:
-        """Return the items of the object or array that begins at a position.
+        """Return the items of the object or array at a position.
 
         Raise ``ResourceError`` if it cannot contain ``step``, such as an index in an object; ``key_path`` leads to it.
         """

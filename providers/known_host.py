@@ -50,7 +50,7 @@ class Provider(BaseProvider):
     """The keys in the files of the machine and of users."""
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Write names in the spelling for which ssh looks, and types in full, so that equal keys compare as equal."""
+        """Write names in the spelling that ssh looks for, and types in full, so that equal keys are equal."""
         for resource in resources:
             if "name" in resource:
                 resource["name"] = canonical_name(resource["name"])
@@ -117,7 +117,7 @@ class Provider(BaseProvider):
 def edit(lines: files.Lines, states: Mapping[Key, Mapping[str, Any] | None]) -> None:
     """Bring the keys in ``states`` to these states; None removes a key.
 
-    Of several lines with a key, those that ssh finds are changed.
+    If a key has more lines, those that ssh finds are changed.
     """
     numbers_by_key = _numbers(lines, states.keys())
     removed = [number for key, numbers in numbers_by_key.items() if states.get(key, {}) is None for number in numbers]
@@ -142,7 +142,7 @@ def parse_line(line: str) -> Entry | None:
 
 
 def hashed(name: str, salt: bytes) -> str:
-    """Return the text that stands for a host's name in a file, from which it cannot be read (``HashKnownHosts``)."""
+    """Return the text for a host's name in a file from which it cannot be read (``HashKnownHosts``)."""
     digest = hmac.digest(salt, name.encode("utf-8", "surrogateescape"), "sha1")
     return f"{HASHED}{b64encode(salt).decode()}|{b64encode(digest).decode()}"
 
@@ -150,7 +150,7 @@ def hashed(name: str, salt: bytes) -> str:
 def _numbers(lines: files.Lines, keys: Collection[Key]) -> dict[Key, list[int]]:
     """Return key → the numbers of its lines in a file.
 
-    A hashed name cannot be read, only compared: such lines are there only for those of ``keys`` whose hash they have.
+    A hashed name can only be compared: its lines are found only for names in ``keys``.
     """
     numbers_by_key: dict[Key, list[int]] = {}
     for number, line in enumerate(lines):
@@ -166,7 +166,7 @@ def _numbers(lines: files.Lines, keys: Collection[Key]) -> dict[Key, list[int]]:
 
 
 def _effective(lines: files.Lines, numbers: Sequence[int]) -> Sequence[int]:
-    """Return those of a key's lines that ssh finds, as their first name is in its spelling; all if it finds none."""
+    """Return those of a key's lines that ssh finds, by the spelling of their first name; all if there are none."""
     effective = [
         number for number in numbers if (entry := parse_line(lines[number])) and not _misspelled(entry, names=1)
     ]
@@ -174,10 +174,7 @@ def _effective(lines: files.Lines, numbers: Sequence[int]) -> Sequence[int]:
 
 
 def _misspelled(entry: Entry, names: int | None = None) -> dict[str, str]:
-    """Return canonical name → spelling of a line's names that ssh does not find, as it looks for the canonical one.
-
-    ``names``: only so many from the beginning.
-    """
+    """Return canonical name → spelling of a line's first ``names`` (or all), if ssh does not find that spelling."""
     spellings = [] if entry.hosts.startswith(HASHED) else files.printable(entry.hosts).split(",")[:names]
     return {
         canonical_name(spelling): spelling for spelling in spellings if canonical_name(spelling) != spelling.lower()
@@ -199,7 +196,7 @@ def canonical_name(name: str) -> str:
 
 
 def _is_hash(text: str, name: str) -> bool:
-    """Return whether a hashed field of a line stands for a name: the name is hashed with the field's salt."""
+    """Return whether a hashed field of a line stands for a name, which is hashed with the field's salt."""
     try:
         return hashed(name, b64decode(text.split("|")[2], validate=True)) == text
     except (ValueError, IndexError):
@@ -209,7 +206,7 @@ def _is_hash(text: str, name: str) -> bool:
 def _format(key: Key, should: Mapping[str, Any], entry: Entry) -> str:
     """Return the new line of an entry, or an empty text if it is as declared.
 
-    A name that is hashed stays so, with its salt, unless the declaration makes it readable.
+    A hashed name stays so, with its salt, unless the declaration makes it readable.
     """
     row = _row(key, "", entry)
     compared = row.keys() - {"target", "misspelled"}
@@ -239,10 +236,10 @@ def _line(entry: Entry) -> str:
 def _only(
     context: Context, key: Key, target: str, rows: Sequence[Resource], names: Collection[Name] | None
 ) -> Iterator[Resource]:
-    """Yield the row of a key if all its lines say the same; ``names`` are as for ``get``.
+    """Yield the row of a key if all its lines agree; ``names`` are as for ``get``.
 
-    Otherwise the key fails, as it is unclear which line a change is for. A listing leaves out a name that ssh does not
-    look for, with a warning: the manifest could not declare it.
+    Otherwise the key fails, as it is unclear which line to change. A listing leaves out a name that ssh does not look
+    for, with a warning: the manifest could not declare it.
     """
     if any(row != rows[0] for row in rows):
         reason = f"{target} has several keys of '{key[0]}' with the type {key[1]}; remove all but one"

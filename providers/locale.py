@@ -35,7 +35,7 @@ class Provider(BaseProvider):
     sync = Command("sync", timeout=600)
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Write UTF-8 as /etc/locale.gen does, where ``get`` finds the names: ``de_DE.utf8`` is the same locale."""
+        """Write UTF-8 as in /etc/locale.gen, from which ``get`` reads: ``de_DE.utf8`` is the same locale."""
         for resource in resources:
             if "name" in resource:
                 resource["name"] = _canonical(resource["name"])
@@ -59,7 +59,7 @@ class Provider(BaseProvider):
         return None
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
-        """Return the locales in /etc/locale.gen, and of ``names`` also those that are built without being listed.
+        """Return the locales in /etc/locale.gen, and of ``names`` also built ones that are not listed.
 
         The latter are absent from the list, but a removal has to find them.
         """
@@ -83,10 +83,7 @@ class Provider(BaseProvider):
         yield from prerequisites.written_in_place(dict.fromkeys(changes, LIST))
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
-        """Remove or build each locale, and then list or unlist it in /etc/locale.gen.
-
-        So the list has only locales that were built, for the character set beside them.
-        """
+        """Remove or build each locale, and then list or unlist it in /etc/locale.gen: only built ones are listed."""
         built = self._built()
         locales: dict[str, Mapping[str, Any] | None] = {}
         for name, (is_, should) in changes.items():
@@ -130,7 +127,7 @@ class Provider(BaseProvider):
 def edit(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> None:
     """Edit the lines of /etc/locale.gen: list locales, and remove the lines of those whose state is None.
 
-    Most lines are comments with a locale that the package supports: such a line loses its ``#``, or gets it back.
+    Most lines are comments with a supported locale, which lose their ``#`` or get it back.
     """
     supported = {" ".join(line.split()) for line in files.read_lines(SUPPORTED)} if os.path.exists(SUPPORTED) else set()  # noqa: PTH110 - a text
     for name, should in states.items():

@@ -346,10 +346,7 @@ class Names:
         return next(row for row in numbered(title) if self._titles.setdefault((type_name, row), task) == task)
 
     def in_group(self, group: str) -> ValueReference:
-        """Return the reference to a Boolean: whether this host is in a group of the inventory, or has this name.
-
-        The name counts because ``hosts`` of a play may be either.
-        """
+        """Return the reference to a Boolean: whether this host is in a group or has its name; ``hosts`` may be both."""
         names = self.call(
             "std.concat", {"lists": [ValueReference("host.groups"), [ValueReference("host.name")]]}, "host_and_groups"
         )
