@@ -307,7 +307,7 @@ def _encode(acl: Acl) -> bytes:
 
 
 def _entry(key: tuple[int, int], bits: int, *, default: bool) -> Entry:
-    """Return the text form of an entry in the kernel's list, with the name of its user or group."""
+    """Return the ``Entry`` for an entry of the kernel's list, with the name of its user or group."""
     tag, number = key
     find = {USER: files.user_name, GROUP: files.group_name}.get(tag)
     name = "" if find is None else find(number)

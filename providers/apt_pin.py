@@ -94,7 +94,7 @@ class Provider(BaseProvider):
     def _errors(self, copy: Copy) -> list[str]:
         """Return apt's errors about a copy of the directory.
 
-        Without the lists of repositories and the installed packages, which take long to read: one package is enough.
+        Repositories and installed packages take long to read: one package is enough.
         """
         status = f"{copy.main}.status"
         whole_directory.write(status, STATUS)

@@ -264,7 +264,7 @@ def blocks(table: files.Lines) -> Iterator[Block]:
 def reached(table: files.Lines, block: Block) -> list[str]:
     """Return the later jobs of a table that a block's variables reach, as no line sets them again.
 
-    An unmanaged job, without a name, is called by its line.
+    A job without a name of ours appears as ``line 7``.
     """
     variables = {line.partition("=")[0] for line in block.job["environment"]}
     jobs: list[str] = []

@@ -90,7 +90,7 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Return whether an attribute is in sync, or None for a comparison of equal texts by the runtime.
+        """Return whether an attribute is in sync, or None if the runtime compares it by equality.
 
         Compared here are owners by number, symbolic modes, assets by their SHA-256, and a source: ``get`` cannot return
         the origin of a copy.

@@ -126,10 +126,7 @@ class _Document:
                 return
 
     def _cut(self, container: int, items: list[_Item], number: int) -> None:
-        """Remove one of the items of a container, by its number, with the comma that belongs to it.
-
-        ``container``: the position of its bracket.
-        """
+        """Remove the item with a number from the container whose bracket is at ``container``, with its comma."""
         begin, end = items[number].begin, items[number].end
         if number + 1 < len(items):
             end = items[number + 1].begin

@@ -193,7 +193,7 @@ def _is_of(built: str, name: str, listed: str | None) -> bool:
     """Return whether a built locale, by its normalized name, is removed with the locale ``name``.
 
     ``de_DE`` is built as itself and, for its charset in /etc/locale.gen (``listed``, None for any), as ``de_DE.utf8``;
-    the same language with another charset is another locale.
+    any further charset makes another locale.
     """
     base, charset, modifier = _split(name)
     parts = _split(built)
@@ -213,7 +213,7 @@ def _source(name: str) -> str:
 
 
 def _code_set(charset: str) -> str:
-    """Return the name of a character set in its own description, by which ``locale charmap`` prints it."""
+    """Return the name of a character set in its own description, as in the output of ``locale charmap``."""
     import gzip  # slow to import, and needed for changes only
 
     for path, reader in ((f"{CHARSETS}/{charset}", open), (f"{CHARSETS}/{charset}.gz", gzip.open)):

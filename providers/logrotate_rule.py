@@ -59,7 +59,7 @@ class Provider(BaseProvider):
                 program_checked_files.write(DIRECTORY, name, should)
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield a problem if logrotate is missing, or else the errors of the rules that it refuses."""
+        """Yield a problem if logrotate is missing, or else its errors about the rules."""
         missing = list(prerequisites.missing_program(None, "logrotate", needs="Package[logrotate]"))
         yield from prerequisites.of_files(changes, lambda _name, _should: missing, lambda name: f"{DIRECTORY}/{name}")
         if not missing:
@@ -83,7 +83,7 @@ class Provider(BaseProvider):
 
 
 def _later_duplicates(copy: Copy) -> Iterator[str]:
-    """Yield an error for each log that one file names and another one matches by a pattern.
+    """Yield an error for each log with its own rule in a file and a matching pattern in another.
 
     logrotate itself reports a log with two rules only once it exists.
     """
@@ -95,7 +95,7 @@ def _later_duplicates(copy: Copy) -> Iterator[str]:
 
 
 def _patterns(path: str) -> Iterator[str]:
-    """Yield the paths and patterns of logs for which a file has rules; none of one that cannot be read."""
+    """Yield the paths and patterns of logs in a file's rules; none of an unreadable one."""
     depth, script, content = 0, False, b""
     with suppress(OSError):
         content = files.read(path, program_checked_files.LARGEST)

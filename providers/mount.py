@@ -62,7 +62,7 @@ class Provider(BaseProvider):
         return True if should["ensure"] == "present" and is_["entry"] else None
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
-        """Return the entries of fstab, and of ``names`` also mount points that are mounted without an entry."""
+        """Return the entries of fstab, and of ``names`` also mount points without an entry."""
         mounted = files.mount_points()
         rows: dict[str, Resource] = {}
         for line in files.read_lines(FSTAB):
@@ -112,7 +112,7 @@ class Provider(BaseProvider):
                     context.unchanged(name, message="Is not mounted")
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield a problem for mount points that are missing or that others could replace, and for missing devices."""
+        """Yield a problem for mount points that are missing or replaceable by other users, and for missing devices."""
         entries = {entry["name"] for entry in filter(None, map(parse_line, files.read_lines(FSTAB)))}
         for name, should in changes.items():
             if should["ensure"] == "mounted" and not (os.path.isfile(name) and _is_bind(should)):  # noqa: PTH113 - a text
@@ -133,7 +133,7 @@ class Provider(BaseProvider):
     def _set_state(self, present: Mapping[str, Any] | None, entry: Mapping[str, Any]) -> None:
         """Mount or unmount as ``entry`` declares; ``present`` is the entry of fstab until now.
 
-        A mounted file system whose options differ is remounted; for another device or type it is unmounted first.
+        New options are set by a remount; for another device or type the file system is unmounted first.
         """
         name, mounted = entry["name"], entry["name"] in files.mount_points()
         if entry["ensure"] == "unmounted":
@@ -152,7 +152,7 @@ class Provider(BaseProvider):
     def _unmount(self, name: str) -> None:
         """Unmount all file systems at a mount point, which may cover each other.
 
-        Where other users can write to a directory above, the descriptor of the directory is used, not the path.
+        If other users can write to a directory above, the directory's descriptor is used, not the path.
         """
         for _ in range(LAYERS):
             if name in files.mount_points():
@@ -183,7 +183,7 @@ def _words(line: str) -> list[str]:
 
 
 def format_line(entry: Mapping[str, Any]) -> str:
-    """Return the line of fstab for an entry: its fields apart by tabs, with blanks in them escaped."""
+    """Return the line of fstab for an entry: its fields separated by tabs, with blanks in them escaped."""
     return "\t".join(_escape(str(entry[field])) for field in FIELDS)
 
 
@@ -204,10 +204,7 @@ def _escape(text: str) -> str:
 
 
 def _unescape(text: str) -> str:
-    r"""Return a field of fstab with its octal escapes replaced, ``\040`` by a blank.
-
-    They stand for bytes: a character of UTF-8 may have several.
-    """
+    r"""Return a field of fstab with bytes for its octal escapes, ``\040``; a character may have more than one."""
     if "\\" not in text:
         return text
     content = text.encode("utf-8", "surrogateescape")
@@ -234,7 +231,7 @@ def _check_mount_point(name: str) -> None:
 
 
 def _refusal(name: str) -> str:
-    """Return the reason for which nothing is mounted at a path, or "": it is a link, or others could replace it."""
+    """Return the reason why nothing is mounted at a path, or "": it is a link, or other users could replace it."""
     real = os.path.realpath(name)
     if real != name:
         return f"it is reached through a symbolic link; declare {real}"

@@ -79,7 +79,7 @@ class Provider(ServerProvider):
     def insync(
         self, _context: Context, _name: Name, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | None:
-        """Compare ``ALL`` with all rights that this server has, and columns regardless of case, as the server does."""
+        """Compare ``ALL`` with all rights of this server, and columns regardless of case, as the server does."""
         if attribute != "privileges":
             return None
         if should["privileges"] == [ALL]:
@@ -89,7 +89,7 @@ class Provider(ServerProvider):
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
         """Return the rights in ``names``, or those of all accounts but the server's own.
 
-        Only the tables of the server that keep rights on such targets are read.
+        Only the server's tables for such targets are read.
         """
         kinds = mysql_rights.TABLES if names is None else {parse_target(table).kind for _, table in names}
         users = None if names is None else {user for user, _ in names}
@@ -103,9 +103,9 @@ class Provider(ServerProvider):
         yield from context.accepted(rows)
 
     def _existing(self, session: Session, kind: str) -> Collection[str]:
-        """Return the rights that this server knows for a kind of target; versions differ.
+        """Return the rights of this server for a kind of target; versions differ.
 
-        One query may return those of several kinds: all are kept for the rest of the run.
+        All results of a query, perhaps for other kinds too, are kept for the run.
         """
         if kind not in self._rights:
             self._rights = {**self._rights, **_existing_rights(session, kind)}
@@ -130,9 +130,9 @@ class Provider(ServerProvider):
 
 
 def _existing_rights(session: Session, kind: str) -> Mapping[str, Collection[str]]:
-    """Return kind of target → the rights that this server knows for it, of ``kind`` and those in the same tables.
+    """Return kind of target → this server's rights for it, of ``kind`` and of those in the same tables.
 
-    ``SHOW PRIVILEGES`` lists those on the server; for other kinds the columns of the tables of rights name them.
+    ``SHOW PRIVILEGES`` lists those on the server; for other kinds they are columns of the tables of rights.
     """
     rights_by_kind: dict[str, set[str]] = defaultdict(set)
     if kind == SERVER:
@@ -147,7 +147,7 @@ def _existing_rights(session: Session, kind: str) -> Mapping[str, Collection[str
 
 
 def _row(name: Name, rights: Mapping[Right, str], existing: Collection[str]) -> Resource:
-    """Return the row of an account's rights on a target; ``existing``: all rights that there are, for ``is_all``."""
+    """Return the row of an account's rights on a target; ``existing``: all rights of the server, for ``is_all``."""
     rights_proper = {right: column for right, column in rights.items() if right != (GRANT, "")}
     return {
         "ensure": "present",
@@ -160,7 +160,7 @@ def _row(name: Name, rights: Mapping[Right, str], existing: Collection[str]) -> 
 
 
 def _expected(held: Mapping[Right, str], should: Mapping[str, Any]) -> dict[Right, str]:
-    """Return the rights that an account should have, with ``GRANT`` as one of them; ``held`` are its present ones.
+    """Return the new rights of an account, with ``GRANT`` as one of them; ``held`` are its present ones.
 
     With ``ALL`` it keeps these, and without declared options its ``GRANT``.
     """
@@ -176,10 +176,7 @@ def _expected(held: Mapping[Right, str], should: Mapping[str, Any]) -> dict[Righ
 
 
 def _statements(on: str, who: str, missing: Mapping[Right, str], extra: Mapping[Right, str]) -> Iterator[str]:
-    """Yield the statements that grant the missing rights and revoke the extra ones.
-
-    ``on`` is the target, ``who`` the account, both as SQL has them.
-    """
+    """Yield SQL that grants ``missing`` and revokes ``extra`` rights of the account ``who`` on the target ``on``."""
     # With a right on a table MariaDB takes the same right on its columns away: those are given afterwards.
     late = {right: column for right, column in missing.items() if right[1] and (right[0], "") in extra}
     first = {right: column for right, column in missing.items() if right not in late}
@@ -192,7 +189,7 @@ def _statements(on: str, who: str, missing: Mapping[Right, str], extra: Mapping[
 
 
 def _grant(on: str, who: str, rights: Mapping[Right, str]) -> str:
-    """Return the statement that grants rights; the right to grant them on is not one of the list, but an option."""
+    """Return the statement that grants rights; the right to grant them on is no item of the list, but an option."""
     granted = {right: column for right, column in rights.items() if right != (GRANT, "")}
     return (
         f"GRANT {_sql(granted) or USAGE} ON {on} TO {who}{' WITH GRANT OPTION' if len(granted) < len(rights) else ''}"

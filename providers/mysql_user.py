@@ -100,7 +100,7 @@ class Provider(ServerProvider):
     def insync(
         self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | None:
-        """Compare a declared password by its hash, as the server keeps nothing else."""
+        """Compare a declared password by its hash, as the server stores nothing else."""
         if attribute != "password":
             return None
         return is_.get("plugin") == NATIVE and reveal(is_.get("password_hash")) == _hash(should["password"])
@@ -115,7 +115,7 @@ class Provider(ServerProvider):
         return context.accepted(row for row in map(_resource, rows) if row["name"] not in OWN_ACCOUNTS)
 
     def side_effects(self, context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
-        """Yield the rights that are lost with an account, and the views and routines that run as it and fail then."""
+        """Yield the rights that are lost with an account, and views and routines that run as it and then fail."""
         with self._server.session(context) as session:
             for name, target in mysql_rights.read(session, mysql_rights.ALL_TABLES, changes.keys()):
                 yield name, SideEffect((name, target), "remove", "mysql_grant", dependent=True)
@@ -161,10 +161,10 @@ def _resource(row: Mapping[str, Any]) -> Resource:
 
 
 def _login(session: Session, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> str:
-    """Return the clause for an account's login, ``IDENTIFIED ...``, or an empty text to leave it as it is.
+    """Return the clause for an account's login, ``IDENTIFIED ...``, or an empty text for no change.
 
     A new account without a declared login gets a random password, as an empty one would let everybody in. Raise
-    ``ResourceError`` for a plugin that needs a hash and has none.
+    ``ResourceError`` for a plugin without its hash.
     """
     plugin, value = should.get("plugin"), reveal(should.get("password_hash"))
     if should.get("password") is not None:
@@ -215,7 +215,7 @@ def _canonical_hash(value: str) -> str:
 
 
 def _hash(password: Sensitive[str]) -> str:
-    """Return the hash of ``mysql_native_password``, SHA-1 of SHA-1 without a salt; a password that is one stays."""
+    """Return the hash of ``mysql_native_password``, SHA-1 of SHA-1 without a salt; a hash stays as it is."""
     if re.fullmatch(r"\*[0-9A-Fa-f]{40}", reveal(password)):
         return _canonical_hash(reveal(password))
     first = hashlib.sha1(reveal(password).encode(), usedforsecurity=False).digest()

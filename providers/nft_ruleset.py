@@ -60,7 +60,7 @@ class Provider(BaseProvider):
         self._tables_by_text: dict[str, dict[str, str]] = {}
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """End text with a line end, as ``get`` returns it; remove needless slashes and dots from paths."""
+        """End text with a line end, as in rows of ``get``; remove needless slashes and dots from paths."""
         for resource in resources:
             if "path" in resource:
                 resource["path"] = files.canonical_path(resource["path"])
@@ -71,7 +71,7 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> tuple[bool, str] | None:
-        """Count a file as different whose tables are not those of the kernel: ``set`` loads it then."""
+        """Count a file with other tables than the kernel's as different: ``set`` then loads it."""
         if attribute == "content" and is_["content"] == should["content"] and not is_["loaded"]:
             more = f" and {len(is_['drift']) - MOST_RULES} more" if len(is_["drift"]) > MOST_RULES else ""
             return (
@@ -123,9 +123,9 @@ class Provider(BaseProvider):
             batch.remove(path)
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield a problem if nft is missing, or else the error of a content that it refuses.
+        """Yield a problem if nft is missing, or else its error about a content.
 
-        Yield also that the main file does not include a file, so that its tables are not loaded at boot.
+        Yield also that the main file does not include a file, whose tables are then not loaded at boot.
         """
         missing = list(prerequisites.missing_program(None, "nft", needs="Package[nftables]"))
         yield from prerequisites.of_files(
@@ -155,7 +155,7 @@ class Provider(BaseProvider):
             yield Problem("content", str(error))
 
     def _package(self, path: str) -> str | None:
-        """Return the package that a file belongs to, by dpkg or rpm, or None."""
+        """Return the package of a file, by dpkg or rpm, or None."""
         if set(path) & set("*?[\\"):
             return None  # dpkg-query would read it as a pattern
         programs = ((self.dpkg_query, "--search"), (self.rpm, "--query", "--queryformat=%{NAME}: ", "--file"))
@@ -204,7 +204,7 @@ class Provider(BaseProvider):
     def _load(self, content: str, tables: Collection[str], *, whole: bool) -> None:
         """Replace the kernel's ``tables`` by those of a text, in one transaction, so that no packet meets half of them.
 
-        ``whole``: all tables of the kernel are replaced. Raise ``ResourceError``.
+        ``whole``: replace all tables of the kernel. Raise ``ResourceError``.
         """
         removed = "".join(f"table {table}\ndelete table {table}\n" for table in sorted(tables))
         try:
@@ -228,9 +228,9 @@ class Provider(BaseProvider):
         return [line for table in tables for line in differences(table, present.get(table), expected.get(table))]
 
     def _expected(self, content: str) -> dict[str, str]:
-        """Return the tables of a text as the kernel lists them, which can be compared with its present ones.
+        """Return the tables of a text as the kernel lists them, for a comparison with its present ones.
 
-        The text is loaded into an empty network namespace. Raise ``CommandError`` for one that nft refuses.
+        The text is loaded into an empty network namespace. Raise ``CommandError`` if nft refuses it.
         """
         if content not in self._tables_by_text:
             listing = self.unshare("--net", "--", "sh", "-c", LOAD_AND_LIST, input=content, log="debug").stdout
@@ -238,7 +238,7 @@ class Provider(BaseProvider):
         return self._tables_by_text[content]
 
     def _tables(self, content: str) -> frozenset[str]:
-        """Return the names of the tables in a text; none if nft refuses it, as of another file, which is not ours."""
+        """Return the names of the tables in a text; none if nft refuses it, as of a file that is not ours."""
         try:
             return frozenset(self._expected(content) if content else ())
         except CommandError:
@@ -267,7 +267,7 @@ def split_tables(listing: str) -> dict[str, str]:
 
 
 def differences(table: str, present: str | None, expected: str | None) -> list[str]:
-    """Return messages about the rules of a table that were added or are missing; None stands for a missing table."""
+    """Return messages about added or missing rules of a table; None stands for a missing table."""
     if present is None or expected is None:
         return [f"table {table} {'is missing' if present is None else 'has been added'}"]
     if present == expected:
@@ -280,7 +280,7 @@ def differences(table: str, present: str | None, expected: str | None) -> list[s
 
 
 def _rules(listing: str) -> Iterator[tuple[str, str]]:
-    """Yield (blocks, rule) of each line of a table, so that a message can name the chain of a rule that differs.
+    """Yield (blocks, rule) of each line of a table, so that a message can contain the chain of a rule.
 
     ``blocks`` are the heads of the table and the chain or set around it.
     """

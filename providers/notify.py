@@ -41,7 +41,7 @@ class Provider(ImperativeProvider):
 
 
 def _write(context: Context, name: str, should: Mapping[str, Any]) -> None:
-    """Write the lines of a message into the log; the last one is that of the event which reports the resource."""
+    """Write the lines of a message into the log, the last one by the event that reports the resource."""
     message = name if should.get("message") is None else should["message"]
     if has_secret(message):
         text = str(Sensitive(message))

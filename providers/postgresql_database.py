@@ -42,7 +42,7 @@ class Provider(ServerProvider):
         return context.accepted(databases)
 
     def create(self, _context: Context, name: str, should: Mapping[str, Any]) -> None:
-        """Create a database; attributes that ``CREATE DATABASE`` does not have follow as ``ALTER DATABASE``.
+        """Create a database; attributes without an option of ``CREATE DATABASE`` follow as ``ALTER DATABASE``.
 
         Another encoding or locale is possible only with the template ``template0``.
         """
@@ -69,7 +69,7 @@ class Provider(ServerProvider):
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
         """Yield the rights that are lost with a database.
 
-        A manifest may declare one on a table also as one on all tables of its schema: that name is an alias.
+        One on a table may also be declared on all tables of its schema: that name is an alias.
         """
         for name, (is_, _) in changes.items():
             connect = bool(is_ and is_["allow_connections"])

@@ -84,7 +84,7 @@ class Provider(ServerProvider):
         return resources
 
     def validate(self, context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Refuse rights that the kind of object does not have, and a database that is missing or out of place."""
+        """Refuse rights that the kind of object does not have, and a database that is missing or needless."""
         yield from super().validate(context, should)
         kind, database, privilege = should["object_type"], should["database"], should.get("privilege")
         for right in privilege if isinstance(privilege, list) else ():
@@ -103,9 +103,9 @@ class Provider(ServerProvider):
     def insync(
         self, _context: Context, _name: Name, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Compare ``ALL`` with all rights that there are for the kind of object.
+        """Compare ``ALL`` with all rights for the kind of object.
 
-        Where rights are on all objects of a schema, the message names the objects that lack one which the others have.
+        For all objects of a schema, the message contains those that lack a right of the others.
         """
         if attribute != "privilege":
             return None
@@ -114,7 +114,7 @@ class Provider(ServerProvider):
         return bool(is_.get("is_all")) if should["privilege"] == ["ALL"] else None
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
-        """Read rights, with one query for each database: those in it can be read only through it."""
+        """Return rights, by one query through each database: those in it can be read only there."""
         for database in ["", *self._databases()] if names is None else dict.fromkeys(name[3] for name in names):
             try:
                 groups = self._read(
@@ -127,7 +127,7 @@ class Provider(ServerProvider):
             yield from context.accepted([_row(database, rows) for rows in groups if any(row.rights for row in rows)])
 
     def _databases(self) -> list[str]:
-        """Return the databases that one can connect to, without templates: a listing has the rights in these."""
+        """Return the databases that accept connections, without templates: a listing has the rights in these."""
         text = self._server.read("SELECT json_agg(datname) FROM pg_database WHERE datallowconn AND NOT datistemplate;")
         databases: list[str] = json.loads(text)
         return databases
@@ -135,7 +135,7 @@ class Provider(ServerProvider):
     def _read(self, database: str, names: Collection[Name] | None) -> list[list[Row]]:
         """Return the rows of rights in a database, grouped by name; a grant on a whole schema has one for each object.
 
-        ``names``: those asked for, each with a row if its role exists, also without rights; None for all rights.
+        ``names``: the requested ones, each with a row if its role exists, also without rights; None for all rights.
         """
         if names is None:
             kinds, requested = INSIDE if database else OUTSIDE, GRANTS
@@ -179,7 +179,7 @@ class Provider(ServerProvider):
 def _row(database: str, rows: list[Row]) -> Resource:
     """Return the row of a role's rights on an object, or on all objects of a schema, each of which has a row.
 
-    The latter has the rights on any of them; ``missing`` names objects that lack one of these.
+    The latter has the rights on any object; ``missing``: those that lack one of them.
     """
     first, rights = rows[0], {right for row in rows for right in row.rights}
     missing = [row.member for row in rows if rights - set(row.rights)]
@@ -197,7 +197,7 @@ def _row(database: str, rows: list[Row]) -> Resource:
 
 
 def _statements(name: Name, should: Mapping[str, Any], held: Collection[str]) -> Iterator[str]:
-    """Yield the statements that give a role exactly the declared rights on an object; ``held``: those that it has."""
+    """Yield the statements that give a role exactly the declared rights on an object; ``held``: its present ones."""
     target, role = _target(name), PUBLIC if name[0] == PUBLIC else identifier(name[0])
     if should["ensure"] == "absent":
         yield f"REVOKE ALL PRIVILEGES ON {target} FROM {role};"

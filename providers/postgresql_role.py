@@ -77,7 +77,7 @@ class Provider(ServerProvider):
         return False, "changed: the server has another password"
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterable[Resource]:
-        """Read the roles in ``names``, or all, with digests of their password verifiers where our role may read these.
+        """Return the roles in ``names``, or all, with digests of password verifiers if our role may read these.
 
         The query masks the digests with a random key, as the output of psql is logged.
         """
@@ -92,10 +92,7 @@ class Provider(ServerProvider):
         self._server.run("BEGIN;", f"CREATE ROLE {identifier(name)};", *_statements(name, should, ()), "COMMIT;")
 
     def update(self, _context: Context, name: str, should: Mapping[str, Any]) -> None:
-        """Change the declared attributes of a role in one transaction.
-
-        Its present memberships are read, to change only the difference.
-        """
+        """Change the attributes of a role in one transaction, and only the difference of its memberships."""
         rows = self._server.rows(QUERY.format(more="", table="pg_roles"), [name])
         present = next((row["member_of"] for row in rows), ())
         self._server.run("BEGIN;", *_statements(name, should, present), "COMMIT;")
@@ -131,7 +128,7 @@ def _statements(name: str, should: Mapping[str, Any], present: Collection[str]) 
 
 
 def _resource(row: dict[str, Any], key: str) -> Resource:
-    """Return the row of a role; ``stored`` is the method and the unmasked digest of its password, blank without one."""
+    """Return the row of a role; ``stored``: method and unmasked digest of its password, blank without one."""
     role = {"ensure": "present", **row, "member_of": sorted(row["member_of"])}
     method, digest = role.pop("method", None), role.pop("digest", None)
     if "method" not in row:
@@ -167,10 +164,7 @@ def matches(password: str, role: str, method: str, digest: str) -> bool:
 
 
 def unmasked(bits: str, key: str, role: str) -> str:
-    """Return the digest of a verifier from ``bits``, in which the server has masked it with the key of the query.
-
-    The mask is the SHA-256 of ``key`` and the role's name; XOR removes it.
-    """
+    """Return the digest of a verifier from ``bits``, masked by the server: XOR with the SHA-256 of key and role."""
     mask = int.from_bytes(hashlib.sha256((key + role).encode()).digest(), "big")
     return (int(bits, 2) ^ mask).to_bytes(DIGEST, "big").hex()
 

@@ -58,8 +58,7 @@ class Provider(BaseProvider):
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
         """Write names as indexes do.
 
-        Record which packages are declared as ``latest``, and their options: ``get``, which knows only names, looks up
-        these.
+        Record the packages that are ``latest``, with their options, for ``get``, which receives only names.
         """
         for resource in resources:
             if "name" in resource:
@@ -119,7 +118,7 @@ class Provider(BaseProvider):
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
         """Yield the missing prerequisites of a package: its environment, its source and its constraints.
 
-        Yield a problem if other users could change the code that pip executes, for which ``set`` refuses.
+        Yield a problem if other users could change code that pip executes: ``set`` refuses this.
         """
         refusals: dict[str, str] = {}
         for name, should in changes.items():
@@ -139,7 +138,7 @@ class Provider(BaseProvider):
             yield from ((name, problem) for problem in missing)
 
     def side_effects(self, _context: Context, changes: Mapping[Name, Change]) -> Iterator[tuple[Name, SideEffect]]:
-        """Yield the packages that pip would install and change too, and those that would lack a requirement then."""
+        """Yield the packages that pip would install and change too, and those that would then lack a requirement."""
         installed: dict[tuple[str, tuple[str, ...]], dict[str, list[str]]] = defaultdict(dict)
         removed: dict[str, list[str]] = defaultdict(list)
         for (name, venv), (is_, should) in changes.items():
@@ -166,7 +165,7 @@ class Provider(BaseProvider):
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
         """Run pip once for each environment and set of options, and once for the removals from one.
 
-        Before that, the descriptions that a killed pip has left are brought into a state that pip can handle.
+        Before that, descriptions left by a killed pip are brought into a state that pip can handle.
         """
         installed: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
         removed: dict[str, list[str]] = defaultdict(list)
@@ -188,10 +187,7 @@ class Provider(BaseProvider):
             self.sync("-f", "--", venv)
 
     def _candidates(self, venv: str, names: list[Name]) -> Iterator[tuple[str, str]]:
-        """Yield (name, newest version) of each of ``names`` that pip would upgrade now; others are up to date.
-
-        pip is asked once for all that are declared with the same options.
-        """
+        """Yield (name, newest version) of ``names`` that pip would upgrade, by one call for each set of options."""
         groups: dict[tuple[str, ...], list[str]] = defaultdict(list)
         for name in names:
             groups[self._latest[name]].append(name[0])
@@ -201,10 +197,7 @@ class Provider(BaseProvider):
 
 
 def _moved(is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> bool:
-    """Return whether a package is declared with another source, or as editable, than it was installed.
-
-    pip must then reinstall it, also where the version is the same.
-    """
+    """Return whether the declared source or ``editable`` is new: pip must then reinstall even the same version."""
     return is_ is not None and (
         _recorded(should.get("source", is_.get("source"))) != _recorded(is_.get("source"))
         or should.get("editable", is_.get("editable")) != is_.get("editable")
@@ -220,7 +213,7 @@ def _recorded(source: str | None) -> str | None:
 
 
 def _resolved(venv: str, *arguments: str) -> list[dict[str, Any]]:
-    """Return the metadata of all packages that pip would install, from its dry run; none from a pip before 22.2.
+    """Return the metadata of all packages in pip's dry run; none from a pip before 22.2.
 
     Raise ``CommandError`` if the installation would fail.
     """
@@ -239,7 +232,7 @@ def _caused(
     """Yield (cause, side effect) pairs of one call of pip for the packages ``names`` of an environment.
 
     ``versions`` are those of all packages that it changes, None for a removal; ``links`` are pairs of a package and a
-    package that it requires. An effect that follows from none of ``names`` by these is attributed to all.
+    requirement of it. An effect without a cause among ``names`` is attributed to all.
     """
     present = dict(_described(venv))
     broken = list(_broken(present, versions))
@@ -283,10 +276,7 @@ def _pip(venv: str, *arguments: str) -> CommandResult:
 
 
 def _refusal(venv: str, paths: Iterable[str]) -> str:
-    """Return the reason why an environment's Python may not execute code in ``paths``, which others can change.
-
-    An empty text without one.
-    """
+    """Return the reason why an environment's Python may not execute the code in ``paths``, or an empty text."""
     try:
         Command(f"{venv}/bin/python").check_code(*paths, user=_owner(venv))
     except CommandError as error:
@@ -347,7 +337,7 @@ def _set_aside(directory: Path, entries: Collection[str]) -> Iterator[tuple[str,
 
 
 def _names(entries: Iterable[str]) -> set[str]:
-    """Return the canonical names of the packages that have a description among some directory entries."""
+    """Return the canonical names of the packages whose descriptions are among directory entries."""
     return {_canonical(match[1]) for entry in entries if (match := DESCRIPTION.fullmatch(entry))}
 
 
@@ -368,7 +358,7 @@ def _is_whole(description: str) -> bool:
 
 
 def _is_empty(path: bytes) -> bool:
-    """Return whether a file exists and has no bytes, as a loss of power leaves one that was not flushed."""
+    """Return whether a file exists and has no bytes, as a file that was not flushed before a loss of power."""
     try:
         return os.stat(path).st_size == 0  # noqa: PTH116 - quick: a package has thousands
     except OSError:
@@ -376,7 +366,7 @@ def _is_empty(path: bytes) -> bool:
 
 
 def _origin(description: str) -> Resource:
-    """Return ``source`` and ``editable`` of a package by pip's record of its origin (PEP 610); an index leaves none."""
+    """Return ``source`` and ``editable`` by pip's record of a package's origin (PEP 610), which an index lacks."""
     try:
         origin = json.loads(files.read(f"{description}/{ORIGIN}", LARGEST))
         url, control = origin["url"], origin.get("vcs_info")
@@ -392,10 +382,10 @@ def _origin(description: str) -> Resource:
 
 
 def _restore(name: str, venv: str, *, whole: bool) -> bool:
-    """Give the description of a package that a killed pip has renamed its name again; return whether there is one.
+    """Give the description of a package its name again after a killed pip; return whether there is one.
 
     With it pip can remove or replace the package's files. If the package is ``whole``, it was replaced already, and the
-    renamed description, which is the former version's, is removed.
+    former version's description is removed.
     """
     for directory in _libraries(venv):
         for entry, former in list(_set_aside(directory, os.listdir(directory))):  # noqa: PTH208 - bare names
@@ -435,7 +425,7 @@ def _options(should: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _requirement(name: str, should: Mapping[str, Any]) -> list[str]:
-    """Return the arguments of ``pip install`` that name a declared package, by version or source."""
+    """Return the arguments of ``pip install`` for a declared package, by version or source."""
     extras = f"[{','.join(should['extras'])}]" if should.get("extras") else ""
     source, ensure = should.get("source"), should["ensure"]
     if source and should.get("editable"):
@@ -459,7 +449,7 @@ def _order(version: str) -> tuple[bool, Any]:
 
 
 def _version(text: Any) -> Any:
-    """Return a version that compares as equal in all its spellings, ``1.0`` and ``1.0.0``; else the text itself."""
+    """Return a version that is equal in all its spellings, ``1.0`` and ``1.0.0``; else the text itself."""
     from packaging.version import InvalidVersion, Version  # an extra installs it
 
     try:
@@ -489,7 +479,7 @@ def _accepts(requirement: Requirement, version: str | None) -> bool:
 
 
 def _requirements(texts: Iterable[str]) -> Iterator[Requirement]:
-    """Yield the requirements that texts such as ``flask>=3; extra == 'web'`` describe; an invalid one is left out."""
+    """Yield the requirements in texts such as ``flask>=3; extra == 'web'``, but invalid ones."""
     from packaging.requirements import InvalidRequirement, Requirement  # an extra installs it
 
     for text in texts:

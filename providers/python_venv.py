@@ -90,7 +90,7 @@ class Provider(BaseProvider):
                 self._change(name, is_, should)
 
     def _change(self, name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> None:
-        """Remove an environment, make or repair it, or only set whether it sees the packages of the system."""
+        """Remove an environment, make or repair it, or only set the visibility of the system's packages."""
         if should["ensure"] == "absent":
             _remove(name)
         elif is_ is None or is_["status"] != "complete":
@@ -99,10 +99,7 @@ class Provider(BaseProvider):
             files.edit_lines(f"{name}/{CONFIG}", partial(_set_system, value=value), mode=0o644)
 
     def _make(self, path: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> None:
-        """Make an environment. Until all of it is on disk, the file ``MARK`` in it shows that it is incomplete.
-
-        So the next run makes it again where this one is killed.
-        """
+        """Make an environment; the file ``MARK`` in it lets the next run make it again if this one is killed."""
         owner = should.get("owner") or (is_ or {}).get("owner")
         system = should.get("system_site_packages", (is_ or {}).get("system_site_packages"))
         options = [*["--system-site-packages"] * bool(system), *["--without-pip"] * (not should["pip"])]
@@ -119,7 +116,7 @@ class Provider(BaseProvider):
 
 
 def _row(path: str) -> Resource | None:
-    """Return the row of the environment in a directory, or None if that holds something else. Raise ``OSError``."""
+    """Return the row of the environment in a directory, or None for another content. Raise ``OSError``."""
     incomplete = os.path.lexists(f"{path}/{MARK}")
     try:
         text = files.read(f"{path}/{CONFIG}", LARGEST).decode("utf-8", "replace")
@@ -155,7 +152,7 @@ def _works(path: str, version: str) -> bool:
 
 
 def _missing_interpreter(path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield a problem if the interpreter is missing, or has no ``ensurepip``: Debian packages both apart from it."""
+    """Yield a problem if the interpreter is missing, or its ``ensurepip``: Debian packages both separately."""
     needs, python = "Package[python3-venv]", should.get("python")
     if python is None:
         return
@@ -179,7 +176,7 @@ def _can_others_replace(path: str) -> bool:
 def _begin(path: str, is_: Mapping[str, Any] | None, owner: str | None) -> None:
     """Prepare a directory for ``venv``, with the mark of an incomplete environment in it.
 
-    It is new, or emptied if a killed run has left it, or that of an environment whose interpreter is gone.
+    It is new, emptied after a killed run, or that of an environment without its interpreter.
     """
     ids = {"uid": files.user_id(owner), "gid": pwd.getpwnam(owner).pw_gid} if owner else {}
     with files.Batch() as batch:
@@ -199,8 +196,8 @@ def _begin(path: str, is_: Mapping[str, Any] | None, owner: str | None) -> None:
 def _make_directory(path: str, batch: files.Batch, ids: Mapping[str, int]) -> None:
     """Make the directory of an environment, unless an empty one is there.
 
-    With a declared owner (``ids``), an empty one of another owner, or with mode 0700, is made again: a killed run may
-    have left it.
+    With a declared owner (``ids``), an empty one of another owner, or with mode 0700, is made again: it may be the rest
+    of a killed run.
     """
     if os.path.lexists(path):
         # The mark that a killed run was making is no content; the next one removes it.
@@ -214,7 +211,7 @@ def _make_directory(path: str, batch: files.Batch, ids: Mapping[str, int]) -> No
 
 
 def _interpreters(path: str) -> list[str]:
-    """Return the names of the interpreters in an environment, such as ``python`` and ``python3``, all of them links."""
+    """Return the names of the interpreters in an environment, such as ``python`` and ``python3``, all links."""
     programs = f"{path}/bin"
     names = os.listdir(programs) if os.path.isdir(programs) else ()  # noqa: PTH112, PTH208 - text in, text out
     return [name for name in names if name.startswith("python")]
@@ -228,7 +225,7 @@ def _empty(path: str, batch: files.Batch, keep: Collection[str]) -> None:
 
 
 def _remove(path: str) -> None:
-    """Remove an environment, last of all the files that show that it is one: a killed removal can be continued then."""
+    """Remove an environment, its identifying files last, so that a killed removal can be continued."""
     with files.Batch() as batch:
         _empty(path, batch, keep={MARK, CONFIG})
     with files.Batch() as batch:

@@ -27,7 +27,7 @@ class Provider(BaseProvider):
     """The resolver's files."""
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Write addresses in their shortest form and domains in small letters, as they are compared."""
+        """Write addresses in their shortest form and domains in small letters, so that equal values are equal."""
         for resource in resources:
             if "path" in resource:
                 resource["path"] = files.canonical_path(resource["path"])
@@ -48,7 +48,7 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], _should: Mapping[str, Any]
     ) -> tuple[bool, str] | None:
-        """Count a link to a file that another program writes, such as systemd-resolved, as a difference."""
+        """Count a link to another program's file, such as systemd-resolved's, as a difference."""
         if attribute == "ensure" and is_.get("managed_by"):
             return False, f"changed from a link to {is_['managed_by']} to a file"
         return None
@@ -93,7 +93,7 @@ class Provider(BaseProvider):
 
 
 def _managed(path: str) -> str:
-    """Return the file in /run to which a path is a link, as a program makes that manages the resolver, or ""."""
+    """Return the file in /run behind a link at a path, as of a program that manages the resolver, or ""."""
     if not os.path.islink(path):  # noqa: PTH114 - a text
         return ""
     target = os.path.realpath(path)

@@ -41,7 +41,7 @@ class Provider(BaseProvider):
     sshd = Command("sshd", read_only=True)
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Write types in full, and names of options in small letters, as sshd compares them."""
+        """Write types in full, and names of options in small letters, as in sshd's comparison."""
         for resource in resources:
             if "type" in resource:
                 resource["type"] = ssh_files.SHORT.get(resource["type"], resource["type"])
@@ -64,16 +64,16 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, _name: Name, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> tuple[bool, str] | None:
-        """Count a key as different if another line with it comes first: sshd takes the options of the first one."""
+        """Count a key as different if another line with it comes first, whose options sshd takes."""
         if attribute == "ensure" and should["ensure"] == "present" and is_.get("overridden_by"):
             return False, f"changed: {is_['overridden_by']} has the same key with other options, and comes first"
         return None
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterable[Resource]:
-        """Return the keys of the files in ``names``, or those of all users; a file that cannot be read fails its keys.
+        """Return the keys of the files in ``names``, or those of all users; an unreadable file fails its keys.
 
-        Keys of one file that share a comment and a type can be neither read nor changed. The type ``any``, which only a
-        removal has, stands for the keys of all types with a comment.
+        Keys of one file with the same comment and type can be neither read nor changed. The type ``any``, only for a
+        removal, stands for all types of keys with a comment.
         """
         usual = [(TARGET, user) for user in ssh_files.users()] if names is None else ()
         targets = dict.fromkeys(usual if names is None else (name[1:3] for name in names))
@@ -94,7 +94,7 @@ class Provider(BaseProvider):
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
         """Yield the missing prerequisites of a key, such as its user.
 
-        Yield a warning where an earlier line counts in its place, and a problem where sshd does not read the file.
+        Yield a warning if an earlier line counts in its place, and a problem if sshd does not read the file.
         """
         paths = {}
         for name in changes:
@@ -111,7 +111,7 @@ class Provider(BaseProvider):
         yield from prerequisites.written_in_place({name: path for name, path in paths.items() if name[1][0] == "~"})
 
     def _unread(self, paths: Mapping[Name, str]) -> Iterator[tuple[Name, Problem]]:
-        """Yield a problem for each key whose file sshd does not read, as its setting for the user names other files."""
+        """Yield a problem for each key whose file is not one of those that sshd reads for the user."""
         for user in list({name[2]: None for name in paths if name[1].startswith("~")})[:MOST_USERS]:
             entry = pwd.getpwnam(user)
             with suppress(CommandError):
@@ -122,7 +122,7 @@ class Provider(BaseProvider):
                         yield name, Problem("target", message, brought_by=prerequisites.BRINGING)
 
     def _read_by_sshd(self, user: str) -> list[str]:
-        """Return the files that sshd reads for a user (``AuthorizedKeysFile``); none if it cannot be asked."""
+        """Return the files that sshd reads for a user (``AuthorizedKeysFile``); none without an answer of sshd."""
         result = self.sshd.attempt("-T", "-C", f"user={user},host=localhost,addr=127.0.0.1", log="debug")
         lines = (line.partition(" ") for line in result.stdout.splitlines())
         return next((value.split() for name, _, value in lines if name == "authorizedkeysfile"), [])
@@ -135,8 +135,8 @@ class Provider(BaseProvider):
 def edit(lines: files.Lines, states: Mapping[Key, Mapping[str, Any] | None]) -> list[tuple[Key, int, str]]:
     """Change the lines of the keys in ``states``, and put each before a line with the same key and other options.
 
-    sshd takes the first one. Return (key of ``states``, line number, comment) of each line that still has a removed key
-    under another comment, and so allows the login.
+    sshd takes the first one. Return (key of ``states``, line number, comment) of each line that still allows the login
+    with a removed key, under another comment.
     """
     removed = _change(lines, states)
     for number, first in _overridden(lines):
@@ -152,8 +152,8 @@ def edit(lines: files.Lines, states: Mapping[Key, Mapping[str, Any] | None]) -> 
 def _change(lines: files.Lines, states: Mapping[Key, Mapping[str, Any] | None]) -> dict[tuple[str, bool], Key]:
     """Change, add or, for None, remove the lines of the keys in ``states``.
 
-    Return the key of each removed line, as ``_login`` returns it, with its name in ``states``: other lines with the
-    same key still allow the login.
+    Return ``_login`` of each removed line → its name in ``states``: other lines with the same key still allow the
+    login.
     """
     removed: list[int] = []
     logins: dict[tuple[str, bool], Key] = {}
@@ -185,7 +185,7 @@ def parse_line(line: str) -> Resource | None:
 def _entry(line: str) -> Resource | None:
     """Return the key of a line, perhaps without a comment, or None for any other line.
 
-    Options may come before it, and may contain blanks in quotes: without a valid key at the start, they are taken off.
+    Options before it may contain blanks in quotes: they are removed if the line does not begin with a valid key.
     """
     text, options = line.strip(" \t"), ""
     match = KEY.fullmatch(text)
@@ -198,13 +198,13 @@ def _entry(line: str) -> Resource | None:
 
 
 def format_line(key: Mapping[str, Any]) -> str:
-    """Return a line of authorized_keys for a key: its options, if it has any, type, key and comment."""
+    """Return a line of authorized_keys: options, if there are any, type, key and comment."""
     options = ",".join(key.get("options") or [])
     return " ".join([*([options] if options else []), key["type"], key["key"], key["name"]])
 
 
 def _identity(entry: Mapping[str, Any]) -> Key:
-    """Return the comment and the type of the key of a line, by which a resource identifies it; empty for no key."""
+    """Return the comment and the type of a line's key, the name of its resource; empty for no key."""
     return files.printable(entry.get("name", "")), entry.get("type", "")
 
 
@@ -220,7 +220,7 @@ def _canonical_option(option: str) -> str:
 
 
 def _login(entry: Resource) -> tuple[str, bool]:
-    """Return what a line allows to log in: a key, and whether that is a certificate authority's, for those it signs."""
+    """Return the key of a line, and whether it is a certificate authority's, which allows all keys that it signs."""
     return entry["key"], "cert-authority" in _canonical(entry)["options"]
 
 
@@ -254,8 +254,8 @@ def _earlier_lines(path: str, states: Mapping[Key, Mapping[str, Any]]) -> Iterat
 def _only(context: Context, name: Name, rows: Sequence[Resource], names: Collection[Name] | None) -> Iterator[Resource]:
     """Yield the row of a key if its comment and type are those of one line; ``names`` are as for ``get``.
 
-    Otherwise the key fails, as it is unclear which line a change is for. A listing leaves out a key whose options an
-    earlier line overrides, with a warning: the manifest would not say what sshd does.
+    Otherwise the key fails, as it is unclear which line to change. A listing leaves out a key with overridden options,
+    with a warning: the manifest would contradict sshd.
     """
     comment, _, user, kind = name
     if len(rows) > 1:
@@ -270,8 +270,8 @@ def _only(context: Context, name: Name, rows: Sequence[Resource], names: Collect
 def _keys(target: str, user: str) -> dict[Key, list[Resource]]:
     """Return (comment, type) → the different keys with these in the file of a target; none for an unknown user.
 
-    More than one make the name ambiguous, so at most two are returned. Raise ``OSError`` for a file that cannot be
-    read, ``ResourceError`` for one of another user.
+    Two make the name ambiguous, so no more are returned. Raise ``OSError`` for an unreadable file, ``ResourceError``
+    for one of another user.
     """
     keys: dict[Key, list[Resource]] = {}
     try:
@@ -327,7 +327,7 @@ def _absolute(setting: str, entry: pwd.struct_passwd) -> str:
 def _rewrite(
     context: Context, target_and_user: tuple[str, str], states: Mapping[Key, Mapping[str, Any] | None], _mode: int
 ) -> None:
-    """Edit a file of keys, and warn of each removed key that another line still has, which allows the login."""
+    """Edit a file of keys, and warn of each removed key that still allows a login by another line."""
     target, user = target_and_user
     try:
         entry = pwd.getpwnam(user)

@@ -116,10 +116,7 @@ class Provider:
         return list(inputs["map"].values())
 
     def lookup(self, _context: Context, **inputs: Any) -> Any:
-        """Return the value at ``path`` in ``in``, or ``default`` if there is none.
-
-        Raise ``ResourceError`` without a default.
-        """
+        """Return the value at ``path`` in ``in``, or ``default``. Raise ``ResourceError`` if there is neither."""
         path = inputs["path"]
         try:
             return expression.follow_keys(inputs["in"], path, expression.parse_keys(path))
@@ -155,10 +152,7 @@ class Provider:
         return list(range(start, stop, step))
 
     def zip(self, _context: Context, lists: Sequence[Sequence[Any]]) -> list[list[Any]]:
-        """Return lists of the elements at the same positions.
-
-        Raise ``ResourceError`` for lists of different lengths.
-        """
+        """Return lists of the elements at the same positions. Raise ``ResourceError`` for different lengths."""
         if len(lengths := list(map(len, lists))) and len(set(lengths)) > 1:
             msg = (
                 f"the lists have {', '.join(map(str, lengths))} elements; they must have the same number; use std.slice"
@@ -296,7 +290,7 @@ def _merged(former: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, An
 
 
 def _field(field: re.Match[str], values: Mapping[str, Any]) -> str:
-    """Return the text that replaces a match of ``FIELD``: a named value, or a brace for a doubled one.
+    """Return the text for a match of ``FIELD``: a named value, or a brace for a doubled one.
 
     Raise ``ResourceError`` for a single brace or an unknown name.
     """
@@ -334,9 +328,9 @@ def _substitute(pattern: re.Pattern[str], replacement: str, text: str) -> str:
 
 
 def _yaml(value: Any) -> str:
-    """Return a value in block style of YAML, which readers of YAML 1.1 and 1.2 understand in the same way.
+    """Return a value in block style of YAML, the same for readers of YAML 1.1 and 1.2.
 
-    So a text such as ``yes``, which only one of them takes for a Boolean, is quoted.
+    A text such as ``yes``, a Boolean for only one of them, is quoted.
     """
     import yaml
 
@@ -373,9 +367,9 @@ def _read(read: Callable[[bytes, str], Any], text: str, language: str) -> Any:
 
 
 def _network(text: str, name: str) -> IPv4Network | IPv6Network:
-    """Return the network in the text of the input ``name``; an address is a network of one address.
+    """Return the network in the input ``name``; an address is a network of one.
 
-    Raise ``ResourceError`` for any other text.
+    Raise ``ResourceError`` for other text.
     """
     import ipaddress
 
@@ -394,7 +388,7 @@ def _network(text: str, name: str) -> IPv4Network | IPv6Network:
 def _version(text: str, name: str) -> tuple[Any, ...]:
     """Return the sort key of a version (semver.org): a release comes after its pre-releases, a build does not count.
 
-    ``name``: the input, for the message of a ``ResourceError``.
+    Raise ``ResourceError`` with ``name``, the input, for any other text.
     """
     match = VERSION.match(text)
     if match is None:

@@ -54,7 +54,7 @@ class Provider(BaseProvider):
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
         """Sort tags, end the content with a line break.
 
-        Record the rules that are declared by ``content``: ``get``, which knows only names, returns that for them.
+        Record the rules with a declared ``content`` for ``get``, which receives only names.
         """
         for resource in resources:
             if resource.get("tags"):
@@ -90,9 +90,9 @@ class Provider(BaseProvider):
                 yield accepted
 
     def _described(self, context: Context, name: str, text: str | None) -> Resource:
-        """Return the attributes of a file by its text: those of its only rule, or else ``content``.
+        """Return the attributes in a file's text: those of its only rule, or else ``content``.
 
-        Without a text, for a file that sudo ignores, there are none, so that it differs from any declaration.
+        None means a file that sudo ignores: without attributes, it differs from any declaration.
         """
         if text is None:
             return {}
@@ -103,15 +103,12 @@ class Provider(BaseProvider):
         return {"content": f"{files.printable(text).rstrip()}\n"}
 
     def plan(self, _context: Context, _name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> Planned:
-        """Show in the plan that ``content`` changes where a rule that is declared by attributes replaces it."""
+        """Add ``content`` to the plan's changes if a rule declared by attributes replaces it."""
         replaced = is_ is not None and is_.get("content") and should["ensure"] != "absent" and not should.get("content")
         return Planned(changes=["content"] if replaced else [])
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield a problem if sudo is missing, or else the errors of the rules that it refuses.
-
-        Yield a warning for a rule that a later one overrides.
-        """
+        """Yield a problem if sudo is missing, or else its errors about the rules, and warnings for overridden rules."""
         missing = list(prerequisites.missing_program(None, "visudo", needs="Package[sudo]"))
         yield from prerequisites.of_files(changes, lambda _name, _should: missing, lambda name: str(DIRECTORY / name))
         if missing:
@@ -168,7 +165,7 @@ def _read(path: str) -> str | None:
 
 
 def _overridden(texts: Mapping[str, str | None]) -> Iterator[tuple[str, str]]:
-    """Yield the name of each new text with a rule that has no effect, and a message about the later rule that counts.
+    """Yield the name of each new text with a rule without effect, and a message about the later rule that counts.
 
     sudo takes the last rule that matches; files are read in the order of their names.
     """
@@ -189,7 +186,7 @@ def _overridden(texts: Mapping[str, str | None]) -> Iterator[tuple[str, str]]:
 
 
 def _effect(rule: Mapping[str, Any], later: Mapping[str, Any]) -> str:
-    """Return the effect of a later rule on the commands of a rule, or "" if it matches none of them in another way."""
+    """Return the effect of a later rule on the commands of a rule, or "" without one."""
     runas, later_runas = rule.get("runas") or "root", later.get("runas") or "root"
     same_runas = runas == later_runas or later_runas.partition(":")[0] == "ALL"
     same_hosts = "ALL" in later["hosts"] or not set(rule["hosts"]).isdisjoint(later["hosts"])
@@ -220,7 +217,7 @@ def _encoded(texts: Mapping[str, str | None]) -> dict[str, bytes | None]:
 
 
 def _text(name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> str | None:
-    """Return the new text of a file: the content or the rule that is declared, or None for a removal.
+    """Return the new text of a file: the declared content or rule, or None for a removal.
 
     The present attributes complete those of a rule, and the comments around it stay.
     """
@@ -236,7 +233,7 @@ def _text(name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -
 
 
 def _parse(line: str) -> Resource | None:
-    """Return the attributes of a rule, which are empty for a comment; None for a line that these cannot express."""
+    """Return the attributes of a rule, none for a comment; None for a line beyond these attributes."""
     if COMMENT.fullmatch(line):
         return {}
     match = RULE.fullmatch(line.strip())
@@ -254,7 +251,7 @@ def _parse(line: str) -> Resource | None:
 
 
 def _format(rule: Mapping[str, Any]) -> str:
-    """Return a rule as a line of sudoers(5), without a host for ``ALL`` of them."""
+    """Return a rule as a line of sudoers(5); the default host is ``ALL``."""
     hosts, commands = ", ".join(rule.get("hosts") or ["ALL"]), ", ".join(rule["commands"])
     runas = f"({rule['runas']}) " if rule.get("runas") else ""
     tags = "".join(f"{tag}: " for tag in [*["NOPASSWD"] * bool(rule.get("nopasswd")), *(rule.get("tags") or [])])

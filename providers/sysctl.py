@@ -33,7 +33,7 @@ class Provider(BaseProvider):
     """The entries of files, and the values of the running kernel."""
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Write names with dots, and values with single blanks, as files and the kernel spell them in several ways."""
+        """Write names with dots, and values with single blanks: files and the kernel have more spellings."""
         for resource in resources:
             if "name" in resource:
                 resource["name"] = _dotted(resource["name"])
@@ -113,7 +113,7 @@ class Provider(BaseProvider):
 
 
 def parse_line(line: str) -> tuple[str, str] | None:
-    """Return the name of a parameter, with dots, and its value from a line that sets one; None for any other line.
+    """Return the name (with dots) and value of a parameter from a line that sets one; None for any other line.
 
     A ``-`` before the name, by which sysctl ignores errors, is no part of it.
     """
@@ -144,7 +144,7 @@ def edit(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> 
 
 
 def _edit_file(target: str, states: Mapping[str, Mapping[str, Any] | None], mode: int) -> None:
-    """Edit a file; remove it if nothing is left, as it had no other lines than ours."""
+    """Edit a file, or remove it if nothing remains, as it had no other lines than ours."""
     lines = files.read_lines(target)
     edit(lines, states)
     if lines.content or os.path.islink(target) or not os.path.exists(target):  # noqa: PTH110, PTH114 - a text
@@ -189,7 +189,7 @@ def _is_same(live: str, value: str) -> bool:
 
 
 def _numbers(word: str) -> Any:
-    """Return the ranges of numbers in a word such as ``80,8080-8090``, sorted and joined, so that spellings compare.
+    """Return the sorted and joined ranges in a word such as ``80,8080-8090``, equal for all spellings.
 
     A word with other text is returned itself.
     """
@@ -254,9 +254,9 @@ def _unread(target: str) -> str:
 
 
 def _later_files(target: str) -> list[str]:
-    """Return the paths of the files that are read after ``target`` when the machine starts, the last one first.
+    """Return the paths of the files that are read after ``target`` at boot, the last one first.
 
-    As in sysctl.d(5), their names decide, and of two files with one name only that of the earlier directory is read.
+    The order is that of the names; for one name, the earlier directory counts: sysctl.d(5).
     """
     directory, _, file_name = target.rpartition("/")
     names: dict[str, str] = {}

@@ -40,7 +40,7 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> tuple[bool, str] | None:
-        """Count a file that systemd has not read since its last change as different: ``set`` reloads systemd."""
+        """Count a changed file that systemd has not read yet as different: ``set`` reloads systemd."""
         if attribute == "content" and is_.get("outdated") and is_["content"] == should["content"]:
             return False, "changed, and systemd has not read it"
         return None
@@ -74,7 +74,7 @@ class Provider(BaseProvider):
                     self.systemctl("daemon-reload")
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield a problem if units cannot be verified, or else the errors of those that systemd refuses.
+        """Yield a problem if units cannot be verified, or else systemd's errors about them.
 
         Yield a warning for drop-ins that override a setting.
         """
@@ -94,7 +94,7 @@ class Provider(BaseProvider):
                 yield from ((name, problem) for problem in self._refusal(stage, name))
 
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
-        """Yield the unit that is stopped and disabled before its file is removed, and those that this affects."""
+        """Yield the unit that is stopped and disabled before a removal, and the units that this affects."""
         units = systemd_units.Units()
         for name in changes:
             if not os.path.isdir(systemd_units.BOOTED) or "@." in name or not _is_last(name):  # noqa: PTH112 - a text
@@ -109,16 +109,16 @@ class Provider(BaseProvider):
                 yield name, SideEffect(short_name(affected), "disable", "service", {"enable": False})
 
     def _refusal(self, stage: str, name: str) -> Iterator[Problem]:
-        """Yield a problem with the errors that a file causes; ``stage``: the directory with the new files."""
+        """Yield a problem with the errors from a file; ``stage``: the directory with the new files."""
         try:
             self._verify(stage, name)
         except ResourceError as error:
             yield Problem("content", str(error))
 
     def _verify(self, stage: str, name: str) -> None:
-        """Raise ``ResourceError`` with the errors that a new file in the directory ``stage`` causes in its units.
+        """Raise ``ResourceError`` for errors in the units of a new file, which is in the directory ``stage``.
 
-        A drop-in may concern several units. Errors that they have already do not count, unless they are in the file.
+        A drop-in may concern more than one. Their present errors do not count, unless they are in the file.
         """
         for unit in _units(name):
             if not (errors := self._problems([stage, DIRECTORY], name, unit)):
@@ -132,7 +132,7 @@ class Provider(BaseProvider):
     def _problems(self, directories: Sequence[str], name: str, unit: str) -> list[str]:
         """Return systemd's errors about a unit, or else its warnings about the file ``name``.
 
-        ``directories`` are searched before those of the system; messages name the system's path, not the first one's.
+        ``directories`` come before those of the system; messages have the system's path in place of the first one's.
         """
         try:
             # A colon at the end: the directories of the system follow.
@@ -148,10 +148,7 @@ class Provider(BaseProvider):
         return lines or [f"systemd-analyze verify fails with exit code {result.exit_code}"]
 
     def _involved(self, stage: str, name: str, unit: str, error: str) -> Iterator[str]:
-        """Yield the drop-ins of a unit that an error depends on, where its message names no file.
-
-        Each is tried: without it, the error does not occur.
-        """
+        """Yield the drop-ins of a unit without which an error does not occur, if its message has no file."""
         for directory in (DIRECTORY, *OTHERS) if not error.startswith("/") else ():
             for drop_in in listing.matching(f"{directory}/{unit}.d", "*.conf"):
                 mask = Path(stage, f"{unit}.d", drop_in.name)
@@ -166,7 +163,7 @@ class Provider(BaseProvider):
     def _stop(self, name: str) -> None:
         """Stop and disable a unit, or the instances of a template, before its last file is removed.
 
-        Where another directory has a file of the same unit, that takes effect and the unit stays.
+        If another directory has a file of the same unit, that takes effect and the unit stays.
         """
         if not _is_last(name):
             return
@@ -196,7 +193,7 @@ def _settings(settings: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _overridden(name: str, content: str) -> Iterator[Problem]:
-    """Yield a warning for each setting of a file that a drop-in, which systemd reads later, gives another value."""
+    """Yield a warning for each setting of a file with another value in a drop-in that systemd reads later."""
     unit = _unit(name)
     own = "" if unit == name else name.rpartition("/")[2]
     # Of one name, the file in the first directory counts.
@@ -227,10 +224,7 @@ def _unit(name: str) -> str:
 
 
 def _units(name: str) -> list[str]:
-    """Return the units that a file concerns.
-
-    A drop-in for ``web-.service`` is for all units whose names begin with ``web-``.
-    """
+    """Return the units of a file; a drop-in for ``web-.service`` is for all whose names begin with ``web-``."""
     unit = _unit(name)
     start, _, kind = unit.rpartition(".")
     if unit == name or not start.endswith("-"):

@@ -41,7 +41,7 @@ class Provider:
         trim_blocks: bool,
         lstrip_blocks: bool,
     ) -> str:
-        """Return the text that a template makes of its inputs; it can read nothing else.
+        """Return the text of a template for its inputs, the only data that it can read.
 
         One with loops or products may never end, and is computed in a process of its own. Raise ``ResourceError`` with
         the line of a mistake.
@@ -109,10 +109,7 @@ def _text(source: str | Asset) -> str:
 
 
 def _reached(error: BaseException, names: Collection[str]) -> tuple[str, int] | None:
-    """Return the template and the line at which an error was raised, or None.
-
-    Jinja2 gives the frames of compiled templates their names and lines.
-    """
+    """Return the template and line of an error, or None: compiled templates have these in their frames."""
     position, trace = None, error.__traceback__
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename

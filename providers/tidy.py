@@ -32,7 +32,7 @@ class Provider(ImperativeProvider):
     unlisted = "what was removed cannot be read"
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Refuse a declaration without a directory, and one without any criterion, which would remove all files."""
+        """Refuse a declaration without a directory, or without any criterion, which would remove all files."""
         yield from refused_secrets(should)
         name, path = should.get("name"), should.get("path")
         directory = name if path is None else path
@@ -105,10 +105,7 @@ class _Tidying:
         return f"{self.count} file{'' if self.count == 1 else 's'} of {_in_units(self.size)}"
 
     def _visit(self, directory: int, path: str, depth: int) -> bool:
-        """Find, and if asked remove, the matching files of an open directory and those below.
-
-        Return whether the directory is empty then, so that it can be removed too.
-        """
+        """Visit the entries of an open directory; return whether it is then empty, so that it can be removed too."""
         empty = True
         with os.scandir(directory) as entries:
             for entry in entries:
@@ -126,10 +123,7 @@ class _Tidying:
         return empty
 
     def _examine(self, directory: int, name: str, status: os.stat_result, path: str, depth: int) -> bool:
-        """Remove one entry of an open directory if it matches.
-
-        Return whether it is gone, or would be without ``remove``.
-        """
+        """Remove one entry of an open directory if it matches; return whether it is gone, or would be by ``remove``."""
         if stat.S_ISDIR(status.st_mode):
             if depth >= self._depth:
                 return False

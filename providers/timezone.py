@@ -27,17 +27,14 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, _name: str, _attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> tuple[bool, str] | None:
-        """Compare the zone with ``/etc/timezone`` too, where that file exists."""
+        """Compare the zone with an existing ``/etc/timezone`` too."""
         zone, file = should["zone"], is_.get("timezone_file")
         if is_.get("zone") == zone and file not in {None, zone}:
             return False, f"changed from {file} to {zone} in {FILE}"
         return None
 
     def get(self, _context: Context, _names: Collection[str] | None = None) -> Iterator[Resource]:
-        """Return the zone that the link /etc/localtime names, and that in /etc/timezone.
-
-        Where the zone's file was copied instead, its name is not known.
-        """
+        """Return the zone behind the link /etc/localtime, unknown for a copied file, and that in /etc/timezone."""
         row: Resource = {"name": "system"}
         try:
             beneath = os.readlink(LINK).partition("/zoneinfo/")[2]  # noqa: PTH115 - a text
@@ -63,7 +60,7 @@ class Provider(BaseProvider):
                         batch.replace(FILE, f"{should['zone']}\n".encode())
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield a problem for a zone that does not exist, and for a link that cannot be replaced."""
+        """Yield a problem for an unknown zone, and for a link that cannot be replaced."""
         for name, should in changes.items():
             if "zone" in should and (reason := _missing(should["zone"])):
                 yield name, Problem("zone", reason, needs="Package[tzdata]")

@@ -42,7 +42,7 @@ class Provider(BaseProvider):
     chpasswd = Command("chpasswd")
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Sort attributes whose order means nothing, and write "no limit" in one way, so that equal users are equal."""
+        """Sort attributes whose order has no meaning, and write "no limit" in one way, as equal users must be equal."""
         for resource in resources:
             if resource.get("groups"):
                 resource["groups"] = sorted(set(resource["groups"]))
@@ -68,10 +68,10 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | None:
-        """Compare the attributes that need more than equality; None leaves the others to the runtime.
+        """Compare the attributes that need more than equality; None leaves the rest to the runtime.
 
-        Those are a primary group that is declared by number, groups that are a minimum, and limits, which a row of
-        ``get`` has only where they are set.
+        They are a primary group by number, groups that are a minimum, and limits, which a row of ``get`` has only if
+        they are set.
         """
         if attribute == "gid" and isinstance(should["gid"], int):
             return bool(is_.get("gid_number") == should["gid"])
@@ -106,7 +106,7 @@ class Provider(BaseProvider):
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield the missing prerequisites of a user: groups, and the shell.
 
-        Yield a problem if a user to remove has processes, or a home that is a mount point.
+        Yield a problem for a removal if the user has processes, or a home that is a mount point.
         """
         from lib import prerequisites
 
@@ -130,10 +130,9 @@ class Provider(BaseProvider):
             yield from prerequisites.written_in_place(dict.fromkeys(changes, f"/etc/{file}"))
 
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
-        """Yield the effects of a change: groups that users join or leave, and what is removed with a user.
+        """Yield the groups that users join or leave, and the losses with a user: group, memberships and home directory.
 
-        The latter are its own group, its memberships, and its home directory. A plan reports a conflict with a group
-        that is declared otherwise.
+        A plan reports a conflict with a group that is declared otherwise.
         """
         yield from _memberships(changes)
         deleted = {name: (is_, should) for name, (is_, should) in changes.items() if should["ensure"] == "absent"}
@@ -184,7 +183,7 @@ class Provider(BaseProvider):
     def _update(self, name: str, is_: Mapping[str, Any], should: Mapping[str, Any]) -> None:
         """Change an account; its home is moved before the record.
 
-        To another filesystem usermod copies the home, which then changes the rest too.
+        To another filesystem usermod copies the home, and then changes the rest too.
         """
         changed = _changed(is_, should)
         options = _options(changed)
@@ -203,7 +202,7 @@ class Provider(BaseProvider):
     def _modify(self, name: str, changed: Mapping[str, Any], moved: Mapping[str, str]) -> None:
         """Change the record of an account.
 
-        ``moved``: new → old path of its home, if that was moved before; it is moved back if the change fails.
+        ``moved``: new → old path of its home, if that was moved before; it is moved back after a failure.
         """
 
         def edit(prefix: Path) -> None:
@@ -223,7 +222,7 @@ class Provider(BaseProvider):
     def _delete(self, context: Context, name: str, is_: Mapping[str, Any] | None, *, managehome: bool) -> None:
         """Remove a user and, with ``managehome``, its home and mail first.
 
-        Raise ``ResourceError`` while the user has processes.
+        Raise ``ResourceError`` if it has processes.
         """
         if is_ is not None:
             _check_unused(name, is_["uid"])
@@ -232,13 +231,13 @@ class Provider(BaseProvider):
         _change(lambda prefix: self.userdel("--prefix", prefix, "--", name))
 
     def _set_password(self, name: str, changed: Mapping[str, Any]) -> None:
-        """Set the hash of a password, if it is to be changed; chpasswd reads it where no other user can see it."""
+        """Set a changed hash of a password by chpasswd's input, which no other user can see."""
         if "password" in changed:
             self.chpasswd("--encrypted", input=Sensitive(f"{name}:{changed['password'].reveal()}\n"))
 
 
 def _change(edit: Callable[[Path], object]) -> None:
-    """Let ``edit`` change copies of the account files, in a directory, which then replace them."""
+    """Replace the account files by copies, in a directory, that ``edit`` has changed."""
     from resource_api import change_accounts
 
     change_accounts(edit)
@@ -259,8 +258,8 @@ def _goes_with(group: grp.struct_group, user: Mapping[str, Any]) -> bool:
 def _check_unused(name: str, uid: int) -> None:
     """Raise ``ResourceError`` if an account cannot be removed: it has processes, or is the last with the number 0.
 
-    The shadow tools do not look for processes with ``--prefix``. Those of the number 0 are no obstacle while another
-    account has the number too.
+    With ``--prefix`` the shadow tools do not look for processes. Those of the number 0 are no obstacle while another
+    account has it too.
     """
     if not uid and not any(entry.pw_uid == 0 and entry.pw_name != name for entry in pwd.getpwall()):
         raise ResourceError(f"user {name} is the only account with the number 0, which the machine needs")
@@ -271,7 +270,7 @@ def _check_unused(name: str, uid: int) -> None:
 
 
 def _forget(prefix: Path, name: str) -> None:
-    """Remove the entries of a user who does not exist, which a killed run has left: useradd would add to them."""
+    """Remove the entries of a missing user after a killed run: useradd would add to them."""
     for file in ("subuid", "subgid", "shadow"):
         path = prefix / "etc" / file
         with suppress(FileNotFoundError):
@@ -280,7 +279,7 @@ def _forget(prefix: Path, name: str) -> None:
 
 
 def _prepare(prefix: Path, name: str, should: Mapping[str, Any]) -> None:
-    """Check the number that useradd has given a new user in a copy of the account files, and make its home directory.
+    """Check the number of a new user in a copy of the account files, and make its home directory.
 
     Both come before the files are replaced. Raise ``ResourceError`` for a number that another user has.
     """
@@ -295,10 +294,7 @@ def _prepare(prefix: Path, name: str, should: Mapping[str, Any]) -> None:
 
 
 def _make_home(home: str, uid: int, gid: int) -> None:
-    """Make a home directory from ``/etc/skel``, under a temporary name until all of it is on disk.
-
-    So a killed run leaves no half of it.
-    """
+    """Make a home directory from ``/etc/skel``, under a temporary name, so that a killed run leaves no half of it."""
     from lib.rename import rename
     from resource_api import files
 
@@ -343,8 +339,8 @@ def _home_mode() -> int:
 def _move(name: str, is_: Mapping[str, Any], home: str) -> bool:
     """Move the home directory of a user, before its record is changed; return whether there was one to move.
 
-    A run that is killed in between leaves the old record, so the next one sees the difference. Raise ``OSError``: EXDEV
-    if the new place is on another filesystem.
+    After a kill in between, the old record shows the difference to the next run. Raise ``OSError``: EXDEV for another
+    filesystem.
     """
     _check_unused(name, is_["uid"])
     if not is_.get("home") or not Path(is_["home"]).is_dir() or os.path.lexists(home):
@@ -377,7 +373,7 @@ def _remove_home(context: Context, name: str, is_: Mapping[str, Any]) -> None:
 
 
 def _changed(is_: Mapping[str, Any], should: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the declared attributes that differ; groups that are a minimum with those that the user has already."""
+    """Return the declared attributes that differ; groups that are a minimum include the present ones."""
     present = {**shadow.NONE, **is_}
     attributes = (*OPTIONS, *shadow.NONE, "password")
     changed = {name: should[name] for name in attributes if should.get(name) not in (None, present.get(name))}
@@ -398,7 +394,7 @@ def _memberships(changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffec
 
 
 def _group(name: str) -> Iterator[grp.struct_group]:
-    """Yield the entry of a group, or nothing for one that does not exist yet."""
+    """Yield the entry of a group, or nothing if it does not exist yet."""
     with suppress(KeyError):
         yield grp.getgrnam(name)
 
@@ -414,7 +410,7 @@ def _options(changed: Mapping[str, Any]) -> list[str | int]:
 
 
 def _group_name(number: int, names: Mapping[int, str]) -> str | int:
-    """Return the name of a group; the number if it has none, or one of digits, which would be read as a number."""
+    """Return the name of a group; or its number, if it has none or one of digits, which would be read as a number."""
     try:
         name = names.get(number) or grp.getgrgid(number).gr_name
     except KeyError:
@@ -425,8 +421,7 @@ def _group_name(number: int, names: Mapping[int, str]) -> str | int:
 def _groups() -> tuple[dict[int, str], dict[str, set[str]]]:
     """Return the name of each group by its number, and the groups of each user by its name, but for primary ones.
 
-    Of several groups with one number the first counts, as for the system. One look at all of them is faster than one
-    for each user.
+    The first group with a number counts, as for the system. One look at all of them is faster than one for each user.
     """
     group_names: dict[int, str] = {}
     memberships: dict[str, set[str]] = {}
@@ -438,7 +433,7 @@ def _groups() -> tuple[dict[int, str], dict[str, set[str]]]:
 
 
 def _entries(names: Iterable[str]) -> Iterable[pwd.struct_passwd]:
-    """Yield the entries of the users with these names that exist: with names, the others are not looked at."""
+    """Yield the entries of the existing users with these names, each looked up alone."""
     for name in names:
         with suppress(KeyError):
             yield pwd.getpwnam(name)

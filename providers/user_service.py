@@ -64,7 +64,7 @@ class Provider(ServiceProvider):
                 yield from context.accepted(rows)
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
-        """Yield the missing prerequisites of a service, its user, and the declared states that its unit cannot have."""
+        """Yield the missing user of a service, and the declared states that its unit cannot have."""
         for name, should in changes.items():
             yield from ((name, problem) for problem in prerequisites.missing_user("user", name[1]))
             with suppress(KeyError, ResourceError):  # the manager of another user may answer
@@ -103,10 +103,9 @@ class Provider(ServiceProvider):
                     units.systemctl("daemon-reload")
 
     def _start_manager(self, user: str, units: Units, is_: Mapping[str, Any], should: Mapping[str, Any]) -> None:
-        """Let a user linger, if that is declared, and start the user's service manager if it should run then.
+        """Enable lingering of a user as declared, and start the user's service manager if it should then run.
 
-        For users who linger it runs without a login; the start is waited for, as the manager answers the calls that
-        follow.
+        It runs without a login for lingering users; the start is awaited, as the manager answers the next calls.
         """
         if should.get("linger") is True and not is_.get("linger"):
             self.loginctl("enable-linger", "--", user)
@@ -114,7 +113,7 @@ class Provider(ServiceProvider):
             self.systemctl("start", f"user@{units.uid}.service")
 
     def _end_lingering(self, user: str, units: Units) -> None:
-        """Let the service manager of a user run during logins only.
+        """Disable lingering: the service manager of a user then runs during logins only.
 
         Without a login it is stopped here, as systemd would do it only after some seconds.
         """
@@ -144,7 +143,7 @@ def _units(user: str) -> Units:
 
 
 def _rows(user: str, names: Sequence[str] | None) -> list[Resource]:
-    """Return the rows of a user's units, or of all services. For an unknown user they are missing ones."""
+    """Return the rows of a user's units, or of all services; those of an unknown user are missing."""
     linger = _lingers(user)
     try:
         units = Units(user)

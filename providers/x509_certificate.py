@@ -41,7 +41,7 @@ class Provider(BaseProvider):
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Refuse attributes that exclude or need each other, and a time of renewal that would always have come."""
+        """Refuse attributes that exclude or need each other, and a renewal in every run."""
         yield from refused_secrets(should, "passphrase", "ca_passphrase")
         if should.get("ensure") == "absent":
             return
@@ -58,8 +58,8 @@ class Provider(BaseProvider):
     ) -> bool | tuple[bool, str] | None:
         """Compare the certificate with its key, its request, its authority and the time, which are read here.
 
-        A plain function compares two files, so that ``derived`` can return the result of an earlier run; not with a
-        passphrase, which no cache may have.
+        Plain functions compare two files, so that ``derived`` can return the result of an earlier run; not with a
+        passphrase, which must not be in the cache.
         """
         if attribute == "renew_before":
             remaining = dt.datetime.fromisoformat(is_["not_after"]) - dt.datetime.now(dt.UTC)
@@ -87,7 +87,7 @@ class Provider(BaseProvider):
         return protected_file.read_all(context, names, "a certificate", partial(context.derived, _describe))
 
     def preflight(self, context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield the missing prerequisites, such as the directory and the key, or the reason that none can be issued."""
+        """Yield the missing prerequisites, such as the directory and the key, or else the reason of a failure."""
         return prerequisites.of_files(
             changes, lambda path, should: [*_missing(path, should)] or self._refusal(context, path, should)
         )
@@ -108,7 +108,7 @@ class Provider(BaseProvider):
 
 
 def _missing(path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield the missing prerequisites of a certificate; a key or authority may be made by another resource."""
+    """Yield the missing prerequisites of a certificate; another resource may make a key or authority."""
     yield from prerequisites.missing_module("cryptography", "Package[python3-cryptography]")
     yield from prerequisites.missing_place(path, should)
     yield from prerequisites.missing_file("csr", should.get("csr"))
@@ -118,17 +118,14 @@ def _missing(path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _issuing() -> ModuleType:
-    """Return the module for certificates, imported only here as it needs the library ``cryptography``.
-
-    Raise ``ResourceError`` where that is missing.
-    """
+    """Return the module for certificates, imported late for ``cryptography``. Raise ``ResourceError`` without that."""
     with prerequisites.needing("cryptography", "Debian: python3-cryptography"):
         from lib import x509_certificates
     return x509_certificates
 
 
 def _describe(content: bytes) -> Resource:
-    """Return the attributes of the certificate in the content of a file."""
+    """Return the attributes of the certificate in a file's content."""
     issuing = _issuing()
     described: Resource = issuing.describe(issuing.load(content))
     return described

@@ -44,7 +44,7 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Require encryption where a passphrase is declared, and compare an encrypted key's attributes by it.
+        """Require encryption if a passphrase is declared, and compare an encrypted key's attributes by it.
 
         Without a passphrase an encrypted key cannot be read, and counts as right.
         """
@@ -90,17 +90,14 @@ def _refusal(path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _x509() -> ModuleType:
-    """Return the module for keys, imported only here as it needs the library ``cryptography``.
-
-    Raise ``ResourceError`` where that is missing.
-    """
+    """Return the module for keys, imported late for ``cryptography``. Raise ``ResourceError`` without that."""
     with prerequisites.needing("cryptography", "Debian: python3-cryptography"):
         from lib import x509_files
     return x509_files
 
 
 def _inside(content: bytes) -> Resource:
-    """Return the attributes of the key in the content of a file; of an encrypted one only that it is encrypted."""
+    """Return the attributes of the key in a file's content; of an encrypted one only ``encrypted``."""
     x509 = _x509()
     if x509.is_encrypted(content):
         return {"encrypted": True}
@@ -109,7 +106,7 @@ def _inside(content: bytes) -> Resource:
 
 
 def _content(path: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> bytes | None:
-    """Return the PEM text of a new or newly encrypted key, or None if the present one stays, which is not replaced."""
+    """Return the PEM text of a new or newly encrypted key, or None if the present one stays."""
     x509, secret = _x509(), should.get("passphrase")
     if is_ is not None and secret is None:
         return None

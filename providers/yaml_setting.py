@@ -71,10 +71,7 @@ def _yaml() -> Any:
 
 
 def _load(text: str) -> Any:
-    """Return the content of a YAML file of one document, as ruamel.yaml represents it with its comments.
-
-    Raise ``FormatError`` with the line of a mistake.
-    """
+    """Return the document in a YAML text, with its comments. Raise ``FormatError`` with the line of a mistake."""
     with prerequisites.needing("yaml", SOURCE):
         import yaml
 
@@ -107,10 +104,7 @@ def _check_depth(events: Iterable[Any]) -> None:
 
 
 def _keep_anchors(document: Any) -> None:
-    """Let the library write all anchors of a document again, also those to which no alias refers.
-
-    By default it leaves the latter out, which would change other lines of the file.
-    """
+    """Let the library write all anchors again; by default it drops unused ones, in other lines of the file."""
     remaining, visited = [document], {0}
     while remaining:
         value = remaining.pop()
@@ -122,7 +116,7 @@ def _keep_anchors(document: Any) -> None:
 
 
 def _dump(text: str) -> Any:
-    """Return a function that writes a document with the indentation that the text of its file has now."""
+    """Return a function that writes a document with the indentation of its file's text."""
     yaml = _yaml()
     mapping, dash = _indentation(text)
     yaml.indent(mapping=mapping, sequence=dash + 2, offset=dash)
@@ -136,9 +130,9 @@ def _dump(text: str) -> Any:
 
 
 def _indentation(text: str) -> tuple[int, int]:
-    """Return by how many blanks a text indents nested mappings, and the dashes of sequences below a key.
+    """Return the number of blanks before nested mappings, and before dashes of sequences below a key.
 
-    The first of each in the text decides; 2 and 0 without any.
+    The first of each in the text counts; the defaults are 2 and 0.
     """
     indentations: dict[bool, int] = {}
     above = ""

@@ -103,10 +103,7 @@ class Provider(packages.PackageProvider):
                 yield name, Problem("ensure", f"apt has no version {ensure} of '{name}'; it has {listed}")
 
     def side_effects(self, context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
-        """Yield the side effects of the transactions, but not of half unpacked packages.
-
-        apt refuses any transaction with these before ``set`` has repaired them.
-        """
+        """Yield the side effects, except of half unpacked packages, which ``set`` repairs before any transaction."""
         damaged = self._damaged()
         return super().side_effects(context, {name: change for name, change in changes.items() if name not in damaged})
 
@@ -140,7 +137,7 @@ class Provider(packages.PackageProvider):
             yield ("purge", *HELD, "--", *purged), {*purged}
 
     def _simulated(self, arguments: Sequence[str]) -> Iterator[SideEffect]:
-        """Yield the effects that a transaction would have, from the steps that ``apt-get --simulate`` prints.
+        """Yield the effects of a transaction, by the steps of ``apt-get --simulate``.
 
         Raise ``ResourceError`` with the reason if it would fail.
         """
@@ -164,8 +161,8 @@ class Provider(packages.PackageProvider):
     ) -> Iterator[tuple[str, str]]:
         """Yield (cause, consequence) pairs of packages, by their relations in apt's lists.
 
-        A new package is installed because another depends on it; an installed one changes because one on which it
-        depends does; of two that exclude each other, each may be the cause.
+        A new package is installed because another depends on it; an installed one changes with one that it depends on;
+        of two that exclude each other, each may be the cause.
         """
         new = {effect.name for effect in effects if effect.action == "install"}
         gone = {effect.name for effect in effects if effect.removes}
@@ -189,7 +186,7 @@ class Provider(packages.PackageProvider):
                 yield relation, package, related
 
     def _providers(self, name: str) -> list[str]:
-        """Return the packages that provide a virtual one; none if there is a package of that name itself."""
+        """Return the packages that provide a virtual one; none if a package has that name itself."""
         lines = self.apt_cache("showpkg", "--", name).stdout.splitlines()
         versions, providers = (_below(heading, lines) for heading in ("Versions: ", "Reverse Provides: "))
         return [] if any(versions) else sorted({line.split(" ")[0] for line in providers})
@@ -214,7 +211,7 @@ class Provider(packages.PackageProvider):
         return removed
 
     def _damaged(self) -> Collection[str]:
-        """Return the names of the packages that a killed dpkg has left half unpacked, and that apt wants repaired."""
+        """Return the names of the packages that a killed dpkg has left half unpacked: apt refuses any other change."""
         native, records = self._records()
         return {
             name for record in records if " reinstreq " in record.get("Status", "") for name in _names(record, native)
@@ -223,7 +220,7 @@ class Provider(packages.PackageProvider):
     def _argument(self, name: str, ensure: str) -> str:
         """Return the argument of ``apt-get install`` for a package; ``NAME-`` removes it.
 
-        apt reads a ``+`` at the end as a sign too: a name or version with one gets an addition.
+        apt reads a final ``+`` as a sign too: a name or version with one gets an addition.
         """
         if ensure == "absent":
             return f"{name}-"
@@ -330,9 +327,9 @@ def _lists() -> list[str]:
 
 
 def _records(database: bytes) -> tuple[str, list[dict[str, str]]]:
-    """Return the architecture of the machine, and the record of each package of which something is on the machine.
+    """Return the machine's architecture, which is that of the package dpkg, and the records of all packages on it.
 
-    The package dpkg has the machine's architecture. A record with the state ``not-installed`` is of no package there.
+    A record with the state ``not-installed`` is of no package there.
     """
     records = list(_parse(database.decode("utf-8", "surrogateescape")))
     native = next((record.get("Architecture", "") for record in records if record["Package"] == "dpkg"), "")
@@ -340,9 +337,9 @@ def _records(database: bytes) -> tuple[str, list[dict[str, str]]]:
 
 
 def _named(database: bytes, names: Collection[str]) -> list[Any]:
-    """Return the architecture of the machine, and the rows of the packages with these names.
+    """Return the machine's architecture, and the rows of the packages with these names.
 
-    It depends on its arguments alone, so that ``Context.derived`` can return the result of an earlier run.
+    The result depends on the arguments alone, so that ``Context.derived`` can return that of an earlier run.
     """
     native, records = _records(database)
     records_by_name = {name: record for record in records for name in _names(record, native)}
@@ -411,8 +408,8 @@ def _mark(is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> str | Non
 def _options(is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the options of an installation by apt-get.
 
-    It must be allowed to change a held package, and to install a declared version that is older. One that a killed dpkg
-    was unpacking counts as installed for apt, so that only a reinstallation completes it.
+    They allow to change a held package, and to install an older version. A package that a killed dpkg was unpacking is
+    installed for apt: only a reinstallation completes it.
     """
     ensure = should["ensure"]
     held = HELD if is_ and is_.get("mark") == "hold" else ()

@@ -57,7 +57,7 @@ class Provider(rpm.RpmProvider):
     def _transactions(self, context: Context, changes: Mapping[str, Change]) -> Iterator[packages.Transaction]:
         """Yield a removal, and an installation for each set of options.
 
-        Raise ``ResourceError`` for a declared hold, which dnf cannot set.
+        Raise ``ResourceError`` for an unsupported hold.
         """
         removed: list[str] = []
         installed: dict[tuple[str, ...], dict[str, str]] = defaultdict(dict)
@@ -74,9 +74,9 @@ class Provider(rpm.RpmProvider):
             yield ("install", *options, "--", *arguments.values()), {*arguments}
 
     def _simulated(self, arguments: Sequence[str]) -> Iterator[SideEffect]:
-        """Yield the effects of a transaction: dnf shows them in a table before its question, which is answered with no.
+        """Yield the effects of a transaction from the table before dnf's question, which is answered with no.
 
-        Raise ``ResourceError`` with the reason for which dnf would fail.
+        Raise ``ResourceError`` with the reason of a failure.
         """
         result = self.repoquery.attempt("--assumeno", *arguments, log="debug")
         if RESOLVED not in result.stdout and result.exit_code:
@@ -85,7 +85,7 @@ class Provider(rpm.RpmProvider):
         yield from effects(result.stdout)
 
     def _providers(self, name: str) -> list[str]:
-        """Return the packages that provide a virtual one; none if there is a package of that name itself."""
+        """Return the packages that provide a virtual one; none if a package has that name itself."""
         query = ("-q", "repoquery", "--qf", "%{name}", f"--whatprovides={name}")
         providers = set(self.repoquery.lines(*query)) - {""}
         return [] if name in providers else sorted(providers)
@@ -109,7 +109,7 @@ def _argument(name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any
 def effects(table: str) -> Iterator[SideEffect]:
     """Yield the effects in dnf's table: below a heading such as ``Upgrading:`` each line has name, arch and version.
 
-    A long name is a line of its own, with the rest in the next one, which has more blanks before it.
+    A long name is a line of its own, with the rest in the next one after more blanks.
     """
     action, unused = "", False
     words: list[str] = []

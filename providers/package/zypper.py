@@ -58,7 +58,7 @@ class Provider(rpm.RpmProvider):
             yield {**row, "mark": "hold"} if row["name"] in held else row
 
     def candidates(self, names: list[str]) -> Mapping[str, str]:
-        """Return name → the newer version to which zypper would update; nothing for packages that are up to date."""
+        """Return name → the newer version of zypper's update; none for packages that are up to date."""
         output = self.query(*QUIET, "--xmlout", "--no-refresh", "list-updates", "--type", "package").stdout
         versions = {}
         for element in _elements(output, "update"):
@@ -81,7 +81,7 @@ class Provider(rpm.RpmProvider):
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Install and remove in one transaction for each set of options.
 
-        A lock would forbid the declared change: it is removed before, and restored unless another mark is declared.
+        A lock would forbid the change: it is removed before, and restored unless another mark is declared.
         """
         held = _held()
         transactions = list(self._transactions(context, changes))
@@ -106,9 +106,9 @@ class Provider(rpm.RpmProvider):
         return []  # with ``--name`` it installs nothing in place of a package
 
     def _simulated(self, arguments: Sequence[str]) -> Iterator[SideEffect]:
-        """Yield the effects that a transaction would have, from zypper's dry run.
+        """Yield the effects of a transaction, from zypper's dry run.
 
-        Raise ``ResourceError`` with the problem that zypper does not solve by itself.
+        Raise ``ResourceError`` with a problem that zypper does not solve by itself.
         """
         options = ("install", "--dry-run", "--name", "--oldpackage", "--auto-agree-with-licenses")
         words = (*QUIET, "--xmlout", "--no-refresh", *options, *arguments)

@@ -93,9 +93,9 @@ class Provider(init_scripts.ScriptProvider):
             self.restart(name)
 
     def act(self, name: str, action: str) -> None:
-        """Run an action of a service's script; OpenRC also stops or restarts the services that need this one.
+        """Run a script's action, which may affect services that need this one.
 
-        Raise ``ResourceError`` with the output of the script where it fails.
+        Raise ``ResourceError`` with its output.
         """
         result = self.rc_service.attempt("--nocolor", name, action, log="debug")
         if result.exit_code != 0:

@@ -49,14 +49,14 @@ class Provider(init_scripts.ScriptProvider):
         return {name: self.state_by_script(name, self.ask) for name in names}
 
     def enabled(self, names: Sequence[str]) -> Mapping[str, bool | None]:
-        """Return name → whether a script has the links that its LSB header declares, or None if it has only some."""
+        """Return name → whether a script has the links of its LSB header, or None for only some of them."""
         links = _links()
         return {name: _is_enabled(links[name], _declared_links(name)) for name in names}
 
     def enable(self, name: str, _should: Mapping[str, Any]) -> None:
-        """Link a script into the runlevels that its LSB header declares.
+        """Link a script into the runlevels of its LSB header.
 
-        ``update-rc.d`` changes nothing where any link exists: those that a killed call has left are removed before.
+        ``update-rc.d`` changes nothing if any link exists: the rest of a killed call is removed before.
         """
         links, declared = _links()[name], _declared_links(name)
         if not any(kind == "S" for kind, _ in declared):
@@ -92,7 +92,7 @@ def _links() -> Mapping[str, set[tuple[str, str]]]:
 
 
 def _declared_links(name: str) -> set[tuple[str, str]]:
-    """Return the links that the LSB header of a script declares, or the file that overrides this header (insserv(8)).
+    """Return the links in a script's LSB header, or in the file that overrides it (insserv(8)).
 
     Each is ``S`` or ``K``, for start or stop, and a runlevel.
     """
@@ -106,7 +106,7 @@ def _declared_links(name: str) -> set[tuple[str, str]]:
 
 
 def _is_enabled(links: set[tuple[str, str]], declared: set[tuple[str, str]]) -> bool | None:
-    """Return True if a script has all its declared links, False if none starts it, and None for only some of them."""
+    """Return True if a script has all its declared links, False if none starts it, None for only some of them."""
     if not _started(links):
         return False
     return True if links >= declared else None
