@@ -83,7 +83,7 @@ class AnsibleProcess:
     def call(self, context: Context, request: Mapping[str, Any]) -> dict[str, Any]:
         """Send a request and return the helper's answer.
 
-        If there is none before the deadline, end the helper and raise ``ResourceError``.
+        If there is none in time, end it and raise ``ResourceError``.
         """
         self._until = time.monotonic() + LIMIT if context.deadline is None else context.deadline
         data = json.dumps(request).encode() + b"\n"

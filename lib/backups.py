@@ -1,4 +1,4 @@
-"""Copies of the files that a call of ``set`` overwrites or removes, where the attribute ``backup`` asks for them."""
+"""Copies of the files that a call of ``set`` overwrites or removes, for the attribute ``backup``."""
 
 from __future__ import annotations
 

@@ -22,6 +22,6 @@ def problems(attribute: str, command: str) -> Iterator[Problem]:
 
 
 def quoted(argv: Sequence[str]) -> str:
-    """Return the words of a command in quotes; in double ones where a word has single ones."""
+    """Return the words of a command in quotes; in double ones if a word has single ones."""
     text = shlex.join(argv)
     return f'"{text}"' if "'" in text else f"'{text}'"

@@ -1,4 +1,4 @@
-"""Run git: ask a source for revisions without showing a password, and read and change a working copy as its owner."""
+"""Run git: query a source for revisions without showing a password, and read and change a working copy as its owner."""
 
 from __future__ import annotations
 
@@ -145,10 +145,10 @@ class WorkingCopy(NamedTuple):
     checked: tuple[str, ...] = ()
 
     def check(self) -> WorkingCopy:
-        """Return the same working copy after a check that only its owner and root decide which programs git runs there.
+        """Return the same working copy, after a check that only its owner and root control the programs that git runs.
 
-        git executes programs that its own directory names, also in each submodule; the directories of tracked files
-        decide where it writes. Raise ``CommandError`` for a file that other users can change.
+        git executes programs by the settings in its own directory, also in each submodule, and writes into the
+        directories of tracked files. Raise ``CommandError`` for a file that other users can change.
         """
         if self.user is not None:
             return self

@@ -24,7 +24,7 @@ class Request(NamedTuple):
 
 
 class Paths(NamedTuple):
-    """Where objects are listed, read, created, changed and deleted."""
+    """The paths by which objects are listed, read, created, changed and deleted."""
 
     #: The variables of the list's path, in their order: the first parts of an object's name.
     parents: tuple[str, ...]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class ImperativeProvider(BaseProvider):
-    """Return no resource, so that ``due`` decides; subclasses say why nothing can be listed."""
+    """Return no resource, so that only ``due`` counts; ``unlisted`` of a subclass is the reason."""
 
     unlisted: ClassVar[str]
 

@@ -1,7 +1,7 @@
-"""The kinds of lines of an INI file: a section, a setting, or the continuation of a value, as the file's program reads.
+"""The kinds of lines of an INI file: a section, a setting, or the continuation of a value, by the file's program.
 
-Programs continue a value by lines that are indented, by a backslash at the end, or not at all. A program's way is
-known by the path of its file; in another one a line is a continuation only where no program reads it otherwise.
+Programs continue a value by lines that are indented, by a backslash at the end, or not at all. The program follows from
+the file's path; for an unknown one a line is a continuation only if it is one for all programs.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class Service(NamedTuple):
 
 
 class ScriptProvider(services.ServiceProvider):
-    """Read and change services one after another; a subclass knows the init system."""
+    """Read and change services one after another; a subclass implements the init system."""
 
     #: The init system in messages.
     system: ClassVar[str]
@@ -89,7 +89,7 @@ class ScriptProvider(services.ServiceProvider):
 
     @abstractmethod
     def act(self, name: str, action: str) -> None:
-        """Run an action of the script of a service: ``start``, ``stop`` or ``restart``. Raise where it fails."""
+        """Run an action of the script of a service: ``start``, ``stop`` or ``restart``. Raise if it fails."""
 
     def start(self, name: str, _state: str) -> None:
         """Start a service that does not run, from its present state."""

@@ -1,4 +1,4 @@
-"""The attributes that say where new lines of a file are added; how they are found is in `line_places`."""
+"""The attributes for the place of new lines in a file; `line_places` finds it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines of a file that regular expressions find, and the place where new ones are added."""
+"""Lines of a file that regular expressions find, and the place for new ones."""
 
 from __future__ import annotations
 

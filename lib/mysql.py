@@ -76,7 +76,7 @@ class Server:
     """One server, as one user."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        """Keep where the server is; nothing is connected."""
+        """Keep the address of the server; nothing is connected."""
         self._config = config
 
     @contextmanager
@@ -199,7 +199,7 @@ class _NoClearText:
 
 
 def recognize(info: str) -> str:
-    """Return which product a server says it is. Raise ``ResourceError`` for a version that is too old."""
+    """Return the product in a server's version text. Raise ``ResourceError`` for a version that is too old."""
     # MariaDB before 11 puts the version in front that old replicas expect: 5.5.5-10.11.6-MariaDB.
     mariadb = re.search(r"(\d+)\.(\d+)\.\d+-MariaDB", info)
     version = mariadb or re.match(r"(\d+)\.(\d+)\.", info)

@@ -51,19 +51,19 @@ _NAME = re.compile(r"`(?P<quoted>(?:[^`]|``)+)`|(?P<plain>[^.]+)")
 
 
 class Target(NamedTuple):
-    """The target of rights. The database is a pattern, as of LIKE, where they are on all of it."""
+    """The target of rights. The database is a pattern, as of LIKE, if they are on all of it."""
 
     kind: str
     database: str = ""
     name: str = ""
 
     def __str__(self) -> str:
-        """Return it as a manifest has it, with backticks only where they are needed."""
+        """Return the target in the form of a manifest, with backticks only if they are needed."""
         return self._written(lambda name: name if re.fullmatch(r"[^.`*\s]+", name) else identifier(name))
 
     @property
     def sql(self) -> str:
-        """Return it as GRANT names it."""
+        """Return the target in the syntax of GRANT."""
         return self._written(identifier)
 
     def _written(self, quote: Callable[[str], str]) -> str:

@@ -57,7 +57,7 @@ ALL_TABLES = frozenset(table for tables in TABLES.values() for table in tables)
 def read(session: Session, tables: Collection[str], users: Collection[str] | None) -> Held:
     """Return the rights of the accounts ``users``, or of all for None, in the ``tables`` of a server.
 
-    Raise ``ResourceError`` where the server would show only the rights of the connection's own user.
+    Raise ``ResourceError`` if the server would show only the rights of the connection's own user.
     """
     held: Held = defaultdict(dict)
     if not BY_RIGHT.keys().isdisjoint(tables) and not session.rows(SEES_ALL)[0]["sees_all"]:

@@ -1,4 +1,4 @@
-"""Read the files that ``get`` is called with, where they cannot be listed."""
+"""Read the files in the names of ``get``, for types that cannot be listed."""
 
 from __future__ import annotations
 

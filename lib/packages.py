@@ -30,10 +30,7 @@ class PackageProvider(BaseProvider):
     _purged: ClassVar[set[str]] = set()
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Write ``purged`` as ``absent`` with ``purge``.
-
-        Record which packages are ``latest`` or purged: ``get``, which knows only names, reads more about these.
-        """
+        """Write ``purged`` as ``absent`` with ``purge``; record these and ``latest`` packages for ``get``."""
         for resource in resources:
             if resource.get("ensure") == "purged" and "purge" in resource:
                 resource.update(ensure="absent", purge=True)
@@ -97,7 +94,7 @@ class PackageProvider(BaseProvider):
         raise NotImplementedError
 
     def _simulated(self, arguments: Sequence[str]) -> Iterable[SideEffect]:
-        """Return the effects of a transaction. Raise ``ResourceError`` or ``CommandError`` where it would fail."""
+        """Return the effects of a transaction. Raise ``ResourceError`` or ``CommandError`` if it would fail."""
         raise NotImplementedError
 
     def _links(

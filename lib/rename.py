@@ -8,7 +8,7 @@ from resource_api import files
 
 
 def rename(path: str, name: str) -> None:
-    """Rename the file or directory at ``path`` in its own directory; an empty directory at ``name`` is replaced.
+    """Rename a file or directory in its own directory; an empty directory at ``name`` is replaced.
 
     Raise ``OSError``.
     """

@@ -22,7 +22,7 @@ UNIVERSAL = "noarch"
 
 
 class RpmProvider(packages.PackageProvider):
-    """The packages of rpm's database; a subclass knows the program that installs them."""
+    """The packages of rpm's database; a subclass has the program that installs them."""
 
     rpm: ClassVar[Command] = Command("rpm", read_only=True)
     #: The path of the program that installs them.

@@ -57,7 +57,7 @@ class ServiceProvider(BaseProvider):
                 yield name, Problem(None, f"there is no service '{name}'")
 
     def side_effects(self, _context: Context, _changes: Mapping[Any, Change]) -> Iterable[tuple[Any, SideEffect]]:
-        """Return the services that are started and stopped besides: none, unless an init system knows relations."""
+        """Return the services that are started and stopped besides: none, unless an init system has relations."""
         return ()
 
     def refresh(self, context: Context, names: Sequence[Any]) -> None:

@@ -83,7 +83,7 @@ class Units:
         return Path(f"/run/user/{self.uid}")
 
     def answers(self) -> bool:
-        """Return whether there is a manager to ask."""
+        """Return whether a manager runs, so that systemctl gets answers."""
         return self._user is None or (self.directory / "systemd/private").is_socket()
 
     def systemctl(self, *arguments: str) -> str:
@@ -153,7 +153,7 @@ class Units:
                     yield from ((effect, unit) for unit in sorted(concerned))
 
     def _related(self, names: Sequence[str]) -> list[Mapping[str, str]]:
-        """Return the state and the relations of units; nothing where there is no manager."""
+        """Return the state and the relations of units; nothing without a manager."""
         return self.show(names, RELATED) if names and self.answers() else []
 
     def installed_with(self, name: str, verb: str) -> Iterator[str]:

@@ -48,7 +48,7 @@ def checkers(changes: Mapping[Any, Change]) -> dict[str, Callable[[str], None]]:
 
 
 def _check_all(commands: Sequence[str | Sequence[str]], path: str, new: str) -> None:
-    """Check the new content of a file by several commands. Raise ``ResourceError`` of the first that fails."""
+    """Check the new content of a file by all commands. Raise ``ResourceError`` of the first that fails."""
     for command in commands:
         check(command, path, new)
 

@@ -1,4 +1,4 @@
-"""Conditions of this machine and of services, for which `wait_for` waits and which `assert` requires."""
+"""Conditions of this machine and of services, which `wait_for` awaits and `assert` requires."""
 
 from __future__ import annotations
 

@@ -32,9 +32,9 @@ class Copy(NamedTuple):
 
 @contextmanager
 def stage() -> Iterator[str]:
-    """Yield an empty directory of root for one run at a time; it is removed when the block ends.
+    """Yield an empty directory of root for one run at a time, which the end of the block removes.
 
-    Raise ``ResourceError`` where it cannot be made, as by another user.
+    Raise ``ResourceError`` if it cannot be made, as by another user.
     """
     import shutil  # slow to import, and needed for changes only
 
@@ -183,5 +183,5 @@ class WholeDirectory(NamedTuple):
 
 
 def _names(path: str, text: str) -> bool:
-    """Return whether a text names a path."""
+    """Return whether a text contains a path."""
     return re.search(re.escape(path) + END, text) is not None

@@ -284,7 +284,7 @@ def _general_name(text: str) -> x509.GeneralName:
 
 
 def _extension(holder: x509.Certificate | x509.CertificateSigningRequest, kind: type[Any]) -> Any:
-    """Return the value of an extension, or None where it is missing or invalid."""
+    """Return the value of an extension, or None if it is missing or invalid."""
     try:
         return holder.extensions.get_extension_for_class(kind).value
     except (*UNREADABLE, x509.ExtensionNotFound):

@@ -279,8 +279,8 @@ def rights(bits: int) -> str:
 def _combined(present: Acl, declared: Acl, *, inclusive: bool) -> Acl:
     """Return a list with the declared entries, and the remaining ones of ``present``.
 
-    A mask that is not declared is kept as long as it grants the declared rights. Where it has to grant more, entries
-    that are not declared do not gain by that: they keep their effective rights.
+    An undeclared mask stays as long as it grants the declared rights. If it must grant more, undeclared entries keep
+    their effective rights.
     """
     new = {key: bits for key, bits in present.items() if key[0] not in NAMED or not inclusive} | declared
     if MASK_KEY in declared:

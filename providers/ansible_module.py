@@ -1,4 +1,4 @@
-"""Run modules of Ansible: their check mode decides whether they are due, and shows the difference."""
+"""Run modules of Ansible: they are due by their check mode, which also shows the difference."""
 
 from __future__ import annotations
 

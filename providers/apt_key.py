@@ -122,7 +122,7 @@ class Provider(SimpleProvider):
         return WholeDirectory(str(TRUSTED), str(LEGACY), "", self._errors)
 
     def _keyring(self, name: str, should: Mapping[str, Any]) -> tuple[str, bytes]:
-        """Return the file name of a new key and its content. Raise ``ResourceError`` where its source lacks it."""
+        """Return the file name of a new key and its content. Raise ``ResourceError`` if its source lacks it."""
         with _home() as home:
             source = home / "given"
             source.write_bytes(_content(should))
@@ -185,9 +185,9 @@ class Provider(SimpleProvider):
         return output.read_bytes() if output.exists() else b""
 
     def _trusted(self, context: Context) -> list[Key]:
-        """List the keys of all files in one call; warn of a file without keys.
+        """Return the keys of all files by one call; warn of a file without keys.
 
-        Raise ``ResourceError`` for a file that cannot be read.
+        Raise ``ResourceError`` if unreadable.
         """
         paths = _files()
         for path in paths:
@@ -279,7 +279,7 @@ def _row(name: str, key: Key) -> Resource:
 
 
 def _ambiguous(keys: Iterable[Key]) -> str:
-    """Return the error for an ID that is not enough to tell keys apart."""
+    """Return the error for an ID that is too short to identify one key."""
     fingerprints = ", ".join(key.fingerprint for key in keys)
     return f"the ID matches several keys, use the fingerprint of one as the title: {fingerprints}"
 

@@ -32,7 +32,7 @@ class Provider(BaseProvider):
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Refuse a block with a line of its own marker, where the next run would end it, and wrong expressions."""
+        """Refuse a block with a line of its own marker, at which the next run would end it, and wrong expressions."""
         yield from validate_cmd.problems("validate_cmd", should.get("validate_cmd"))
         yield from line_places.place_problems(should)
         block, name, marker = reveal(should.get("block")), should.get("name"), should.get("marker")

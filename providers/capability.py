@@ -120,7 +120,7 @@ def _change(
 
 
 class Capabilities(NamedTuple):
-    """The sets of a file as bits; ``effective`` is for all of them; ``root``: for which user namespaces they are."""
+    """The sets of a file as bits; ``effective`` is for all of them; ``root``: the root user of their namespace."""
 
     permitted: int = 0
     inheritable: int = 0

@@ -165,10 +165,7 @@ class Provider(BaseProvider):
         )
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
-        """Change all files in one batch, which makes them durable together.
-
-        It is flushed before one of them is read as the source of another.
-        """
+        """Change all files in one batch, durable together; it is flushed before one is the source of another."""
         self._ids.clear()
         written: set[str] = set()
         self._backups = None
@@ -337,7 +334,7 @@ def _head(status: stat_result) -> Resource:
 
 
 def _content_row(content: bytes) -> Resource:
-    """Return the content of a file, where it is text, and its digest."""
+    """Return the content of a file, if it is text, and its digest."""
     checksum = files.sha256(content)
     try:
         return {"content": content.decode(), "checksum": checksum}
@@ -379,7 +376,7 @@ def _mode(mode: str, ensure: str, present: str | None) -> str:
 
 
 def _check(batch: files.Batch, path: str, command: Any) -> Callable[[str], None] | None:
-    """Return the check of a file's new content, or None. Raise ``ResourceError`` where other users could replace it."""
+    """Return the check of a file's new content, or None. Raise ``ResourceError`` if other users could replace it."""
     return None if command is None else validate_cmd.of_new_content(batch, path, command)
 
 

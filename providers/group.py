@@ -119,7 +119,7 @@ def _change(tool: Command, name: str, *options: str | int) -> None:
 
 
 def _clean_members(file: Path, name: str) -> None:
-    """Leave out members of a group that are empty or listed twice: groupmod crashes where it replaces such a list."""
+    """Leave out members of a group that are empty or repeated: groupmod crashes at such a list."""
     lines = file.read_bytes().splitlines(keepends=True)
     for index, line in enumerate(lines):
         fields = line.rstrip(b"\n").split(b":")

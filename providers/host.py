@@ -212,10 +212,7 @@ def _rows(lines: files.Lines, target: str) -> Iterable[Resource]:
 
 
 def _listed(row: Resource) -> Resource | None:
-    """Return a row for a listing, or None if an earlier line counts for the name.
-
-    If one counts for an alias, the aliases are left out.
-    """
+    """Return a row for a listing, None if an earlier line counts for the name, and no aliases if it does for one."""
     overridden = row.get("overridden") or {}
     if row["name"] in overridden:
         return None

@@ -19,7 +19,7 @@ FILE = "/etc/hostname"
 
 
 class Provider(BaseProvider):
-    """The one name of the machine that this process sees."""
+    """The one name of the machine, or of this process's namespace."""
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Yield a problem for labels that are empty, or begin or end with a hyphen."""
@@ -45,7 +45,7 @@ class Provider(BaseProvider):
         yield row
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield that the file is overwritten, where it cannot be replaced."""
+        """Yield a warning if the file cannot be replaced, only overwritten."""
         return prerequisites.written_in_place(dict.fromkeys(changes, FILE))
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:

@@ -293,7 +293,7 @@ class Provider(SimpleProvider):
         return [*([] if is_name else [field]), *self._config.get("output", ())] if self._config else []
 
     def _wrap(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Return the body of a request, within the field ``wrap`` where the service expects that."""
+        """Return the body of a request, within the field ``wrap`` if the service expects that."""
         field = self._config.get("wrap")
         return http.with_field({}, field, body) if field else body
 
@@ -328,7 +328,7 @@ def _store_secret_fields(context: Context, name: str, should: Mapping[str, Any])
 
 
 def _if_match(present: Object) -> dict[str, str]:
-    """Return the header by which the service refuses to change an object that was changed since it was read."""
+    """Return the header ``If-Match``: the service then refuses to change an object that changed since it was read."""
     return {"If-Match": present.etag} if present.etag else {}
 
 

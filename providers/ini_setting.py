@@ -28,7 +28,7 @@ INDENTATION = 4
 
 
 class Setting(NamedTuple):
-    """A line that is a setting: its number, and where its value begins in the text; -1 for a name alone.
+    """A line that is a setting: its number, and the index of its value in the text; -1 for a name alone.
 
     ``more`` are the numbers of the lines that continue its value; ``doubt``: the reason why that is unclear.
     """
@@ -133,9 +133,9 @@ def _is_set(name: Name, path: str, changes: Mapping[Name, Mapping[str, Any]]) ->
 def edit(
     lines: files.Lines, states: Mapping[Key, Mapping[str, Any] | None], syntax: ini_lines.Syntax = UNKNOWN
 ) -> None:
-    """Bring the settings in ``states`` to these states; None removes them, with the lines that continue them.
+    """Bring the settings in ``states`` to these states; None removes them, with their continuation lines.
 
-    Raise ``ResourceError`` where it is unclear which these are.
+    Raise ``ResourceError`` if it is unclear which these are.
     """
     texts = list(lines)
     present = find(texts, states, syntax)
@@ -162,10 +162,7 @@ def edit(
 
 
 def find(texts: Sequence[str], keys: Iterable[Key], syntax: ini_lines.Syntax = UNKNOWN) -> dict[Key, list[Setting]]:
-    """Return the lines of each setting in ``keys`` in a file, in any spelling of its program.
-
-    A setting may be repeated; its last line counts.
-    """
+    """Return the lines of each setting in ``keys``, in any spelling of the file's program; the last line counts."""
     forms = {key: (syntax.section(key[0]), syntax.setting(key[1])) for key in keys}
     names_by_section: dict[str, set[str]] = {}
     for section, setting in forms.values():
@@ -257,10 +254,7 @@ def _value(texts: Sequence[str], setting: Setting, syntax: ini_lines.Syntax) -> 
 def _range(
     texts: Sequence[str], section: str, kinds: Sequence[ini_lines.Line], syntax: ini_lines.Syntax
 ) -> tuple[int, int] | None:
-    """Return the number of a section's first line, and of the one after its last; None for a missing section.
-
-    The last of repeated sections counts.
-    """
+    """Return the numbers of the first line in the last section of a name, and of the one after it, or None."""
     starts = [0] if section == "" else []
     headers = [number for number, line in enumerate(kinds) if line.kind == "header"]
     starts += [

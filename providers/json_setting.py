@@ -63,7 +63,7 @@ class Provider(structured_settings.SettingsProvider):
 
 
 class _Item(NamedTuple):
-    """A member of an object or an element of an array: its key, and where it and its value begin and end."""
+    """A member of an object or an element of an array: its key, and the positions of it and its value."""
 
     key: str | int
     begin: int

@@ -37,7 +37,7 @@ SALT = 20  # bytes, as many as of the hash
 
 
 class Entry(NamedTuple):
-    """A line: its names, which may be one hash, and the rest of it."""
+    """A line: its names, which may be one hash, and its other fields."""
 
     hosts: str
     type: str
@@ -115,10 +115,7 @@ class Provider(BaseProvider):
 
 
 def edit(lines: files.Lines, states: Mapping[Key, Mapping[str, Any] | None]) -> None:
-    """Bring the keys in ``states`` to these states; None removes a key.
-
-    If a key has more lines, those that ssh finds are changed.
-    """
+    """Bring the keys in ``states``, on the lines that ssh finds, to these states; None removes a key."""
     numbers_by_key = _numbers(lines, states.keys())
     removed = [number for key, numbers in numbers_by_key.items() if states.get(key, {}) is None for number in numbers]
     for key, should in states.items():
@@ -148,10 +145,7 @@ def hashed(name: str, salt: bytes) -> str:
 
 
 def _numbers(lines: files.Lines, keys: Collection[Key]) -> dict[Key, list[int]]:
-    """Return key → the numbers of its lines in a file.
-
-    A hashed name can only be compared: its lines are found only for names in ``keys``.
-    """
+    """Return key → the numbers of its lines; hashed names are found only for ``keys``, by their comparison."""
     numbers_by_key: dict[Key, list[int]] = {}
     for number, line in enumerate(lines):
         if (entry := parse_line(line)) is None:
@@ -182,10 +176,7 @@ def _misspelled(entry: Entry, names: int | None = None) -> dict[str, str]:
 
 
 def canonical_name(name: str) -> str:
-    """Return the spelling of a host for which ssh looks: in lower case, addresses in their shortest form.
-
-    At the usual port a host has no brackets.
-    """
+    """Return the spelling of a host that ssh looks for: lower case, short addresses, brackets only with a port."""
     parts = BRACKETS.fullmatch(name.lower())
     host, port = (parts[1], parts[2] or USUAL_PORT) if parts else (name.lower(), USUAL_PORT)
     if ":" in host:

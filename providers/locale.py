@@ -103,7 +103,7 @@ class Provider(BaseProvider):
     def _build(self, name: str, is_: Mapping[str, Any], should: Mapping[str, Any]) -> None:
         """Build a locale. Raise ``ResourceError`` if it does not exist then, or has the former character set.
 
-        The exit code says nothing: warnings are one too, and a full disk is none.
+        The exit code is no proof: warnings have one too, and a full disk has none.
         """
         if reason := _missing(name, should):
             raise ResourceError(reason)

@@ -87,10 +87,7 @@ class Provider(ServerProvider):
         return parse(is_.get("privileges", ())).keys() == parse(should["privileges"]).keys()
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
-        """Return the rights in ``names``, or those of all accounts but the server's own.
-
-        Only the server's tables for such targets are read.
-        """
+        """Return the rights in ``names``, or of all accounts but the server's own, from as few tables as possible."""
         kinds = mysql_rights.TABLES if names is None else {parse_target(table).kind for _, table in names}
         users = None if names is None else {user for user, _ in names}
         with self._server.session(context) as session:

@@ -138,10 +138,7 @@ class Provider(BaseProvider):
                     yield path, Problem(None, message, needs=f"File[{FILE}]", brought_by=prerequisites.BRINGING)
 
     def _refusal(self, path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Yield the error of a text that nft refuses, or that another file forbids.
-
-        Yield nothing where this user cannot make an empty namespace.
-        """
+        """Yield the error of a text that nft or another file forbids; none for a user without namespaces."""
         content = reveal(should.get("content"))
         if not isinstance(content, str):
             return
@@ -169,10 +166,7 @@ class Provider(BaseProvider):
     def _verify(
         self, path: str, content: str, temporary_directory: Callable[[], AbstractContextManager[str]] = stage
     ) -> None:
-        """Raise ``ResourceError`` for a content that conflicts with another file, as both have a table.
-
-        Raise it too if nft refuses the main file with the new content.
-        """
+        """Raise ``ResourceError`` if another file has one of the tables, or nft refuses the main file with these."""
         directory, _, name = path.rpartition("/")
         for ruleset in listing.matching(directory, "*.nft"):
             if ruleset.name == name or not ruleset.is_file():
@@ -191,7 +185,7 @@ class Provider(BaseProvider):
         content: bytes | None,
         temporary_directory: Callable[[], AbstractContextManager[str]] = stage,
     ) -> None:
-        """Raise ``ResourceError`` where the main file could not be loaded with a new content, or without it (None)."""
+        """Raise ``ResourceError`` if the main file could not be loaded with a new content, or without it (None)."""
         directory, _, name = path.rpartition("/")
         if path != FILE and f"{directory}/".encode() in (files.read_content(FILE) or b""):
             WholeDirectory(directory, FILE, 'include "{}/*"', self._errors).verify({name: content}, temporary_directory)

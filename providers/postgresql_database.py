@@ -57,7 +57,7 @@ class Provider(ServerProvider):
         self._server.run(f"CREATE DATABASE {identifier(name)} {' '.join(words)};", *_statements(name, should))
 
     def update(self, _context: Context, name: str, should: Mapping[str, Any]) -> None:
-        """Set the declared attributes; owner and tablespace, which need further rights, only where they differ."""
+        """Set the declared attributes; owner and tablespace, which need further rights, only if they differ."""
         present = next(iter(self._server.rows(QUERY, [name])), {})
         database, changes = identifier(name), []
         if should.get("owner") not in {None, present.get("owner")}:

@@ -214,7 +214,7 @@ def _statements(name: Name, should: Mapping[str, Any], held: Collection[str]) ->
 
 
 def _target(name: Name) -> str:
-    """Return the object of a right as GRANT names it."""
+    """Return the object of a right in the syntax of GRANT."""
     _, kind, object_name, _ = name
     path = ".".join(map(identifier, object_name.split(".")))
     return f"ALL {ALL_IN[kind]} IN SCHEMA {path}" if kind in ALL_IN else f"{kind.upper()} {path}"

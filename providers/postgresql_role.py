@@ -144,7 +144,7 @@ def verifier(password: str) -> str:
 
 
 def is_verifier(text: str) -> bool:
-    """Return whether a text is a verifier already, as the server decides it."""
+    """Return whether a text is a verifier already, by the rules of the server."""
     return bool(SCRAM.fullmatch(text) or MD5.fullmatch(text))
 
 

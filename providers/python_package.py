@@ -56,10 +56,7 @@ class Provider(BaseProvider):
         self._latest: dict[Name, tuple[str, ...]] = {}
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Write names as indexes do.
-
-        Record the packages that are ``latest``, with their options, for ``get``, which receives only names.
-        """
+        """Write names as indexes do; record ``latest`` packages and their options for ``get``, which has only names."""
         for resource in resources:
             if "name" in resource:
                 resource["name"] = _canonical(resource["name"])
@@ -82,10 +79,7 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, _name: Name, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Compare ``ensure`` with the installed version: any, the newest or a given one.
-
-        A source is compared as far as pip records it.
-        """
+        """Compare ``ensure`` with the installed version: any, the newest or a given one; and a recorded source."""
         if attribute == "source":
             return True if _recorded(should["source"]) == _recorded(is_.get("source")) else None
         if attribute != "ensure" or should["ensure"] == "absent":
@@ -213,10 +207,7 @@ def _recorded(source: str | None) -> str | None:
 
 
 def _resolved(venv: str, *arguments: str) -> list[dict[str, Any]]:
-    """Return the metadata of all packages in pip's dry run; none from a pip before 22.2.
-
-    Raise ``CommandError`` if the installation would fail.
-    """
+    """Return the metadata of pip's dry run; none before pip 22.2. Raise ``CommandError`` if pip would fail."""
     try:
         report = _pip(venv, "install", "--dry-run", "--report", "-", *arguments).stdout
     except CommandError as error:
@@ -324,9 +315,9 @@ def _libraries(venv: str) -> list[Path]:
 
 
 def _set_aside(directory: Path, entries: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield each description that a killed pip has put aside, with its former name.
+    """Yield each description that a killed pip has renamed, with its former name.
 
-    pip renames the files that it removes to names that begin with ``~``, the description before the rest.
+    pip renames the files that it removes to names that begin with ``~``, the description first.
     """
     for entry in entries:
         if entry.startswith("~") and entry.endswith(".dist-info"):
@@ -344,7 +335,7 @@ def _names(entries: Iterable[str]) -> set[str]:
 def _is_whole(description: str) -> bool:
     """Return whether the installation of a package ended, and no loss of power emptied its files.
 
-    Its record then names the file that installers add to it, and each file with its size.
+    Its record then contains the file that installers add to it, and each file with its size.
     """
     try:
         record = files.read(f"{description}/RECORD", LARGEST_RECORD)
@@ -443,7 +434,7 @@ def _canonical(name: str) -> str:
 
 
 def _order(version: str) -> tuple[bool, Any]:
-    """Return a value by which versions are ordered; a text that is no version comes first."""
+    """Return a sort key of a version; a text that is no version comes first."""
     parsed = _version(version)
     return not isinstance(parsed, str), parsed
 

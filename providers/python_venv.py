@@ -1,6 +1,6 @@
 """Read environments from their ``pyvenv.cfg``, and make them with Python's module ``venv``.
 
-A mark in the directory says that the making has begun and not ended; nothing of the environment is executed.
+A mark in the directory shows an unfinished creation; nothing of the environment is executed.
 """
 
 from __future__ import annotations
@@ -233,7 +233,7 @@ def _remove(path: str) -> None:
 
 
 def _set_system(lines: files.Lines, *, value: bool) -> None:
-    """Set whether the environment sees the packages of the system."""
+    """Set the visibility of the system's packages in the environment."""
     for number, line in enumerate(lines):
         if (setting := SETTING.fullmatch(line)) and setting[1].lower() == SYSTEM:
             lines[number] = f"{SYSTEM} = {str(value).lower()}"

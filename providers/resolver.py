@@ -70,7 +70,7 @@ class Provider(BaseProvider):
             yield from context.accepted([row])
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield that the directory of a file is missing, or that it is overwritten, where it cannot be replaced."""
+        """Yield a problem if the directory of a file is missing, or the file cannot be replaced, only overwritten."""
         return prerequisites.of_files(changes, lambda path, _should: prerequisites.missing_parent(path))
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:

@@ -337,7 +337,7 @@ def _yaml(value: Any) -> str:
     from resource_api.manifest import yaml_scalar
 
     def represent(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-        """Write a text without quotes where it is one for all readers, and one of several lines as a block."""
+        """Write a text without quotes if it is one for all readers, and one of more lines as a block."""
         try:
             style = None if isinstance(yaml_scalar.plain(text), str) else "'"
         except ValueError:
@@ -367,10 +367,7 @@ def _read(read: Callable[[bytes, str], Any], text: str, language: str) -> Any:
 
 
 def _network(text: str, name: str) -> IPv4Network | IPv6Network:
-    """Return the network in the input ``name``; an address is a network of one.
-
-    Raise ``ResourceError`` for other text.
-    """
+    """Return the network in the input ``name``; an address is a network of one. Raise ``ResourceError`` otherwise."""
     import ipaddress
 
     try:

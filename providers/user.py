@@ -1,9 +1,8 @@
 """Read users through the name service and /etc/shadow; change them with the shadow tools, in copies of the files.
 
 The home directory is complete before a new user appears, and removed before a deleted one disappears: after a kill the
-next run sees that something remains to do.
-
-Many runs only read users: the functions that change them import the file tools, which take longer to load than that.
+next run finds the remaining work. Many runs only read users: the functions that change them import the file tools,
+which take longer to load than that.
 """
 
 from __future__ import annotations

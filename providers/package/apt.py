@@ -137,10 +137,7 @@ class Provider(packages.PackageProvider):
             yield ("purge", *HELD, "--", *purged), {*purged}
 
     def _simulated(self, arguments: Sequence[str]) -> Iterator[SideEffect]:
-        """Yield the effects of a transaction, by the steps of ``apt-get --simulate``.
-
-        Raise ``ResourceError`` with the reason if it would fail.
-        """
+        """Yield the effects of a transaction by apt's simulation. Raise ``ResourceError`` if it would fail."""
         result = self.simulation.attempt(*OPTIONS, *SIMULATED, *arguments, log="debug")
         if result.exit_code:
             raise _failure(result)
@@ -194,7 +191,7 @@ class Provider(packages.PackageProvider):
     def _removed_damaged(self, context: Context, declared: Mapping[str, Mapping[str, Any]]) -> Collection[str]:
         """Repair packages that dpkg removes only after it has unpacked them again; return those removed instead.
 
-        A forced removal leaves files that a killed dpkg has unpacked and not recorded. So it comes second, where the
+        A forced removal leaves files that a killed dpkg has unpacked and not recorded. So it comes second, if the
         package cannot be installed: its archive is no longer available, or its own scripts fail.
         """
         names = [name for name, should in declared.items() if should["ensure"] == "absent"]
@@ -267,7 +264,7 @@ class Provider(packages.PackageProvider):
         }
 
     def _versions(self, names: list[str]) -> dict[str, list[str]]:
-        """Return the versions that apt knows by name; a name that it does not know is missing."""
+        """Return name → versions by apt; a name that is unknown to apt is missing."""
         policies = self._policy(names)
         return {
             name: [match[1] for match in map(VERSION.fullmatch, lines) if match] for name, lines in policies.items()
@@ -391,7 +388,7 @@ def _plain(name: str, native: str) -> str:
 
 
 def _names(record: Mapping[str, str], native: str) -> set[str]:
-    """Return every name by which apt finds this package; ``all`` includes the architecture of the machine."""
+    """Return every name of a package in apt, one with the architecture; ``all`` includes the machine's."""
     name, architecture = record["Package"], record.get("Architecture") or native
     names = {_title(record, native), f"{name}:{architecture}"}
     return names | {f"{name}:{native}"} if architecture == "all" else names

@@ -55,10 +55,7 @@ class Provider(rpm.RpmProvider):
             self.dnf("-q", "-y", *arguments)
 
     def _transactions(self, context: Context, changes: Mapping[str, Change]) -> Iterator[packages.Transaction]:
-        """Yield a removal, and an installation for each set of options.
-
-        Raise ``ResourceError`` for an unsupported hold.
-        """
+        """Yield a removal, and an installation for each set of options. Raise ``ResourceError`` for a hold."""
         removed: list[str] = []
         installed: dict[tuple[str, ...], dict[str, str]] = defaultdict(dict)
         for name, (is_, should) in changes.items():

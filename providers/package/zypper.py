@@ -106,10 +106,7 @@ class Provider(rpm.RpmProvider):
         return []  # with ``--name`` it installs nothing in place of a package
 
     def _simulated(self, arguments: Sequence[str]) -> Iterator[SideEffect]:
-        """Yield the effects of a transaction, from zypper's dry run.
-
-        Raise ``ResourceError`` with a problem that zypper does not solve by itself.
-        """
+        """Yield the effects of a transaction by zypper's dry run. Raise ``ResourceError`` for an unsolved problem."""
         options = ("install", "--dry-run", "--name", "--oldpackage", "--auto-agree-with-licenses")
         words = (*QUIET, "--xmlout", "--no-refresh", *options, *arguments)
         with _without_locks() as environment:
@@ -140,7 +137,7 @@ class Provider(rpm.RpmProvider):
                 self._run(verb, "--", *names)
 
     def _run(self, *arguments: str) -> None:
-        """Run zypper. Raise ``ResourceError`` with its output where nothing was done, or not all."""
+        """Run zypper. Raise ``ResourceError`` with its output if a part was not done."""
         result = self.zypper.attempt(*QUIET, *arguments, log="debug")
         if result.exit_code not in DONE:
             lines = [line for line in f"{result.stdout}\n{result.stderr}".splitlines() if line.strip()]

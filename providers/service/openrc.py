@@ -93,10 +93,7 @@ class Provider(init_scripts.ScriptProvider):
             self.restart(name)
 
     def act(self, name: str, action: str) -> None:
-        """Run a script's action, which may affect services that need this one.
-
-        Raise ``ResourceError`` with its output.
-        """
+        """Run a script's action, also for the services that need this one. Raise ``ResourceError`` with its output."""
         result = self.rc_service.attempt("--nocolor", name, action, log="debug")
         if result.exit_code != 0:
             lines = "".join(f"\n  {line.strip()}" for line in result.stderr.splitlines() if line.strip())

@@ -1,4 +1,4 @@
-"""Ask the scripts of ``/etc/init.d`` with ``service``, and link them to runlevels with ``update-rc.d``."""
+"""Query the scripts of ``/etc/init.d`` by ``service``, and link them to runlevels with ``update-rc.d``."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Provider(init_scripts.ScriptProvider):
         return manager is None or f"another init system manages this machine (there is {manager})"
 
     def states(self, names: Sequence[str]) -> Mapping[str, str]:
-        """Return name → state, by one call for each: nothing else knows it."""
+        """Return name → state, by one call for each, as there is no other source."""
         return {name: self.state_by_script(name, self.ask) for name in names}
 
     def enabled(self, names: Sequence[str]) -> Mapping[str, bool | None]:
@@ -74,7 +74,7 @@ class Provider(init_scripts.ScriptProvider):
         self.update_rc_d(name, "disable", *sorted(level for _, level in _started(_links()[name])))
 
     def act(self, name: str, action: str) -> None:
-        """Run an action of the script. Raise ``CommandError`` where it fails."""
+        """Run an action of the script. Raise ``CommandError`` if it fails."""
         self.service(name, action)
 
     def reload(self, name: str) -> None:

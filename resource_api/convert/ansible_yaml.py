@@ -114,7 +114,7 @@ class _Builder:
         self._scalars = SafeConstructor()
 
     def value(self, node: yaml.Node) -> Any:
-        """Return the plain data of a node. Raise ``ManifestError``, also where aliases expand it beyond a limit."""
+        """Return the plain data of a node. Raise ``ManifestError``, also if aliases expand it beyond a limit."""
         self._weight += document.NODE_WEIGHT + (len(node.value) if isinstance(node, ScalarNode) else 0)
         if self._weight > document.MAX_EXPANSION:
             raise self._refusal(node, "limit", "aliases expand this file beyond the limit")
@@ -180,7 +180,7 @@ class _Builder:
         return data
 
     def _merged(self, node: yaml.Node) -> dict[str, Any]:
-        """Return the members that a merge key (``<<``) adds: of a mapping, or of several, the first of which win."""
+        """Return the members that a merge key (``<<``) adds: of a mapping, or of a list, the first of which wins."""
         value = self.value(node)
         mappings = value if isinstance(value, list) else [value]
         if not all(isinstance(mapping, Mapping) for mapping in mappings):

@@ -1,6 +1,6 @@
-"""Convert a playbook to a manifest that `validate` accepts, with comments on all that has no counterpart.
+"""Convert a playbook to a manifest that `validate` accepts, with comments on all parts without a counterpart.
 
-``ManifestText`` knows the part of each line, so that a problem that ``validate`` finds leads back to its task.
+``ManifestText`` records the part of each line, so that a problem of ``validate`` leads back to its task.
 """
 
 from __future__ import annotations
@@ -237,10 +237,9 @@ class _Attempt:
         self.text.add_resources(self._sections, _sources(self._remarks))
 
     def _without_repetitions(self, tasks: Sequence[Converted]) -> list[Converted]:
-        """Return tasks in which a resource that was declared before is merged into its first declaration.
+        """Return tasks with each repeated declaration merged into its first one: a manifest has only one of a resource.
 
-        A manifest declares a resource once. A task of which nothing else is left is not converted where that
-        contradicts.
+        A task is not converted if it has no other resource and contradicts the first declaration.
         """
         # Reference → its declaration, in the plays before too.
         declared = {

@@ -173,10 +173,7 @@ def parse(text: str) -> nodes.Expr:
 
 
 def parse_template(text: str, label: str = "") -> nodes.Template:
-    """Return a template's syntax tree.
-
-    Raise ``Unconvertible``, quoting ``label`` or else the text, if there is none.
-    """
+    """Return a template's syntax tree. Raise ``Unconvertible``, quoting ``label`` or else the text, without one."""
     try:
         return _ENVIRONMENT.parse(text)
     except (TemplateSyntaxError, RecursionError) as error:
@@ -231,10 +228,7 @@ class Resolver(Protocol):
         """Return a value itself; of a reference the part of an input's default that it leads to, or None."""
 
     def call(self, function: str, arguments: Mapping[str, object], name: str) -> ValueReference:
-        """Add a call of a function to the named values of the manifest, as ``name``; return the reference to it.
-
-        ``arguments``: input → value.
-        """
+        """Add a function call to the manifest's values as ``name``, with ``arguments``; return the reference to it."""
 
 
 class Expressions:
@@ -321,7 +315,7 @@ class Expressions:
     def template_variables(self, template: nodes.Template) -> dict[str, Any]:
         """Return name → value of the variables that a template reads, for its call.
 
-        An undefined one is left out where the template tests it or has a default. Raise ``Unconvertible``.
+        An undefined one is left out if the template tests it or has a default. Raise ``Unconvertible``.
         """
         _check_template(template)
         variables: dict[str, object] = {}
@@ -449,7 +443,7 @@ class Expressions:
     def _default(self, subject: nodes.Expr, node: nodes.Filter) -> Any:
         """Convert ``subject | default(value, boolean)``: a variable may lack a value, any other expression has one.
 
-        Raise ``Unconvertible`` with ``boolean`` where the subject may be empty: the default would replace that too.
+        Raise ``Unconvertible`` with ``boolean`` if the subject may be empty: the default would replace that too.
         """
         arguments = dict(zip(("default_value", "boolean"), node.args, strict=False))
         arguments |= {str(option.key): option.value for option in node.kwargs}
@@ -540,10 +534,7 @@ class Expressions:
         return {self._path(self._scope.call("std.contains", {"in": collection, "item": subject}, "contains")): True}
 
     def _test(self, node: nodes.Test) -> Condition:
-        """Convert Jinja's ``VALUE is TEST`` to a condition.
-
-        Raise ``Unconvertible`` for a test without a counterpart.
-        """
+        """Convert Jinja's ``VALUE is TEST`` to a condition. Raise ``Unconvertible`` for an unknown test."""
         name = node.name.removeprefix("ansible.builtin.")
         chain = _chain(node.node)
         if name in {"defined", "undefined"} and chain is not None:
@@ -572,9 +563,9 @@ class Expressions:
         no_counterpart(f"the test 'is {name}'")
 
     def _path(self, value: object) -> str:
-        """Return a reference's path, as the key of a condition. Raise ``Unconvertible`` for any value but an early one.
+        """Return the path of a reference, as the key of a condition.
 
-        A constant cannot be tested, and a condition is evaluated before anything is read.
+        Raise ``Unconvertible`` for a constant, and for a value that is not known before anything is read.
         """
         if not isinstance(value, ValueReference):
             no_counterpart("a condition about a constant")

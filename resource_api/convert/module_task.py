@@ -134,10 +134,7 @@ class ModuleTask:
         self._used.update(names)
 
     def word(self, *names: str, default: str = "", among: Sequence[str] = ()) -> str:
-        """Return a literal argument, one of ``among``, on which the conversion depends.
-
-        Raise ``Unconvertible`` otherwise.
-        """
+        """Return a literal argument, one of ``among``: the conversion depends on it. Raise ``Unconvertible``."""
         value = self.take(*names, default=default)
         if isinstance(value, bool):
             value = "yes" if value else "no"
@@ -150,20 +147,14 @@ class ModuleTask:
         return self.word("state", default="present", among=("present", "absent"))
 
     def literal(self, name: str, refusal: str) -> str:
-        """Return a mandatory argument that must be a literal text.
-
-        Raise ``Unconvertible`` with ``refusal`` otherwise.
-        """
+        """Return a mandatory argument, a literal text. Raise ``Unconvertible`` with ``refusal`` otherwise."""
         value = self.need(name)
         if not isinstance(value, str) or "${" in value:
             no_counterpart(refusal)
         return value
 
     def flag(self, *names: str, default: object = None) -> Any:
-        """Return a Boolean, also of a word such as ``yes``, or a reference to one.
-
-        Raise ``Unconvertible`` otherwise.
-        """
+        """Return a Boolean, also of a word such as ``yes``, or a reference. Raise ``Unconvertible`` otherwise."""
         value = self.take(*names, default=default)
         if value is None or isinstance(value, (bool, ValueReference)):
             return value
@@ -208,10 +199,7 @@ class ModuleTask:
         return {} if mode is None else {"mode": mode}
 
     def permissions(self) -> dict[str, Any]:
-        """Return owner, group and mode as attributes; the owner's default is ``become_user``.
-
-        Raise ``Unconvertible``.
-        """
+        """Return owner, group and mode as attributes; the default owner is ``become_user``. Raise ``Unconvertible``."""
         owner, group = self.take("owner"), self.take("group")
         attributes = {"owner": owner if owner is not None else self.user, "group": group}
         self.ignore("unsafe_writes", "follow")
@@ -242,10 +230,7 @@ class ModuleTask:
         return relative
 
     def plain_file(self, name: str, kind: str) -> str:
-        """Return ``find_file`` for a regular, unencrypted file, whose content is needed.
-
-        Raise ``Unconvertible`` otherwise.
-        """
+        """Return ``find_file`` for a regular, unencrypted file, to use its content. Raise ``Unconvertible``."""
         file = self.find_file(name, kind)
         path = os.path.join(self.directory, file)
         if not os.path.isfile(path):

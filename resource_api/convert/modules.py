@@ -67,7 +67,7 @@ def copy(task: ModuleTask) -> None:
 
 
 def _into(task: ModuleTask, destination: object, name: object) -> Any:
-    """Return the path to which a file is copied: with a slash at its end, ``destination`` is a directory for it."""
+    """Return the path to which a file is copied; a ``destination`` with a slash at its end is a directory for it."""
     if not isinstance(destination, str) or not destination.endswith("/"):
         return destination
     base = os.path.basename(str(name))
@@ -147,7 +147,7 @@ def _parents(path: str) -> Iterator[str]:
 
 
 def line_in_file(task: ModuleTask) -> None:
-    """Convert `lineinfile` to a `file_line`, and to the file itself where the task makes it."""
+    """Convert `lineinfile` to a `file_line`, and to the file itself if the task makes it."""
     path, state = task.path("path", "dest", "destfile", "name"), task.ensure()
     match, line = task.take("regexp", "regex"), task.take("line", "value")
     if task.switch("backrefs"):
@@ -178,7 +178,7 @@ def _insertion(task: ModuleTask) -> dict[str, Any]:
 
 
 def _declare_edited_file(task: ModuleTask, path: object) -> None:
-    """Declare the file that is edited, where the task creates it or sets its permissions.
+    """Declare the file that is edited, if the task creates it or sets its permissions.
 
     In a loop it would be declared for each element: `create` alone then declares nothing, because a `file_line` and a
     `block_in_file` make a missing file. Raise ``Unconvertible`` for permissions.
@@ -212,7 +212,7 @@ def block_in_file(task: ModuleTask) -> None:
 
 
 def ini_file(task: ModuleTask) -> None:
-    """Convert `ini_file` to an `ini_setting`, and to the file itself where the task sets its permissions."""
+    """Convert `ini_file` to an `ini_setting`, and to the file itself if the task sets its permissions."""
     path, state = task.path("path", "dest"), task.ensure()
     section, setting = task.take("section", default=""), task.need("option")
     if isinstance(value := task.take("value"), bool):
@@ -284,10 +284,10 @@ def package(task: ModuleTask) -> None:
 def _declare_names(
     task: ModuleTask, type_name: str, names: list[object] | ValueReference, attributes: dict[str, object]
 ) -> None:
-    """Declare a resource for each name, or one with `for_each` where the names are a reference to a list.
+    """Declare a resource for each name, or one with `for_each` if the names are a reference to a list.
 
-    ``NAME=VERSION`` becomes `ensure: VERSION`; all others have the same ``attributes``. Raise ``Unconvertible`` for
-    another form of a version, or a reference in a loop.
+    ``NAME=VERSION`` becomes `ensure: VERSION`; all names have the same other ``attributes``. Raise ``Unconvertible``
+    for another form of a version, or a reference in a loop.
     """
     if isinstance(names, ValueReference) and names.path.startswith("each."):  # one element, which is a name
         names = [names]
@@ -610,10 +610,7 @@ def _command_line(task: ModuleTask) -> dict[str, Any]:
 
 
 def _absolute(path: object, directory: object) -> Any:
-    """Return a guard's absolute path, below the task's directory.
-
-    Raise ``Unconvertible`` for a pattern or no directory.
-    """
+    """Return a guard's absolute path, in the task's directory. Raise ``Unconvertible`` for a pattern or without one."""
     if isinstance(path, str) and any(character in path for character in "*?["):
         no_counterpart(f"the pattern '{path}'")
     if not isinstance(path, str) or path.startswith(("/", "${")):

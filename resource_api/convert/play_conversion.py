@@ -149,10 +149,7 @@ class PlayConversion:
         return converted
 
     def _convert(self, task: Task, *, is_handler: bool) -> Converted:
-        """Convert a task to named values or resources, or to a comment alone.
-
-        Raise ``Unconvertible`` with the reason.
-        """
+        """Convert a task to named values, resources, or a comment. Raise ``Unconvertible`` with the reason."""
         if reason := task.problem or self._decisions.left_out.get(task.number, "") or _refusal(task, self._play):
             raise Unconvertible(reason)
         if task.short in _NEEDLESS:
@@ -173,7 +170,7 @@ class PlayConversion:
     def _loop(self, task: Task, loop: Loop) -> Converted:
         """Convert a task with a loop: to a resource with `for_each`, or else to one resource for each literal element.
 
-        The second form is preferred where only it needs no `ansible_module`. Raise ``Unconvertible`` if neither is
+        The second form is preferred if only it needs no `ansible_module`. Raise ``Unconvertible`` if neither is
         possible.
         """
         elements = _literal_elements(task, loop)
@@ -192,10 +189,7 @@ class PlayConversion:
         return repeated if unrolled.has_module else unrolled
 
     def _for_each(self, task: Task, loop: Loop) -> Converted:
-        """Convert a loop to a declaration with `for_each`, ``item`` becoming ``${each.value}``.
-
-        Raise ``Unconvertible``.
-        """
+        """Convert a loop to a declaration with `for_each`: ``item`` is ``${each.value}``. Raise ``Unconvertible``."""
         collection = self._collection(loop, Expressions(TaskScope(self._names, task.variables)))
         self._names.check_collection(collection)
         self._names.repeat_over(collection)
@@ -222,10 +216,7 @@ class PlayConversion:
         return Converted(task, [row for part in converted for row in part.declarations], tuple(comments))
 
     def _collection(self, loop: Loop, expressions: Expressions) -> Any:
-        """Return a loop's collection, converted for `for_each`.
-
-        Raise ``Unconvertible`` for one known only during a run.
-        """
+        """Return a loop's collection for `for_each`. Raise ``Unconvertible`` for one known only during a run."""
         if loop.kind == "with_fileglob":
             refuse("a pattern of files is no collection of a manifest")
         if loop.kind not in {"loop", "with_items", "with_list", "with_dict"}:
@@ -271,7 +262,7 @@ class PlayConversion:
     def _declare(self, module: ModuleTask, *, needs_result: bool, is_handler: bool) -> str:
         """Declare the resources of a task: of our types, or else an `ansible_module`, which runs the module itself.
 
-        Return the reason for the latter, for a comment; it is "" where no type does the same as the module.
+        Return the reason for the latter, for a comment; it is "" if no type does the same as the module.
         ``needs_result``: a later task uses values that only an `ansible_module` returns. Raise ``Unconvertible``.
         """
         task = module.task
@@ -406,10 +397,7 @@ def _absolute(module: ModuleTask, name: str) -> str:
 
 
 def _declare_handler(module: ModuleTask) -> None:
-    """Declare the resource that a notification of a handler refreshes: a service or command.
-
-    Raise ``Unconvertible``.
-    """
+    """Declare the resource that a handler's notification refreshes: a service or command. Raise ``Unconvertible``."""
     task = module.task
     if task.short in {"service", "systemd", "systemd_service"}:
         name, state = modules.service_and_state(module)
@@ -499,10 +487,7 @@ class _Conditions:
     """The terms of a task's `when`: a condition, and those about results of earlier tasks."""
 
     def __init__(self, task: Task, expressions: Expressions, names: Names) -> None:
-        """Convert the terms of a task's `when`.
-
-        Raise ``Unconvertible`` without a counterpart, or if they never hold.
-        """
+        """Convert the terms of a task's `when`. Raise ``Unconvertible`` also if they never hold."""
         self._names = names
         #: The results of which one must be changed.
         self._changed: list[str] = []
@@ -524,10 +509,7 @@ class _Conditions:
             refuse("its condition never holds")
 
     def add_guards(self, declarations: Sequence[ConvertedResource]) -> None:
-        """Convert terms about earlier results to `notify`, `onlyif` or `unless`.
-
-        Raise ``Unconvertible`` except for commands.
-        """
+        """Convert terms about results to `notify`, `onlyif` or `unless`. Raise ``Unconvertible`` but for commands."""
         if not (self._changed or self._tests):
             return
         if any(row.type != "exec" for row in declarations):

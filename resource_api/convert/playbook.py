@@ -1,7 +1,7 @@
 """The plays of a playbook: tasks in their order, with all that they inherit from blocks, roles, includes and plays.
 
-Files are read where a playbook names them literally: roles, tasks, variables and playbooks beside it. A part that
-cannot be followed becomes a task with the reason.
+Files with a literal name are read: roles, tasks, variables and playbooks beside it. A part that cannot be followed
+becomes a task with the reason.
 """
 
 from __future__ import annotations
@@ -224,7 +224,7 @@ class _Reader:
         )
 
     def _prompted_variables(self, play: Mapping, path: str) -> dict[str, Variable]:
-        """Return the variables of `vars_prompt`, for which Ansible asks, in a play of the file at ``path``.
+        """Return the variables of a play's `vars_prompt`, in the file at ``path``.
 
         A value that is not shown while it is typed becomes a mandatory sensitive input, as an encrypted one does.
         """
@@ -253,7 +253,7 @@ class _Reader:
                 self._variables |= self._variables_in(ansible_yaml.read(path), path)
 
     def _read_variables_file(self, name: object, directory: str, location: Location) -> None:
-        """Add the variables of a file in a play's `vars_files`, or a remark where it cannot be found."""
+        """Add the variables of a file in a play's `vars_files`, or a remark if it cannot be found."""
         path = os.path.join(directory, name) if isinstance(name, str) else ""
         if not path or "{{" in path or not os.path.isfile(path):
             remark = f"the file of variables {document.quote_key(str(name))} is not beside the playbook"
@@ -437,10 +437,7 @@ class _Reader:
         return Task(self._task_count, module, {}, title, location, {}, problem=reason)
 
     def _module(self, task: Mapping, file: str) -> tuple[str, Any]:
-        """Return a task's module, its only key that is no keyword, and the raw arguments.
-
-        Raise ``ManifestError`` if unclear.
-        """
+        """Return a task's module, its only key that is no keyword, and raw arguments. Raise ``ManifestError``."""
         names = [key for key in task if key not in _KEYWORDS and not key.startswith("with_")]
         for key in ("action", "local_action"):
             value = task.get(key)
@@ -510,10 +507,7 @@ class _Reader:
         return data
 
     def _mapping(self, entry: object, file: str, noun: str) -> Mapping:
-        """Return an entry, a mapping with its position.
-
-        Raise ``ManifestError`` for other data; ``noun``: its name there.
-        """
+        """Return an entry that is a mapping, with its position. Raise ``ManifestError`` with ``noun`` for any other."""
         if isinstance(entry, Mapping):
             return entry
         raise document.manifest_error(file, (1, 1), "syntax", f"{noun} is a mapping, not {str(entry)[:40]!r}")
@@ -556,7 +550,7 @@ def _free_form(text: str) -> dict[str, Any]:
 def _command_form(text: str) -> dict[str, Any]:
     """Return the arguments of a command module in one text, ``creates=/x make install``.
 
-    Only the module's own options are arguments; the rest is the command, ``_raw_params``, which may contain ``=`` too.
+    Only the module's own options are arguments; all other words, even with ``=``, are the command, ``_raw_params``.
     """
     arguments: dict[str, object] = {}
     for word in _WORD.findall(text):

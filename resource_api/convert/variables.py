@@ -167,7 +167,7 @@ class Names:
         self._variables, self.results, self._used_by = dict(play.variables), {}, {}
 
     def add_variables(self, variables: Mapping[str, Any]) -> None:
-        """Use variables, by name, in place of others of the same names."""
+        """Add variables by name, in place of former ones of the same names."""
         self._variables.update(variables)
         self._used_by.clear()
 
@@ -437,7 +437,7 @@ class LoopNames:
     def split(self, path: str) -> None:
         """Split the texts of a member, by the path of its reference, at their commas: the elements get lists.
 
-        For an attribute that needs a list, where Ansible's argument may be such a text.
+        For an attribute that needs a list, while Ansible's argument may be such a text.
         """
         name = path.removeprefix("each.value.")
         for element in elements_of(self.collection):
@@ -473,12 +473,12 @@ class TaskScope:
         return self.names.literal_value(value) if isinstance(value, ValueReference) else value
 
     def split_members(self, reference: ValueReference) -> None:
-        """Split the texts in a loop's elements to which a reference leads at their commas: an attribute needs lists."""
+        """Split the texts in a loop's elements behind a reference at their commas: an attribute needs lists."""
         if self._loop is not None and reference.path.startswith("each.value."):
             self._loop.split(reference.path)
 
     def octal_digits(self, reference: ValueReference) -> None:
-        """Turn the numbers to which a reference leads into octal digits, as it is used as a mode.
+        """Turn the numbers behind a reference into octal digits, as it is used as a mode.
 
         They are defaults of inputs, or members of a loop's elements. Raise ``Unconvertible`` for other numbers.
         """
@@ -517,7 +517,7 @@ class TaskScope:
     def is_defined(self, name: str, keys: tuple[str | int, ...]) -> bool | ValueReference:
         """Return the counterpart of ``name is defined``.
 
-        It is a Boolean where that is certain; for a member or an unknown variable the reference whose existence a
+        It is a Boolean if that is certain; for a member or an unknown variable the reference whose existence a
         condition tests.
         """
         if self.is_loop_variable(name):
@@ -589,10 +589,7 @@ class TaskScope:
         return self._builtin(name, keys)
 
     def _of_result(self, name: str, result: Result, keys: tuple[str | int, ...]) -> ValueReference:
-        """Return the reference to a member of a registered result.
-
-        Raise ``Unconvertible`` unless an `ansible_module` has it.
-        """
+        """Return the reference to a member of a result. Raise ``Unconvertible`` unless an `ansible_module` has it."""
         if not result.module:
             refuse(f"the result '{name}' is not known: its task is no ansible_module, or has a loop")
         reference = ValueReference(f"{result.module}.result")
