@@ -23,7 +23,7 @@ Name = TypeVar("Name", bound=tuple[Any, ...])
 
 
 def report_unreadable(context: Context, candidates: Iterable[Any], reason: str, names: Collection[Any] | None) -> None:
-    """Fail the ``candidates`` in ``names`` because their file is unreadable; only warn in a listing (None)."""
+    """Fail the ``candidates`` in ``names`` because their file is unreadable; in a listing (None) only warn."""
     if names is None:
         context.warning(reason)
     elif failed := [name for name in candidates if name in names]:

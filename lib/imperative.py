@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class ImperativeProvider(BaseProvider):
-    """Return no resource, so that only ``due`` counts; ``unlisted`` of a subclass is the reason."""
+    """Return no resource, so that only ``due`` counts; ``unlisted``: the reason of a subclass for no listing."""
 
     unlisted: ClassVar[str]
 

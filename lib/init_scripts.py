@@ -173,7 +173,7 @@ def _row(name: str, service: Service) -> Resource:
 
 
 def runlevel_directories(pattern: str) -> Iterable[tuple[str, list[str]]]:
-    """Yield the name and files (links to scripts) of each directory of a runlevel, ``/etc/PATTERN``: ``rc?.d``."""
+    """Yield the name of each directory of a runlevel, ``rc?.d`` in /etc, and of its files: links to scripts."""
     parent, _, names = pattern.rpartition("/")
     for directory in listing.matching(f"/etc/{parent}", names):
         with suppress(FileNotFoundError, NotADirectoryError):

@@ -100,7 +100,7 @@ class PackageProvider(BaseProvider):
     def _links(
         self, context: Context, changes: Mapping[str, Change], effects: Sequence[SideEffect]
     ) -> Iterable[tuple[str, str]]:
-        """Return (cause, consequence) of packages in one transaction: ``side_effects`` finds the causes of effects."""
+        """Return (cause, consequence) pairs of packages in a transaction, to attribute each effect to its causes."""
         raise NotImplementedError
 
 

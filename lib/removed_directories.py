@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def side_effects(paths: Iterable[str]) -> Iterator[tuple[str, SideEffect]]:
-    """Yield each directory with content and its removal, for the plan, and conflicts with resources in it."""
+    """Yield (directory, its removal) if it has content: a plan shows this, and conflicts with resources in it."""
     for path in paths:
         with suppress(OSError), os.scandir(path) as entries:
             if not os.path.islink(path) and any(entries):  # noqa: PTH114 - a text

@@ -8,10 +8,7 @@ from resource_api import files
 
 
 def rename(path: str, name: str) -> None:
-    """Rename a file or directory in its own directory; an empty directory at ``name`` is replaced.
-
-    Raise ``OSError``.
-    """
+    """Rename a file or directory in its own directory; an empty one at ``name`` is replaced. Raise ``OSError``."""
     move(path, f"{path.rpartition('/')[0]}/{name}")
 
 

@@ -39,7 +39,7 @@ def new_mode(*values: Any) -> int:
 
 
 def shown_by_mode(mode: Any, secrets: Iterable[str]) -> Iterator[Problem]:
-    """Yield a warning if a file with secret attributes has a declared mode that everybody can read."""
+    """Yield a warning if the declared mode of a file with secret attributes lets everybody read it."""
     names = sorted(secrets)
     if not names or not isinstance(mode, str):
         return

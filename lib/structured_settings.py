@@ -224,7 +224,7 @@ def check_container(container: Any, step: str | int, key_path: KeyPath) -> None:
 
 
 def check_index(index: int, length: int, key_path: KeyPath, *, removal: bool) -> None:
-    """Raise ``ResourceError`` for a new index that leaves a gap in an array, or a removal but of its last element.
+    """Raise ``ResourceError`` for a new index that leaves a gap in an array, or a removal of any but the last element.
 
     The next element would take the place of the removed one, and its resource's.
     """

@@ -286,7 +286,7 @@ class Units:
 
 
 def row(unit: Mapping[str, str]) -> Resource:
-    """Return the attributes of a service's unit, without an ``enable`` that cannot be changed: it has no file."""
+    """Return the attributes of a service's unit; one without a file of its own has no ``enable`` to be changed."""
     loaded = unit["LoadState"] in {"loaded", "masked"}
     attributes: Resource = {
         "ensure": "running" if is_running(unit) else "stopped",

@@ -38,7 +38,7 @@ def problems(attribute: str, command: Any) -> Iterator[Problem]:
 
 
 def checkers(changes: Mapping[Any, Change]) -> dict[str, Callable[[str], None]]:
-    """Return path → a function that checks new content by all ``validate_cmd`` of the path; names begin with it."""
+    """Return path → the check of new content by all its ``validate_cmd``; names of ``changes`` begin with the path."""
     commands: dict[str, list[str | Sequence[str]]] = {}
     for name, change in changes.items():
         command = change.should.get("validate_cmd")

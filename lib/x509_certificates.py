@@ -95,10 +95,7 @@ def certificate_of(path: str, content: bytes) -> x509.Certificate:
 
 
 def request_of(path: str, content: bytes) -> x509.CertificateSigningRequest:
-    """Return the signing request in the content of a file, whose signature is right.
-
-    Raise ``ResourceError`` with the path.
-    """
+    """Return the signing request in a file's content. Raise ``ResourceError`` also for a wrong signature."""
     try:
         request = x509.load_pem_x509_csr(content)
         is_valid = request.is_signature_valid
@@ -224,10 +221,7 @@ def _name(subject: Mapping[str, str]) -> x509.Name:
 
 
 def _oid(oids: Mapping[str, x509.ObjectIdentifier], name: str) -> x509.ObjectIdentifier:
-    """Return the object identifier of a short name, ``CN``, or text, ``2.5.4.3``.
-
-    Raise ``ResourceError`` for no such.
-    """
+    """Return the object identifier of a short name (``CN``) or text (``2.5.4.3``). Raise ``ResourceError`` else."""
     try:
         return oids.get(name) or x509.ObjectIdentifier(name)
     except ValueError:

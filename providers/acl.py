@@ -51,7 +51,7 @@ class Provider(BaseProvider):
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Refuse entries of the mode, which the type file has, repeated entries, and a list without any other."""
+        """Refuse entries that are the mode of the type file, repeated entries, and a list without any other."""
         yield from refused_secrets(should)
         declared = should.get("permission")
         is_complete = isinstance(declared, list) and all(isinstance(entry, str) for entry in declared)

@@ -31,9 +31,9 @@ class Provider(ImperativeProvider):
         self._results: dict[str, dict[str, Any]] = {}
 
     def validate(self, context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Refuse a module that Ansible does not have, and arguments that the module refuses.
+        """Refuse a module that Ansible lacks, and arguments that the module refuses.
 
-        Where Ansible cannot be run yet, an earlier resource may install it: ``due`` says so at its turn.
+        If Ansible cannot be run yet, an earlier resource may install it: ``due`` then reports the errors.
         """
         yield from refused_secrets(should, "args")
         if not {"module", "args"} <= should.keys() or has_secret(should["module"]) or _has_unknown(reveal(should)):
@@ -60,10 +60,7 @@ class Provider(ImperativeProvider):
         return True, reason or "its check mode reports a change", list(_differences(result, should))
 
     def get(self, _context: Context, names: Collection[str] | None = None) -> list[Resource]:
-        """Return the results of this run's modules: nothing can be read later.
-
-        Raise ``CannotList`` without ``names``.
-        """
+        """Return the results of this run: nothing can be read later. Raise ``CannotList`` without ``names``."""
         if names is None:
             raise CannotList(self.unlisted)
         return [{"name": name, "result": self._results[name]} for name in names if name in self._results]

@@ -185,7 +185,7 @@ class Provider(SimpleProvider):
         return output.read_bytes() if output.exists() else b""
 
     def _trusted(self, context: Context) -> list[Key]:
-        """Return the keys of all files by one call; warn of a file without keys.
+        """Return the keys of all files by one call; warn of a file without any.
 
         Raise ``ResourceError`` if unreadable.
         """

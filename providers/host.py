@@ -157,7 +157,7 @@ def _change(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) 
 
 
 def _overridden(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> Iterator[tuple[int, int, str]]:
-    """Yield for each declared host's line without effect its number, that of the line that counts, and the reason.
+    """Yield (number, number of the line that counts, reason) of each declared host's line without effect.
 
     The resolver takes the first line with a name, for IPv4 and IPv6 each. (With ``multi on`` in host.conf(5) it returns
     the addresses of later lines too, after that one.)

@@ -161,7 +161,7 @@ class Provider(SimpleProvider):
     def _change(self, context: Context, name: str, send: Callable[[Object], http.Response]) -> None:
         """Change an object by ``send``; if another client has changed it since it was read, read it and try again.
 
-        The service then refuses ``If-Match`` with the status 412.
+        The service refuses such a request with the status 412, by the header ``If-Match``.
         """
         for remaining in reversed(range(TRIES)):
             present = self._present(context, name)

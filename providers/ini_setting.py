@@ -254,7 +254,7 @@ def _value(texts: Sequence[str], setting: Setting, syntax: ini_lines.Syntax) -> 
 def _range(
     texts: Sequence[str], section: str, kinds: Sequence[ini_lines.Line], syntax: ini_lines.Syntax
 ) -> tuple[int, int] | None:
-    """Return the numbers of the first line in the last section of a name, and of the one after it, or None."""
+    """Return the number of the first line in the last section of a name, and of the one after the section, or None."""
     starts = [0] if section == "" else []
     headers = [number for number, line in enumerate(kinds) if line.kind == "header"]
     starts += [

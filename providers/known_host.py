@@ -145,7 +145,7 @@ def hashed(name: str, salt: bytes) -> str:
 
 
 def _numbers(lines: files.Lines, keys: Collection[Key]) -> dict[Key, list[int]]:
-    """Return key → the numbers of its lines; hashed names are found only for ``keys``, by their comparison."""
+    """Return key → the numbers of its lines; a hashed name can only be compared with those in ``keys``."""
     numbers_by_key: dict[Key, list[int]] = {}
     for number, line in enumerate(lines):
         if (entry := parse_line(line)) is None:
@@ -176,7 +176,7 @@ def _misspelled(entry: Entry, names: int | None = None) -> dict[str, str]:
 
 
 def canonical_name(name: str) -> str:
-    """Return the spelling of a host that ssh looks for: lower case, short addresses, brackets only with a port."""
+    """Return the spelling that ssh looks for: lower case, short addresses, brackets only with an unusual port."""
     parts = BRACKETS.fullmatch(name.lower())
     host, port = (parts[1], parts[2] or USUAL_PORT) if parts else (name.lower(), USUAL_PORT)
     if ":" in host:

@@ -138,7 +138,7 @@ class Provider(BaseProvider):
                     yield path, Problem(None, message, needs=f"File[{FILE}]", brought_by=prerequisites.BRINGING)
 
     def _refusal(self, path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Yield the error of a text that nft or another file forbids; none for a user without namespaces."""
+        """Yield the error of a text that nft or another file forbids; nothing if this user cannot make a namespace."""
         content = reveal(should.get("content"))
         if not isinstance(content, str):
             return
@@ -166,7 +166,7 @@ class Provider(BaseProvider):
     def _verify(
         self, path: str, content: str, temporary_directory: Callable[[], AbstractContextManager[str]] = stage
     ) -> None:
-        """Raise ``ResourceError`` if another file has one of the tables, or nft refuses the main file with these."""
+        """Raise ``ResourceError`` if another file has one of the tables, or nft refuses them within the main file."""
         directory, _, name = path.rpartition("/")
         for ruleset in listing.matching(directory, "*.nft"):
             if ruleset.name == name or not ruleset.is_file():

@@ -179,7 +179,7 @@ class Provider(ServerProvider):
 def _row(database: str, rows: list[Row]) -> Resource:
     """Return the row of a role's rights on an object, or on all objects of a schema, each of which has a row.
 
-    The latter has the rights on any object; ``missing``: those that lack one of them.
+    The latter has the rights on any object; ``missing``: the objects that lack one of them.
     """
     first, rights = rows[0], {right for row in rows for right in row.rights}
     missing = [row.member for row in rows if rights - set(row.rights)]

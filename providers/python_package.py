@@ -191,7 +191,7 @@ class Provider(BaseProvider):
 
 
 def _moved(is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> bool:
-    """Return whether the declared source or ``editable`` is new: pip must then reinstall even the same version."""
+    """Return whether the declared ``source`` or ``editable`` differs: pip must then reinstall even the same version."""
     return is_ is not None and (
         _recorded(should.get("source", is_.get("source"))) != _recorded(is_.get("source"))
         or should.get("editable", is_.get("editable")) != is_.get("editable")
@@ -470,7 +470,7 @@ def _accepts(requirement: Requirement, version: str | None) -> bool:
 
 
 def _requirements(texts: Iterable[str]) -> Iterator[Requirement]:
-    """Yield the requirements in texts such as ``flask>=3; extra == 'web'``, but invalid ones."""
+    """Yield the valid requirements among texts such as ``flask>=3; extra == 'web'``."""
     from packaging.requirements import InvalidRequirement, Requirement  # an extra installs it
 
     for text in texts:

@@ -52,7 +52,7 @@ class Provider(BaseProvider):
         self._by_content: set[str] = set()
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Sort tags, end the content with a line break; record the rules with ``content`` for ``get``."""
+        """Sort tags, end content with a line break; record rules with ``content`` for ``get``, which has only names."""
         for resource in resources:
             if resource.get("tags"):
                 resource["tags"] = sorted(set(resource["tags"]))
@@ -151,7 +151,7 @@ class Provider(BaseProvider):
 
 
 def _read(path: str) -> str | None:
-    """Return the text of a file, or None if sudo ignores it, as users but root can write it. Raise ``OSError``."""
+    """Return the text of a file, or None if sudo ignores it: not only root can write it. Raise ``OSError``."""
     status = Path(path).stat()
     if status.st_uid or status.st_mode & stat.S_IWOTH or (status.st_gid and status.st_mode & stat.S_IWGRP):
         return None

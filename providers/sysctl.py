@@ -33,7 +33,7 @@ class Provider(BaseProvider):
     """The entries of files, and the values of the running kernel."""
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Write names with dots, and values with single blanks: files and the kernel have more spellings."""
+        """Write names with dots and values with single blanks, as files and the kernel have different spellings."""
         for resource in resources:
             if "name" in resource:
                 resource["name"] = _dotted(resource["name"])
@@ -125,7 +125,7 @@ def parse_line(line: str) -> tuple[str, str] | None:
 
 
 def edit(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> None:
-    """Set or, where the state is None, remove the entries of parameters; the last entry of a name counts."""
+    """Set the entries of parameters, or remove those with the state None; the last entry of a name counts."""
     numbers_by_name: dict[str, list[int]] = {}
     for number, line in enumerate(lines):
         entry = parse_line(line)
@@ -216,7 +216,7 @@ def _path(name: str) -> str:
 
 
 def _dotted(name: str) -> str:
-    """Return a name with ``.`` between its parts; the first separator decides which one separates them (sysctl(8))."""
+    """Return a name with ``.`` between its parts; the separator is the first one in it (sysctl(8))."""
     first = next((character for character in name if character in "./"), ".")
     return name if first == "." else name.translate(SWAP)
 

@@ -123,7 +123,7 @@ class _Tidying:
         return empty
 
     def _examine(self, directory: int, name: str, status: os.stat_result, path: str, depth: int) -> bool:
-        """Remove one entry of an open directory if it matches; return whether it is gone, or would be."""
+        """Remove an entry of an open directory if it matches; return whether it is gone, or would be if removed."""
         if stat.S_ISDIR(status.st_mode):
             if depth >= self._depth:
                 return False

@@ -180,10 +180,7 @@ class Provider(BaseProvider):
         self._set_password(name, changed)
 
     def _update(self, name: str, is_: Mapping[str, Any], should: Mapping[str, Any]) -> None:
-        """Change an account; its home is moved before the record.
-
-        To another filesystem usermod copies the home, and then changes the rest too.
-        """
+        """Change an account and move its home first: by usermod to another filesystem, together with all changes."""
         changed = _changed(is_, should)
         options = _options(changed)
         try:
@@ -199,10 +196,7 @@ class Provider(BaseProvider):
         self._set_password(name, changed)
 
     def _modify(self, name: str, changed: Mapping[str, Any], moved: Mapping[str, str]) -> None:
-        """Change the record of an account.
-
-        ``moved``: new → old path of its home, if that was moved before; it is moved back after a failure.
-        """
+        """Change the record of an account; ``moved``: new → old path of its home, to move it back after a failure."""
 
         def edit(prefix: Path) -> None:
             """Change the user in copies of the account files."""
@@ -219,10 +213,7 @@ class Provider(BaseProvider):
             raise
 
     def _delete(self, context: Context, name: str, is_: Mapping[str, Any] | None, *, managehome: bool) -> None:
-        """Remove a user and, with ``managehome``, its home and mail first.
-
-        Raise ``ResourceError`` if it has processes.
-        """
+        """Remove a user, after its home and mail if ``managehome``. Raise ``ResourceError`` while it has processes."""
         if is_ is not None:
             _check_unused(name, is_["uid"])
             if managehome:

@@ -118,7 +118,7 @@ def _missing(path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _issuing() -> ModuleType:
-    """Return the module for certificates, imported late for ``cryptography``. Raise ``ResourceError`` without that."""
+    """Import the module for certificates, which needs ``cryptography``. Raise ``ResourceError`` if that is missing."""
     with prerequisites.needing("cryptography", "Debian: python3-cryptography"):
         from lib import x509_certificates
     return x509_certificates

@@ -90,7 +90,7 @@ def _refusal(path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _x509() -> ModuleType:
-    """Return the module for keys, imported late for ``cryptography``. Raise ``ResourceError`` without that."""
+    """Import the module for keys, which needs ``cryptography``. Raise ``ResourceError`` if that is missing."""
     with prerequisites.needing("cryptography", "Debian: python3-cryptography"):
         from lib import x509_files
     return x509_files

@@ -104,7 +104,7 @@ def _check_depth(events: Iterable[Any]) -> None:
 
 
 def _keep_anchors(document: Any) -> None:
-    """Let the library write all anchors again; by default it drops unused ones, in other lines of the file."""
+    """Let the library write all anchors again; by default it drops unused ones, which changes other lines."""
     remaining, visited = [document], {0}
     while remaining:
         value = remaining.pop()

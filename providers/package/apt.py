@@ -388,7 +388,7 @@ def _plain(name: str, native: str) -> str:
 
 
 def _names(record: Mapping[str, str], native: str) -> set[str]:
-    """Return every name of a package in apt, one with the architecture; ``all`` includes the machine's."""
+    """Return every name of a package in apt: its title, with its architecture, and for ``all`` with the machine's."""
     name, architecture = record["Package"], record.get("Architecture") or native
     names = {_title(record, native), f"{name}:{architecture}"}
     return names | {f"{name}:{native}"} if architecture == "all" else names

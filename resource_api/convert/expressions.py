@@ -173,7 +173,7 @@ def parse(text: str) -> nodes.Expr:
 
 
 def parse_template(text: str, label: str = "") -> nodes.Template:
-    """Return a template's syntax tree. Raise ``Unconvertible``, quoting ``label`` or else the text, without one."""
+    """Return a template's syntax tree. Raise ``Unconvertible`` for wrong syntax, quoting ``label`` or else the text."""
     try:
         return _ENVIRONMENT.parse(text)
     except (TemplateSyntaxError, RecursionError) as error:

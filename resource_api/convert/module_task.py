@@ -299,7 +299,7 @@ class ModuleTask:
 
 
 def _without_vault(raw: object, name: str, scope: TaskScope, task: Task) -> Any:
-    """Return an argument's value, its encrypted parts replaced by sensitive inputs that ``name`` gives their names."""
+    """Return an argument's value with new sensitive inputs, with names from ``name``, for its encrypted parts."""
     if isinstance(raw, Vault):
         return scope.names.secret_input(name, task.location)
     if isinstance(raw, dict):

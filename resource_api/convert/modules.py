@@ -610,7 +610,7 @@ def _command_line(task: ModuleTask) -> dict[str, Any]:
 
 
 def _absolute(path: object, directory: object) -> Any:
-    """Return a guard's absolute path, in the task's directory. Raise ``Unconvertible`` for a pattern or without one."""
+    """Return a guard's path, made absolute by the task's directory. Raise ``Unconvertible`` for a pattern."""
     if isinstance(path, str) and any(character in path for character in "*?["):
         no_counterpart(f"the pattern '{path}'")
     if not isinstance(path, str) or path.startswith(("/", "${")):

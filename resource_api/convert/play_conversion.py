@@ -100,7 +100,10 @@ class PlayConversion:
     """Converts the tasks of a play in their order."""
 
     def __init__(self, play: Play, names: Names, directory: str, decisions: Decisions, condition: Condition) -> None:
-        """Keep the play; ``directory``: the playbook's; ``decisions``: of former attempts; ``condition``: of all."""
+        """Keep the play and the settings for all its tasks.
+
+        ``directory``: the playbook's; ``decisions``: those of earlier attempts; ``condition``: of all tasks, or True.
+        """
         self._play = play
         self._names = names
         self._directory = directory
@@ -509,7 +512,7 @@ class _Conditions:
             refuse("its condition never holds")
 
     def add_guards(self, declarations: Sequence[ConvertedResource]) -> None:
-        """Convert terms about results to `notify`, `onlyif` or `unless`. Raise ``Unconvertible`` but for commands."""
+        """Convert terms about results, for commands, to `notify`, `onlyif` or `unless`, or raise ``Unconvertible``."""
         if not (self._changed or self._tests):
             return
         if any(row.type != "exec" for row in declarations):
