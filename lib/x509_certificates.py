@@ -221,7 +221,7 @@ def _name(subject: Mapping[str, str]) -> x509.Name:
 
 
 def _oid(oids: Mapping[str, x509.ObjectIdentifier], name: str) -> x509.ObjectIdentifier:
-    """Return the object identifier of a short name (``CN``) or text (``2.5.4.3``). Raise ``ResourceError`` else."""
+    """Return the object identifier of a short name (``CN``) or a number (``2.5.4.3``), or raise ``ResourceError``."""
     try:
         return oids.get(name) or x509.ObjectIdentifier(name)
     except ValueError:
