@@ -121,10 +121,7 @@ class Server:
         return connection
 
     def _options(self, seconds: float) -> dict[str, Any]:
-        """Return how PyMySQL connects, and how long it waits for an answer.
-
-        Raise ``ResourceError`` for a file of TLS that cannot be read.
-        """
+        """Return PyMySQL's options and time limits. Raise ``ResourceError`` for an unreadable file of TLS."""
         config, password = self._config, self._config.get("password")
         options: dict[str, Any] = {
             "user": config["user"],
@@ -265,10 +262,7 @@ def _seconds(context: Context) -> float:
 
 
 def _tls(config: Mapping[str, Any]) -> SSLContext:
-    """Return the TLS context for an ``sslmode``; only the ``verify`` modes check the certificate.
-
-    Raise ``ResourceError`` for files that cannot be used.
-    """
+    """Return the TLS context for an ``sslmode``; only ``verify`` modes check certificates. Raise ``ResourceError``."""
     import ssl  # slow to import, and types load this module for their attributes
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -67,10 +67,7 @@ class Server:
         return Server({**self._config, "database": database}) if database else self
 
     def run(self, *statements: str) -> str:
-        """Run statements, which may contain secrets, one after the other, and return their output.
-
-        Raise ``ResourceError`` with the reason.
-        """
+        """Run statements, perhaps with secrets, in order, and return their output. Raise ``ResourceError``."""
         return self._run(Sensitive(_script(*statements)))
 
     def read(self, query: str) -> str:

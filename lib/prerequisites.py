@@ -113,10 +113,7 @@ def present(changes: Mapping[Name, Mapping[str, Any]]) -> dict[Name, Mapping[str
 def kept_by_mounts(
     changes: Mapping[Name, Mapping[str, Any]], path_of: Callable[[Name], str] = str
 ) -> Iterator[tuple[Name, Problem]]:
-    """Yield a problem for each path to be removed that is or contains a mount point: the kernel refuses this.
-
-    ``path_of`` returns the path of a name.
-    """
+    """Yield a problem for each path to be removed that is or contains a mount point, as the kernel refuses it."""
     paths = {name: path_of(name) for name, should in changes.items() if should.get("ensure") == "absent"}
     mounted = sorted(files.mount_points()) if any(map(os.path.lexists, paths.values())) else []
     for name, path in paths.items():

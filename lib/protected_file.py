@@ -101,9 +101,9 @@ def write_all(
 
 
 def permissions(should: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the declared ``mode``, ``uid`` and ``gid`` of a file as numbers, None where one is not declared.
+    """Return the declared ``mode``, ``uid`` and ``gid`` as numbers or None.
 
-    Raise ``ResourceError`` for an unknown user or group.
+    Raise ``ResourceError`` for unknown owners.
     """
     owner, group, mode = should.get("owner"), should.get("group"), should.get("mode")
     return {

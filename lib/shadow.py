@@ -69,9 +69,9 @@ def is_day(text: str) -> bool:
 
 
 def edit(prefix: Path, name: str, changed: Mapping[str, Any]) -> None:
-    """Change the attributes in ``changed`` of a user in the account files below ``prefix``.
+    """Change the attributes of a user in the files below ``prefix``.
 
-    Raise ``ResourceError`` for a user without a line in shadow(5).
+    Raise ``ResourceError`` without a line in shadow(5).
     """
     limits = {COLUMNS[attribute]: _text(value) for attribute, value in changed.items() if attribute in COLUMNS}
     if limits:

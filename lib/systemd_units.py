@@ -251,7 +251,7 @@ class Units:
         return units
 
     def show(self, names: Sequence[str], properties: Sequence[str] = PROPERTIES) -> list[Mapping[str, str]]:
-        """Return properties of units, in the order of ``names``, from one call of systemctl for a thousand.
+        """Return properties of units, from one call for a thousand.
 
         Raise ``ProviderError`` if the answer lacks a unit.
         """

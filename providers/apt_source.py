@@ -181,10 +181,7 @@ def _names() -> Iterable[str]:
 
 
 def _row(name: str, fields: Mapping[str, str]) -> Resource:
-    """Return the row of a source from the fields of its file, by their names in small letters.
-
-    Fields without an attribute of their own are its ``options``.
-    """
+    """Return the row of a source from its file's fields by lower-case names; those of no attribute are ``options``."""
     row: Resource = {"name": name, "ensure": "present"}
     row |= {attribute: fields.get(field.lower(), "").split() for attribute, field in LISTS.items()}
     row |= {attribute: sorted(set(row[attribute])) for attribute in ("types", "architectures")}

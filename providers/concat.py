@@ -115,10 +115,7 @@ def assembled(should: Mapping[str, Any]) -> bytes:
 
 
 def _fragments(should: Mapping[str, Any]) -> list[str]:
-    """Return the paths of the fragments, in the declared order, or for a directory by its files' names.
-
-    Raise ``ResourceError`` for a directory without any.
-    """
+    """Return the paths of the fragments, as declared or of a directory. Raise ``ResourceError`` if it has none."""
     source = should["source"]
     if not isinstance(source, str):
         return list(source)

@@ -84,10 +84,7 @@ class Provider(BaseProvider):
         return problems
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterable[Resource]:
-        """Return the jobs below a comment of ours, of the users in ``names`` or of all users.
-
-        An unreadable table, and a name with two jobs, are failures of those jobs.
-        """
+        """Return the managed jobs of users; an unreadable table, or a name with two jobs, fails those jobs."""
         names_by_user: dict[str, list[Name]] = {} if names is not None else {user: [] for user in _users()}
         for name in names or ():
             names_by_user.setdefault(name[1], []).append(name)
@@ -128,10 +125,7 @@ class Provider(BaseProvider):
             yield from (((name, user), problem) for name, problem in self._reaching(user, states))
 
     def _reaching(self, user: str, states: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield a problem for each job of ``states`` whose variables would apply to later jobs in the crontab too.
-
-        In a crontab, only another value ends a variable.
-        """
+        """Yield a problem for each job whose variables, which only another value ends, would reach later jobs too."""
         try:
             table = self._table(user)
         except (ResourceError, OSError):
@@ -164,10 +158,7 @@ class Provider(BaseProvider):
             self._install(user, table.content)
 
     def _table(self, user: str) -> files.Lines:
-        """Return a user's crontab, without the header of some versions of crontab(1).
-
-        Raise ``OSError`` or ``ResourceError`` if it cannot be read.
-        """
+        """Return a user's crontab without a header. Raise ``OSError`` or ``ResourceError`` if it cannot be read."""
         if (spool := _spool()) is not None:
             text = _read(spool, user)
         else:

@@ -249,9 +249,9 @@ def _number(find: Callable[[str], int], owner: str | None, *, must_exist: bool) 
 
 
 def _remove(batch: files.Batch, backups: Backups, path: str, should: Mapping[str, Any]) -> None:
-    """Remove a directory with all its content, after a copy if ``backup`` is declared.
+    """Remove a directory with a copy for ``backup``.
 
-    Raise ``ResourceError`` for more than ``max_files``, or a mount point in it.
+    Raise ``ResourceError`` for too many files or a mount point in it.
     """
     try:
         file_trees.read_tree(path, file_trees.ignored(None), should["max_files"])

@@ -246,10 +246,7 @@ def _is_included(path: str, lines: Iterable[str]) -> bool:
 
 
 def split_tables(listing: str) -> dict[str, str]:
-    """Return the tables of a listing of nft, ``FAMILY NAME`` → text.
-
-    Elements of dynamic sets are left out: packets and time change them, so they are no drift.
-    """
+    """Return name → text of the tables in nft's listing, without elements of dynamic sets, which are no drift."""
     listing = VOLATILE.sub(r"\1", listing)
     tables: dict[str, str] = {}
     name = ""

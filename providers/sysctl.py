@@ -189,10 +189,7 @@ def _is_same(live: str, value: str) -> bool:
 
 
 def _numbers(word: str) -> Any:
-    """Return the sorted and joined ranges in a word such as ``80,8080-8090``, equal for all spellings.
-
-    A word with other text is returned itself.
-    """
+    """Return the sorted, joined ranges in a word such as ``80,8080-8090``, or the word itself if it has other text."""
     parts = [NUMBERS.fullmatch(part) for part in word.split(",")]
     ranges: list[list[int]] = []
     for low, high in sorted((_number(match[1]), _number(match[2] or match[1])) for match in parts if match):

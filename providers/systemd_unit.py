@@ -54,10 +54,7 @@ class Provider(BaseProvider):
         yield from context.accepted(rows) if names is None else rows
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
-        """Verify and write each file, and then let systemd read all of them once.
-
-        Files of the same call are verified together, as they may need each other.
-        """
+        """Verify and write the files, together, as they may need each other; then let systemd read all of them once."""
         written = False
         with program_checked_files.staged(changes) as stage:
             try:
@@ -74,10 +71,7 @@ class Provider(BaseProvider):
                     self.systemctl("daemon-reload")
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield a problem if units cannot be verified, or else systemd's errors about them.
-
-        Yield a warning for drop-ins that override a setting.
-        """
+        """Yield a problem for missing systemd, or else its errors, and warnings for overriding drop-ins."""
         missing = list(prerequisites.missing_program("verify", "systemd-analyze", needs="Package[systemd]"))
         yield from prerequisites.of_files(
             changes,

@@ -13,10 +13,7 @@ HOST = r"Pattern[/\A(?![#!])[^\s,|\\@[:cntrl:]]+\z/]"
 
 
 def files(should: Mapping[str, Any]) -> Iterable[str]:
-    """Return the file and its directory, as titles to require automatically.
-
-    The usual path of a user's home is assumed, as the user may not exist yet.
-    """
+    """Return the file, in the usual home of a user who may not exist yet, and its directory, to require them."""
     target = should.get("target")
     if not isinstance(target, str):
         return []

@@ -11,10 +11,7 @@ if TYPE_CHECKING:
 
 
 def files(should: Mapping[str, Any]) -> Iterable[str]:
-    """Return the directory and file of the key, as titles to require automatically.
-
-    The usual path of a user's home is assumed, as the user may not exist yet.
-    """
+    """Return the directory and file of the key, in the usual home of a user who may not exist yet, to require them."""
     user = should.get("user")
     if not isinstance(user, str):
         return []

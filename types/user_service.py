@@ -12,10 +12,7 @@ if TYPE_CHECKING:
 
 
 def files(should: Mapping[str, Any]) -> Iterable[str]:
-    """Return the paths that the unit's file may have, as titles to require automatically.
-
-    The usual path of a user's home is assumed, as the user may not exist yet.
-    """
+    """Return the possible paths of the unit's file, in the usual home of a future user too, to require them."""
     name, user = should.get("name"), should.get("user")
     if not isinstance(name, str) or not isinstance(user, str):
         return []

@@ -226,9 +226,9 @@ class Provider(packages.PackageProvider):
         return f"{name}={ensure}+" if ensure.endswith("+") else f"{name}={ensure}"
 
     def _apt(self, context: Context, *arguments: str) -> None:
-        """Run apt-get; when a killed dpkg has left packages unconfigured, configure them and try again.
+        """Run apt-get, again after a repair of packages that a killed dpkg left unconfigured.
 
-        Raise ``ResourceError`` with the reason of a failure.
+        Raise ``ResourceError``.
         """
         result = self.apt_get.attempt(*OPTIONS, *arguments, log="debug")
         if result.exit_code and "dpkg --configure -a" in result.stderr:

@@ -71,10 +71,7 @@ class Provider(rpm.RpmProvider):
             yield ("install", *options, "--", *arguments.values()), {*arguments}
 
     def _simulated(self, arguments: Sequence[str]) -> Iterator[SideEffect]:
-        """Yield the effects of a transaction from the table before dnf's question, which is answered with no.
-
-        Raise ``ResourceError`` with the reason of a failure.
-        """
+        """Yield the effects in the table before dnf's question (answer: no). Raise ``ResourceError`` for a failure."""
         result = self.repoquery.attempt("--assumeno", *arguments, log="debug")
         if RESOLVED not in result.stdout and result.exit_code:
             lines = [line for line in result.stderr.splitlines() if line.strip()]

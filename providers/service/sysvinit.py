@@ -92,10 +92,7 @@ def _links() -> Mapping[str, set[tuple[str, str]]]:
 
 
 def _declared_links(name: str) -> set[tuple[str, str]]:
-    """Return the links in a script's LSB header, or in the file that overrides it (insserv(8)).
-
-    Each is ``S`` or ``K``, for start or stop, and a runlevel.
-    """
+    """Return the links (``S`` or ``K``, runlevel) in a script's LSB header, or in its override (insserv(8))."""
     instead, script = OVERRIDES / name, init_scripts.SCRIPTS / name
     with (instead if instead.is_file() else script).open(encoding="utf-8", errors="replace") as file:
         levels = {

@@ -56,10 +56,7 @@ class Raw(str):
 
 
 def read(path: str) -> Any:
-    """Return the data of one file, or a ``Vault`` if all of it is encrypted.
-
-    Raise ``ManifestError`` with a position, also if it cannot be read.
-    """
+    """Return the data of one file, or a ``Vault`` if it is encrypted. Raise ``ManifestError`` with a position."""
     try:
         text, _ = read_file(path)
     except (OSError, ValueError) as error:

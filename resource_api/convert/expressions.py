@@ -365,10 +365,7 @@ class Expressions:
         no_counterpart(_KINDS.get(type(node), "this expression"))
 
     def _sum(self, node: nodes.Add) -> Any:
-        """Convert ``+`` of lists to a call of `std.concat`, and of texts to one text.
-
-        Raise ``Unconvertible`` for numbers, with which a manifest cannot calculate.
-        """
+        """Convert ``+`` of lists to a call of `std.concat`, of texts to one. Raise ``Unconvertible`` for numbers."""
         left, right = self.value_of(node.left), self.value_of(node.right)
         if list in {self._scope.class_of(left), self._scope.class_of(right)}:
             return self._scope.call("std.concat", {"lists": [left, right]}, "list")
@@ -623,10 +620,7 @@ def _optional_names(template: nodes.Template) -> Iterator[str]:
 
 
 def _chains(template: nodes.Template) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Yield the variables that a template reads, with their keys: ``a.b[0]`` once, as ``("a", ("b", "0"))``.
-
-    The keys are texts so that all can be sorted.
-    """
+    """Yield the variables that a template reads, with their keys as texts: ``a.b[0]`` as ``("a", ("b", "0"))``."""
     waiting: list[nodes.Node] = [template]
     while waiting:
         node = waiting.pop()

@@ -53,10 +53,7 @@ class ConvertedResource:
         return str(Reference(self.type, self.title))
 
     def merge(self, other: ConvertedResource) -> bool:
-        """Add the attributes of another declaration of the same resource, as a manifest declares each only once.
-
-        Return False, and add none, if two contradict.
-        """
+        """Add the attributes of a second declaration of the resource; return False, and add none, if two contradict."""
         mine, theirs = self.attributes, dict(other.attributes)
         if any(mine.get(name) != theirs.get(name) for name in _CONDITIONAL):
             return False
@@ -276,10 +273,7 @@ class ModuleTask:
         return declaration
 
     def _title_obstacle(self, title: str) -> str:
-        """Return the reason that a manifest cannot have a title, or "".
-
-        Titles are known before anything is read, and shown in every output.
-        """
+        """Return the reason that a text cannot be a title, which is known early and shown in all outputs, or ""."""
         if reason := self.scope.names.obstacle(title):
             return f"{reason}, and names are known before"
         return "depends on a secret, and names are shown" if self.scope.names.has_secret(title) else ""

@@ -306,10 +306,7 @@ class Names:
         return any(name in self.inputs and self.inputs[name].sensitive for name in self.uses(value))
 
     def obstacle(self, value: object) -> str:
-        """Return the reason that a value is not known before anything is read, or "".
-
-        Titles, conditions and collections of loops must be known then.
-        """
+        """Return the reason that a value is not known early enough for titles, conditions and loops, or ""."""
         values = [self.values.get(name) for name in self.uses(value)]
         if any(isinstance(part, dict) and part.get("invoke") == "template" for part in values):
             return "depends on a rendered template"
@@ -598,10 +595,7 @@ class TaskScope:
         return reference
 
     def _builtin(self, name: str, keys: tuple[str | int, ...]) -> Any:
-        """Return the value of a variable that Ansible defines, or an input for an unknown one.
-
-        Raise ``Unconvertible`` for a variable of Ansible without a counterpart.
-        """
+        """Return the value of a variable of Ansible, or an input for an unknown one. Raise ``Unconvertible``."""
         if name == "omit":
             return OMIT
         if name == "inventory_hostname":
