@@ -123,7 +123,7 @@ def collector() -> Any:
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """Return the answer to a request: the module's result, or that there is no such module."""
+    """Return the answer to a request: the module's result, or the error of an unknown module."""
     try:
         full, alone = find(request["module"])
     except LookupError:

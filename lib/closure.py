@@ -1,4 +1,4 @@
-"""Everything that follows from each of some things, directly or not: packages that change because of another one."""
+"""Transitive consequences of items: packages that change because of another one."""
 
 from __future__ import annotations
 

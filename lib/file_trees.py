@@ -24,7 +24,7 @@ KINDS = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "link"}
 
 
 class Member(NamedTuple):
-    """A member of a tree; ``kind`` is empty for a socket, FIFO or device, ``target`` for anything but a link."""
+    """A member of a tree; ``kind`` is empty for a socket, FIFO or device, ``target`` for all but links."""
 
     kind: str
     mode: int
@@ -37,7 +37,7 @@ class Member(NamedTuple):
 class Tree(NamedTuple):
     """The members of a directory by their path in it, each directory before its members; its own path is empty.
 
-    ``with_ignored``: the directories that contain something ignored.
+    ``with_ignored``: the directories that contain an ignored member.
     """
 
     members: Mapping[str, Member]
@@ -153,6 +153,6 @@ def content(directories: files.Directories, path: str) -> bytes | Iterator[bytes
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return the first three of some paths, and how many more there are."""
+    """Return the first three of some paths, and the number of further ones."""
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""  # noqa: PLR2004 - see above
     return f"{', '.join(name or '.' for name in names[:3])}{more}"

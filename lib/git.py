@@ -201,7 +201,7 @@ class WorkingCopy(NamedTuple):
         return git.attempt(*self._settings, *arguments, **self._options()).exit_code
 
     def ask(self, *arguments: str) -> CommandResult:
-        """Run git in the directory to read something, under noop too, and return how it ended."""
+        """Run a query of git in the directory, under noop too, and return its result."""
         return query.attempt(*self._settings, *arguments, **self._options())
 
     @property

@@ -1,6 +1,6 @@
 """Services of init systems that run scripts of ``/etc/init.d``: the base class of the providers openrc and sysvinit.
 
-A script is asked by its action ``status``, whose exit codes are those of the Linux Standard Base (LSB 5.0, 22.2).
+The state of a script is the exit code of its action ``status``, by the Linux Standard Base (LSB 5.0, 22.2).
 """
 
 from __future__ import annotations

@@ -30,10 +30,9 @@ def edit(
 ) -> str:
     """Return a text with new values by their key paths; ``MISSING`` removes one.
 
-    ``parse`` returns the content as it is read; ``load`` and ``dump`` keep comments;
-    ``convert(old, new)`` returns a new value in the style of the old one; ``largest``: how many mappings, arrays and
-    values a file may have, which is known before the slow library reads it.
-    Raise ``ResourceError`` if anything else would change too.
+    ``parse`` returns the content as it is read; ``load`` and ``dump`` keep comments; ``convert(old, new)`` returns a
+    new value in the style of the old one; ``largest``: the limit of mappings, arrays and values in a file, checked
+    before the slow library reads it. Raise ``ResourceError`` if any further value would change too.
     """
     expected = plain(parse(text), largest)
     document = load(text)

@@ -163,7 +163,7 @@ class Session:
         return [dict(zip(names, map(_text, row), strict=True)) for row in rows]
 
     def run(self, statement: str) -> None:
-        """Run a statement that changes something; its known secrets are masked in the log."""
+        """Run a statement with a change; its known secrets are masked in the log."""
         self.context.debug(f"Executing '{statement}'")
         self._execute(statement)
 

@@ -1,4 +1,4 @@
-"""Rights on a MariaDB or MySQL server and their targets: how both are read and written. Pure."""
+"""The syntax of rights on a MariaDB or MySQL server and of their targets. Pure."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class MissingModuleError(ResourceError):
 
 @contextmanager
 def needing(module: str, source: str) -> Iterator[None]:
-    """Raise ``MissingModuleError`` if a Python module that the block imports is missing; ``source``: how to get it."""
+    """Raise ``MissingModuleError`` if a Python module of the block's imports is missing; ``source``: its package."""
     try:
         # Where a module of ours imports it, the import of that one fails otherwise, with another error.
         import_module(module)

@@ -114,9 +114,9 @@ def permissions(should: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read(path: str, directories: files.Directories) -> tuple[Resource, bytes]:
-    """Return the attributes of a file that are in its status, and its content.
+    """Return the attributes of a file in its status, and its content.
 
-    Raise ``OSError``, and ``ResourceError`` for anything but a regular file of at most ``LIMIT`` bytes.
+    Raise ``OSError``, and ``ResourceError`` for any but a regular file of at most ``LIMIT`` bytes.
     """
     status, content = files.stat_and_read(directories, path, LIMIT)
     if content is None:

@@ -20,10 +20,10 @@ SYSTEM = ("/usr/", "/bin/")
 
 
 def code(prefix: str) -> Iterator[str]:
-    """Yield the trees from which the Python in the directory ``prefix`` executes something.
+    """Yield the trees from which the Python in the directory ``prefix`` executes code.
 
-    Those are the environment itself, the installation that it was made from, and the directories that its files of
-    paths name (``*.pth``, of an editable package), which are searched too.
+    They are the environment itself, the installation behind it, and the directories in its files of paths (``*.pth``,
+    of an editable package), which are searched too.
     """
     yield prefix
     yield from _installation(os.path.realpath(f"{prefix}/bin/python"))

@@ -1,6 +1,6 @@
 """Read units with ``systemctl show``, all in one call, and change them one after another with ``systemctl``.
 
-A manager of units is the machine's, or a user's own, which is asked as this user.
+A manager of units is the machine's, or a user's own, whose systemctl is run as this user.
 """
 
 from __future__ import annotations

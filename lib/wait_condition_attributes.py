@@ -1,4 +1,4 @@
-"""The attributes that declare a condition; how it is checked is in `wait_conditions`."""
+"""The attributes that declare a condition; `wait_conditions` has the checks."""
 
 from __future__ import annotations
 

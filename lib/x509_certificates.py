@@ -79,7 +79,7 @@ class Authority(NamedTuple):
 
 
 def load(content: bytes) -> x509.Certificate:
-    """Return the first certificate of a PEM text. Raise ``ResourceError`` for anything else."""
+    """Return the first certificate of a PEM text. Raise ``ResourceError`` for any other text."""
     try:
         return x509.load_pem_x509_certificate(content)
     except UNREADABLE:

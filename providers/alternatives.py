@@ -77,7 +77,7 @@ class Provider(BaseProvider):
                     self._change(name, is_, should)
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield the missing prerequisites: the program, and groups and files of choices that nothing else declares."""
+        """Yield the missing prerequisites: the program, and undeclared groups and files of choices."""
         missing = list(prerequisites.missing_program(None, "update-alternatives", needs="Package[dpkg]"))
         yield from ((name, problem) for name in changes for problem in missing)
         for name, should in ({} if missing else prerequisites.present(changes)).items():

@@ -67,7 +67,7 @@ class Provider(BaseProvider):
         return files.read_content(name) == content or (False, f"differs from the fragments in {_source_text(should)}")
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
-        """Read the files in ``names``."""
+        """Return the files in ``names``."""
         return protected_file.read_all(context, names, "fragments", lambda content: {"checksum": files.sha256(content)})
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:

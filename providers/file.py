@@ -118,7 +118,7 @@ class Provider(BaseProvider):
         return None
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
-        """Read the files in ``names``. Files cannot be listed."""
+        """Return the files in ``names``. Files cannot be listed."""
         if names is None:
             raise CannotList("files cannot be listed; name them")
         return self._rows(context, names)

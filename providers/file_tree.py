@@ -66,7 +66,7 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, name: str, attribute: str, _is: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Compare the whole tree, which is read here: ``get`` cannot know its source."""
+        """Compare the whole tree, which is read here, as ``get`` receives only names."""
         if attribute == "ensure":
             return None
         try:

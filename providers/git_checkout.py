@@ -78,7 +78,7 @@ class Provider(BaseProvider):
         return None
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
-        """Read the checkouts in ``names``."""
+        """Return the checkouts in ``names``."""
         if names is None:
             raise CannotList("a checkout can be in any directory; name it")
         for path in names:
@@ -123,7 +123,7 @@ class Provider(BaseProvider):
                 context.failed(path, message=_message(error, path))
 
     def _target(self, should: Mapping[str, Any], user: str | None) -> git.Target:
-        """Return the commit of a revision at its source, asked once in a run: the plan and its apply see the same."""
+        """Return the commit of a revision, by one query of its source in a run, so that plan and apply agree."""
         key = should["source"], should.get("revision")
         if key not in self._targets:
             try:

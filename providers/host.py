@@ -240,7 +240,7 @@ def _declared_names(should: Mapping[str, Any]) -> list[str]:
 
 
 def _answers(host: Mapping[str, Any]) -> Iterator[tuple[tuple[str, bool], str]]:
-    """Yield the answers of a line: a name and whether IPv6 is asked for, and the address.
+    """Yield the answers of a line: (name, whether IPv6), and the address.
 
     glibc answers a question for IPv4 by the loopback address of IPv6 and by mapped addresses too.
     """
@@ -254,7 +254,7 @@ def _answers(host: Mapping[str, Any]) -> Iterator[tuple[tuple[str, bool], str]]:
 
 
 def _canonical(host: Resource) -> Resource:
-    """Return the values of a line as they are declared."""
+    """Return the canonical form of a line's values."""
     return {**host, "name": host["name"].lower(), "host_aliases": list(map(str.lower, host["host_aliases"]))}
 
 
@@ -290,6 +290,6 @@ def _address(text: str) -> str | None:
 
 
 def _mapped(ip: str) -> str:
-    """Return the IPv4 address that an IPv6 address stands for, empty if it stands for none."""
+    """Return the IPv4 address in a mapped IPv6 address, or an empty text."""
     mapped = IPv6Address(ip).ipv4_mapped if ip.startswith("::ffff:") else None
     return str(mapped) if mapped else ""

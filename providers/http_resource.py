@@ -48,7 +48,7 @@ class Provider(SimpleProvider):
         return config
 
     def configure(self, _context: Context, config: Mapping[str, Any]) -> None:
-        """Keep the paths, and how the service is reached."""
+        """Keep the paths and the client for the service."""
         self._config, self._paths = config, http_paths.paths(config)
         self._paging = http.Paging(
             items=config.get("items") or "",

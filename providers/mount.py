@@ -37,7 +37,7 @@ class Provider(BaseProvider):
     systemctl = Command("systemctl")
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Leave out superfluous slashes, and quotes around tags; write ``present`` for ``defined``."""
+        """Leave out needless slashes, and quotes around tags; write ``present`` for ``defined``."""
         for resource in resources:
             if "name" in resource:
                 resource["name"] = files.canonical_path(resource["name"])
@@ -213,7 +213,7 @@ def _unescape(text: str) -> str:
 
 
 def _canonical_device(device: str) -> str:
-    """Return a device as it is compared: a path without superfluous slashes, a tag in capitals and without quotes.
+    """Return the canonical form of a device: a path without needless slashes, a tag in capitals without quotes.
 
     A share ``//host/name`` stays as it is.
     """

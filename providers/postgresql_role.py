@@ -105,7 +105,7 @@ class Provider(ServerProvider):
                 yield name, SideEffect(row["name"], "update", state={"ensure": "present", "member_of": remaining})
 
     def delete(self, _context: Context, name: str) -> None:
-        """Drop a role; the server refuses if it owns something."""
+        """Drop a role; the server refuses an owner of objects."""
         self._server.run(f"DROP ROLE IF EXISTS {identifier(name)};")
 
 

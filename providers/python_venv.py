@@ -168,7 +168,7 @@ def _missing_interpreter(path: str, should: Mapping[str, Any]) -> Iterator[Probl
 
 
 def _can_others_replace(path: str) -> bool:
-    """Return whether users other than root and the caller can put something in the place of an environment."""
+    """Return whether users other than root and the caller can replace an environment."""
     with files.Batch() as batch:
         return batch.can_others_replace(f"{path}/{CONFIG}" if os.path.isdir(path) else path)  # noqa: PTH112 - text in, text out
 
@@ -218,7 +218,7 @@ def _interpreters(path: str) -> list[str]:
 
 
 def _empty(path: str, batch: files.Batch, keep: Collection[str]) -> None:
-    """Remove all that is in an environment but ``keep``."""
+    """Remove the content of an environment, except ``keep``."""
     for entry in sorted(os.listdir(path)):  # noqa: PTH208 - bare names
         if entry not in keep:
             batch.remove(f"{path}/{entry}", recursive=True)

@@ -42,7 +42,7 @@ class Provider(ImperativeProvider):
             yield Problem(None, "does not say what to remove; give an age, a size or 'matches'")
 
     def due(self, _context: Context, _name: str, should: Mapping[str, Any]) -> bool | tuple[bool, str]:
-        """Return whether there is anything to remove, and how much."""
+        """Return whether files are to be removed, and their number and size."""
         matches = _Tidying(should, remove=False)
         return (True, f"{matches} to remove, such as '{matches.paths[0]}'") if matches.count else False
 
@@ -101,7 +101,7 @@ class _Tidying:
             raise ResourceError(f"'{path}' is not a directory") from None
 
     def __str__(self) -> str:
-        """Return how much was found."""
+        """Return the number and size of the matching files as text."""
         return f"{self.count} file{'' if self.count == 1 else 's'} of {_in_units(self.size)}"
 
     def _visit(self, directory: int, path: str, depth: int) -> bool:

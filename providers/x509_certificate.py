@@ -83,7 +83,7 @@ class Provider(BaseProvider):
         return belongs or (False, f"does not belong to '{path}'")
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
-        """Read the certificates in ``names``."""
+        """Return the certificates in ``names``."""
         return protected_file.read_all(context, names, "a certificate", partial(context.derived, _describe))
 
     def preflight(self, context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:

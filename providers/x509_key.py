@@ -62,7 +62,7 @@ class Provider(BaseProvider):
         return protected_file.same_owner(attribute, is_, should)
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
-        """Read the keys in ``names``."""
+        """Return the keys in ``names``."""
         return protected_file.read_all(context, names, "a key", partial(context.derived, _inside))
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:

@@ -1,4 +1,4 @@
-"""Directories with all that is in them."""
+"""Directories with their whole content."""
 
 from __future__ import annotations
 

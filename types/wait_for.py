@@ -1,4 +1,4 @@
-"""Waiting until something is there."""
+"""Waiting for a condition."""
 
 from __future__ import annotations
 

@@ -395,7 +395,7 @@ def _names(record: Mapping[str, str], native: str) -> set[str]:
 
 
 def _mark(is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> str | None:
-    """Return how to mark a package after its change: as declared, or held as before, or None to leave it as it is."""
+    """Return the mark of a package after its change: as declared, or held as before, or None for no change."""
     before = is_.get("mark", "none") if is_ else "none"
     if should["ensure"] == "absent":
         return None

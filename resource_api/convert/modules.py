@@ -523,7 +523,7 @@ def _number(value: object) -> Any:
 
 
 def hostname(task: ModuleTask) -> None:
-    """Convert `hostname` to the one resource of the type `hostname`; how Ansible sets it (`use`) does not matter."""
+    """Convert `hostname` to the one resource of the type `hostname`; Ansible's method (`use`) does not matter."""
     task.ignore("use")
     task.declare("hostname", "system", {"hostname": task.need("name")})
 

@@ -72,7 +72,7 @@ class Remark(NamedTuple):
 
 
 class Converted(NamedTuple):
-    """A task with its declarations, or with the reason that there are none, and comments on differences."""
+    """A task with its declarations, or with the reason for none, and comments on differences."""
 
     task: Task
     declarations: Sequence[ConvertedResource] = ()
@@ -572,7 +572,7 @@ def _as_check(module: ModuleTask) -> Result:
 
 
 def _usage(name: str, play: Play, registering: Task) -> str:
-    """Return how other tasks use a registered result: ``result`` if an expression has values of it.
+    """Return the use of a registered result in other tasks: ``result`` if an expression has values of it.
 
     Otherwise ``check`` if a condition tests its success, and "" if none does more than test for a change.
     """

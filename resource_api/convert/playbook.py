@@ -432,7 +432,7 @@ class _Reader:
             yield Task(self._task_count, short, variables, title, location, {})
 
     def _unconvertible(self, title: str, location: Location, reason: str, module: str = "") -> Task:
-        """Return a task that stands for a part that cannot be followed, with the reason."""
+        """Return a task in place of a part that cannot be followed, with the reason."""
         self._task_count += 1
         return Task(self._task_count, module, {}, title, location, {}, problem=reason)
 
