@@ -41,8 +41,7 @@ _DIGITS: Final = regex(r"[0-9]{1,18}\Z")
 def fill_defaults(definition: AttributeSet, resource: Resource) -> Resource:
     """Fill the type's defaults into ``resource``, in place, and wrap sensitive values; return it.
 
-    A declared null means that the attribute is not managed: it gets no default and is removed. A default that is None
-    itself stays: then the attribute should have no value.
+    An attribute declared null is not managed: it is removed and gets no default. A default of None stays.
     """
     nulls = [name for name, value in resource.items() if value is None] if None in resource.values() else ()
     for name, attribute in definition.defaults:
@@ -90,7 +89,7 @@ def check_values(
 ) -> list[Problem]:
     """Return a problem for each known value of a resource that its data type refuses, with the reason.
 
-    What is unknown yet is checked when it is known. ``written`` has the values with their references, for messages.
+    Unknown values are checked once they are known. ``written`` has the values with their references, for messages.
     """
     accepts, unrestricted = definition.accepts, definition.unrestricted_types
     problems: list[Problem] = []
@@ -107,10 +106,10 @@ def check_values(
 
 
 def with_texts(datatype: DataType, written: object, value: object) -> Any:
-    """Return a value in which numbers and Booleans are text where the data type accepts only text.
+    """Return a value with its numbers and Booleans as text where the data type accepts only text.
 
-    Only results of references are so converted, as in ``port: ${inputs.port}``; ``written``, the value with its
-    references, tells which these are.
+    Only results of references are converted, as in ``port: ${inputs.port}``: those in ``written``, the value as
+    declared.
     """
     if value is None or type(value) in {str, float}:
         return value
@@ -120,9 +119,9 @@ def with_texts(datatype: DataType, written: object, value: object) -> Any:
 def explain_refusal(
     name: str, attribute: Attribute, value: object, written: object, spelling: str = ""
 ) -> Iterator[Problem]:
-    """Yield the reasons why the data type of an attribute refuses ``value``, with a hint where a title is the value.
+    """Yield the reasons why the data type of an attribute refuses ``value``, with a hint for a title used as a value.
 
-    ``written`` is the value with its references; ``spelling`` the name in messages, if it is another one.
+    ``written``: the value with its references. ``spelling``: the attribute's name in manifests, if it is another one.
     """
     hint = ""
     if attribute.kind == "namevar" and isinstance(value, str):
@@ -137,10 +136,7 @@ def explain_refusal(
 
 
 def _is_partly_known(datatype: DataType, value: object) -> bool:
-    """Return whether a value has unknown parts, so that it is checked later, and its known parts fit.
-
-    False for a value that contains itself, as a provider may return one.
-    """
+    """Return whether a value has unknown parts and fits otherwise; False for one that contains itself."""
     try:
         return is_unknown(value) and datatype.accepts_known(value)
     except RecursionError:
@@ -167,9 +163,9 @@ def canonicalize(
 ) -> tuple[list[Resource], dict[int, list[Problem]]]:
     """Return the canonical form of each resource of one type, and the problems by the resource's index.
 
-    The provider's ``canonicalize`` and ``validate`` are called once for all; where they raise, once for each, so that
-    the exception becomes the problem of the resource that causes it. A resource with problems is returned unchanged.
-    ``written`` returns the values, with their references, of the resource at an index.
+    The provider's ``canonicalize`` is called once for all resources, or once for each if that raises, so that the
+    exception becomes the problem of one resource. A resource with problems is returned unchanged. ``written`` returns
+    the values, with their references, of the resource at an index.
     """
     definition = provider.definition
     problems = {}
@@ -197,10 +193,9 @@ def canonicalize(
 def _call_canonicalize(
     provider: ProviderFunctions, resources: list[Resource]
 ) -> tuple[list[Resource], dict[int, list[Problem]]]:
-    """Return what the provider's ``canonicalize`` makes of resources, and the problems of its answers by index.
+    """Return the answers of the provider's ``canonicalize``, and the problems of these answers by index.
 
-    It is called once for all, or for each one if that raises. Answers are checked as values are, but only where they
-    may be wrong: there are thousands.
+    It is called once for all resources, or once for each if that raises. For speed only suspect answers are checked.
     """
     arguments = resources
     if not are_flat(resources):  # no provider receives an unknown value
@@ -245,10 +240,7 @@ def _call_for_one(provider: ProviderFunctions, resource: Resource) -> Resource |
 def _check_answer(
     definition: TypeDefinition, before: Resource, after: Resource | Exception
 ) -> tuple[Resource, list[Problem]]:
-    """Return the answer of ``canonicalize`` for the resource ``before``, and its problems.
-
-    Unknown values, which no provider receives, are added to it. It may have neither more nor fewer attributes.
-    """
+    """Return the answer of ``canonicalize`` for ``before``, with the unknown values added, and its problems."""
     if isinstance(after, Exception):
         return before, _failures(definition, before, "canonicalize", after)
     if after.keys() != before.keys():
@@ -275,10 +267,10 @@ def failure(method: str, error: Exception) -> str:
 def _failures(
     definition: TypeDefinition, resource: Mapping[str, object], method: str, error: Exception
 ) -> list[Problem]:
-    """Return the problems of a provider's method that raised.
+    """Return the problems of a resource for which the provider's method ``method`` has raised ``error``.
 
-    A method that meets a wrapped secret where its type declares none fails with an error about the wrapper: then the
-    problem is that the attribute cannot be a secret.
+    A wrapped secret in an attribute that is not declared ``sensitive`` makes a method fail with an unrelated error:
+    then the problem is that the attribute cannot be a secret.
     """
     secrets = [name for name, value in resource.items() if name not in definition.sensitive and holds_secret(value)]
     if secrets and isinstance(error, (AttributeError, TypeError)):
@@ -295,7 +287,7 @@ def first_unknown(resource: Mapping[str, object]) -> str | None:
 def _validation_problems(
     definition: TypeDefinition, resource: Mapping[str, object], answer: list[Problem] | Exception
 ) -> list[Problem]:
-    """Return the problems that a provider's ``validate`` reports of a resource, or that it failed if it raised."""
+    """Return the problems of a resource from the answer of its provider's ``validate``, or from its exception."""
     if isinstance(answer, Exception):
         return _failures(definition, resource, "validate", answer)
     # A method that gives a problem no code leaves it at the default, "invalid".

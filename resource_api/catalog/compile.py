@@ -60,11 +60,7 @@ class PurgeRule(NamedTuple):
         return f"purge of {capitalize_type(self.definition.name)}"
 
     def includes(self, row: Mapping[str, object]) -> bool:
-        """Return whether a resource that the type lists, a ``row``, is one that the rule may delete.
-
-        It is if its values pass ``where`` and its title is none of the exceptions. Raise ``ConditionError`` for a test
-        that does not fit its value.
-        """
+        """Return whether the rule may delete a listed resource. Raise ``ConditionError`` for a test of a wrong type."""
         for name, test in self.where.items():
             if conditions.test_failure(test, row.get(name), name):
                 return False
@@ -106,8 +102,8 @@ class Catalog(NamedTuple):
 def compile_catalog(manifest: Manifest, scope: Scope, definitions: Definitions) -> Catalog:
     """Return the catalog of a manifest: its resources, checked and in the order of execution.
 
-    Each stage goes on after a problem, so that ``ManifestError`` at the end has every problem and warning. ``scope``
-    resolves the names in expressions; ``definitions``: types and components by name.
+    Each stage continues after a problem, so that the ``ManifestError`` at the end has every problem and warning.
+    ``scope`` resolves the names in expressions.
     """
     diagnostics = Diagnostics(manifest, [*manifest.problems, *scope.problems])
     if manifest.values:
@@ -173,7 +169,7 @@ def _check_outputs(manifest: Manifest, evaluator: Evaluator, diagnostics: Diagno
 
 
 def _arrange(entries: list[Entry], order: Sequence[str]) -> None:
-    """Sort and number entries by ``order``, the references as a rehearsal tries them; others come last."""
+    """Sort and number entries by ``order``, references in the order of a rehearsal; other entries come last."""
     positions = {reference: index for index, reference in enumerate(order)}
     entries.sort(key=lambda entry: positions.get(str(entry.reference), len(positions)))
     for index, entry in enumerate(entries):
@@ -181,20 +177,14 @@ def _arrange(entries: list[Entry], order: Sequence[str]) -> None:
 
 
 def _warn_of_missing(table: ResourceTable, diagnostics: Diagnostics) -> None:
-    """Warn, beside errors, of resources whose provider cannot be made before something is installed.
-
-    Without errors the plan decides whether a resource before them installs it.
-    """
+    """Warn, beside errors, of resources whose provider is not installed: without errors the plan checks this."""
     for entry in table.entries:
         if message := table.missing.get(entry.instance):
             diagnostics.add(entry, Problem(None, message, "warning", code="type"))
 
 
 def _check_moves(manifest: Manifest, table: ResourceTable, diagnostics: Diagnostics) -> None:
-    """Report entries of ``moved`` that contradict the manifest or each other.
-
-    These are a former name that is still declared or of another type, circles, and a name that occurs twice.
-    """
+    """Report entries of ``moved`` whose former name is still declared, of another type, repeated or in a circle."""
     sources, targets = set(), set()
     forward = {move.source: move.target for move in manifest.moved}
     for move in manifest.moved:
@@ -217,10 +207,7 @@ def _check_moves(manifest: Manifest, table: ResourceTable, diagnostics: Diagnost
 
 
 def _names_after(name: Reference, forward: Mapping[Reference, Reference]) -> set[Reference]:
-    """Return the later names of a resource by ``moved``, to find a circle: ``name`` itself is among them then.
-
-    ``forward``: a name → the next one.
-    """
+    """Return the later names of a resource by ``moved`` (name → next name); ``name`` is among them in a circle."""
     names: set[Reference] = set()
     while (name := forward.get(name, name)) not in names and name in forward:
         names.add(name)
@@ -228,10 +215,7 @@ def _names_after(name: Reference, forward: Mapping[Reference, Reference]) -> set
 
 
 def _may_have_moved(source: Reference, entry: Entry) -> bool:
-    """Return whether ``source`` may be a former name of a resource, by its type.
-
-    It must be the same one, unless the type declares that it takes the other's resources over.
-    """
+    """Return whether ``source`` may be a former name: of the same type, or of one that the type takes over."""
     former_type = split_component(source, entry.type)[1].type
     return former_type == entry.type or entry.definition.takes_over(former_type)
 
@@ -252,10 +236,7 @@ def _check_removals(manifest: Manifest, table: ResourceTable, diagnostics: Diagn
 
 
 def _catalog(manifest: Manifest, table: ResourceTable, order: Order, scope: Scope) -> Catalog:
-    """Return the catalog: entries and relationships, numbered anew in the order of execution.
-
-    ``order`` has them by their numbers in the manifest, in ``table``.
-    """
+    """Return the catalog: the entries of ``table`` and relationships, renumbered in the order of execution."""
     entries, index_of = table.entries, order.sequence
     if not isinstance(order.sequence, range):  # nearly always it is the manifest's own order
         entries = [table.entries[number] for number in order.sequence]
@@ -298,11 +279,7 @@ def _catalog(manifest: Manifest, table: ResourceTable, order: Order, scope: Scop
 
 
 def _purge_rules(table: ResourceTable, diagnostics: Diagnostics, scope: Scope) -> Sequence[PurgeRule]:
-    """Return the rules that the entries of ``purge`` make, those whose conditions hold.
-
-    Report types that cannot be listed or whose resources cannot be deleted, attributes that cannot be tested, and
-    invalid conditions.
-    """
+    """Return the rules of the entries of ``purge`` whose conditions hold; report invalid entries."""
     rules: dict[str, PurgeRule] = {}
     for purge in diagnostics.manifest.purges:
         definition = _purged_definition(purge, table, diagnostics)
@@ -319,7 +296,7 @@ def _purge_rules(table: ResourceTable, diagnostics: Diagnostics, scope: Scope) -
 
 
 def _purged_definition(purge: Purge, table: ResourceTable, diagnostics: Diagnostics) -> TypeDefinition | None:
-    """Return the type of an entry of ``purge``, for its provider instance; report one that cannot be purged: None."""
+    """Return the type of an entry of ``purge``, for its provider instance; None, reported, if it cannot be purged."""
     name = capitalize_type(purge.type)
     try:
         if table.component(purge.type) is not None:
@@ -352,10 +329,7 @@ def _purge_refusal(definition: TypeDefinition) -> str:
 
 
 def _purge_holds(purge: Purge, table: ResourceTable, diagnostics: Diagnostics, scope: Scope) -> bool:
-    """Return whether the condition of an entry of ``purge`` holds; otherwise record it as left out, with the reason.
-
-    Report an invalid condition.
-    """
+    """Return whether the condition of an entry of ``purge`` holds; record an unmet one, report an invalid one."""
     if purge.when is True:
         return True
     try:
@@ -370,7 +344,7 @@ def _purge_holds(purge: Purge, table: ResourceTable, diagnostics: Diagnostics, s
 
 
 def _check_purge_attributes(purge: Purge, definition: TypeDefinition, diagnostics: Diagnostics) -> None:
-    """Report attributes under ``where`` of a purge that cannot be tested: unknown, never read by ``get``, or secret."""
+    """Report attributes under ``where`` of a purge that cannot be tested: unknown, never read, or secret."""
     for name in purge.where:
         attribute = definition.attributes.get(name)
         if attribute is None:
@@ -389,7 +363,7 @@ def declaration_problems(
 ) -> Sequence[Problem]:
     """Return the problems of a manifest that any host would report, before it is sent to many.
 
-    No facts are known here: only names and literal values are checked. ``find_type`` may raise ``DefinitionError``.
+    Without facts only names and literal values are checked. ``find_type`` may raise ``DefinitionError``.
     """
     if any(declared.is_program for declared in manifest.providers.values()):
         return ()  # the types of Terraform providers are known when these are started
@@ -414,7 +388,7 @@ def declaration_problems(
 
 
 def _unknown_inputs(manifest: Manifest, value: object) -> Iterator[str]:
-    """Yield an error for each ``${inputs.x}`` in a value that names an input that the manifest does not declare."""
+    """Yield an error for each ``${inputs.x}`` in a value whose input the manifest does not declare."""
     for path in expression.find_paths(value):
         if path.root == "inputs" and path.keys[0] not in manifest.inputs:
             yield f"{path}: unknown input '{path.keys[0]}'{hint(path.keys[0], manifest.inputs, 'input')}"

@@ -23,7 +23,7 @@ class Diagnostics:
     """The errors and warnings about one manifest."""
 
     def __init__(self, manifest: Manifest, problems: Iterable[Problem] = ()) -> None:
-        """Collect the problems of compiling ``manifest``, after the ``problems`` that reading it has found."""
+        """Collect the problems of compiling ``manifest``, after the ``problems`` of reading it."""
         self.manifest = manifest
         self.problems = list(problems)
         self.warnings: list[Problem] = []
@@ -39,10 +39,10 @@ class Diagnostics:
 
     @property
     def distinct(self) -> list[Problem]:
-        """All problems and warnings that are worth showing: one mistake may concern thousands of resources.
+        """The problems and warnings to show: one mistake may concern thousands of resources.
 
-        A problem of a default is shown for the first resource that inherits it. Of errors of one kind at one position,
-        those of the first elements of ``for_each`` are shown, and the number of the rest.
+        An error of a default is shown for the first resource that inherits it, errors of one kind at one position for
+        the first elements of ``for_each``, with the number of the rest.
         """
         problems, hidden = list(self.problems), set(self._repeated)
         for indices in self._by_position.values():
@@ -54,13 +54,13 @@ class Diagnostics:
 
     @property
     def many(self) -> bool:
-        """Whether there are so many problems that further suggestions, each compared with all names, take too long."""
+        """Whether there are too many problems to search a suggestion, among all names, for each further one."""
         return len(self.problems) >= _MANY
 
     def resource_error(
         self, declared: Entry | ComponentInstance, attribute: str | None, message: str, code: str, hint: str = ""
     ) -> None:
-        """Add an error of a resource or component, or of its attribute or metaparameter ``attribute``, if not None."""
+        """Add an error of a resource or component, or of its attribute or metaparameter ``attribute``."""
         self.add(declared, Problem(attribute, message, code=code, hint=hint))
 
     def attribute_error(self, entry: Entry, attribute: str, message: str, code: str, hint: str = "") -> None:
@@ -74,7 +74,7 @@ class Diagnostics:
         self.resource_error(entry, attribute, f"unknown attribute '{attribute}'", "unknown_attribute", hint)
 
     def suggested(self, entry: Entry) -> Collection[str]:
-        """Return the attributes that were suggested for a resource's misspelt ones, which are not missing then."""
+        """Return the attributes that were suggested for a resource's misspelt ones: they are not missing then."""
         return self._suggested.get(entry.index, ())
 
     def component_error(
@@ -99,10 +99,7 @@ class Diagnostics:
     def _add_at(
         self, declared: Entry | ComponentInstance, problem: Problem, key: str | None, *inner: str | int
     ) -> None:
-        """Add a problem with the position of ``key`` in the declaration, or of a key below it; a warning is kept apart.
-
-        An error of an inherited default is hidden if another resource has inherited the same one.
-        """
+        """Add a problem at ``key`` or a key below it; hide an error of a default that another resource has too."""
         position = self.manifest.place(declared.declaration, key, *inner)
         located = problem._replace(reference=str(declared.reference), **position._asdict())
         if problem.severity != "error":
@@ -117,7 +114,7 @@ class Diagnostics:
         self._append(declaration, located)
 
     def _append(self, declared: Declaration, problem: Problem) -> None:
-        """Add an error; of a declaration with ``for_each`` name the element, and hide what another element has too."""
+        """Add an error, with the element of ``for_each`` if any; hide one that another element has too."""
         if (element := declared.element) is not None:
             key = declared.file, declared.key, problem.attribute, problem.message
             if key in self._of_elements:
@@ -138,7 +135,7 @@ class Diagnostics:
         *inner: str | int,
         hint: str = "",
     ) -> None:
-        """Add an error of a declaration of which no entry is made, at its attribute or the keys ``inner`` in that."""
+        """Add an error of a declaration without an entry, at its attribute or the keys ``inner`` in that."""
         position = self.manifest.place(declaration, attribute, *inner)
         name = str(declaration.reference)
         self._append(declaration, Problem(attribute, message, "error", name, *position, code=code, hint=hint))
@@ -165,7 +162,7 @@ class Diagnostics:
         self.problems.append(Problem(None, message, "error", "", *position, code=code, hint=hint))
 
     def location(self, declared: Entry | ComponentInstance) -> str:
-        """Return where a resource or component is declared, ``site.yaml:14``, and for which element of ``for_each``."""
+        """Return the position of a resource or component, ``site.yaml:14``, with its element of ``for_each``."""
         position = self.manifest.place(declared.declaration)
         file_line = f"{position.file}:{position.line}" if position.line else position.file
         element = declared.declaration.element

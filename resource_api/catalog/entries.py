@@ -61,10 +61,7 @@ class EntryBuilder:
         self._definitions: dict[str, TypeDefinition] = {}
 
     def build(self, manifest: Manifest) -> None:
-        """Add an entry for every declaration of a manifest, those that ``for_each`` and components make included.
-
-        Aliases come last: any may be the title of a later declaration, which is then the first to have it.
-        """
+        """Add an entry for each declaration, then the aliases: a clash with a title is an error of the alias."""
         literal = have_literal_names(manifest.resources)
         for declaration in manifest.resources if literal else self._expander.declarations(manifest.resources):
             self._add(declaration, manifest)
@@ -78,13 +75,13 @@ class EntryBuilder:
                 self._check_alias(component, alias, self._table.components.setdefault(name, component))
 
     def _check_alias(self, declared: Entry | ComponentInstance, alias: str, first: Entry | ComponentInstance) -> None:
-        """Report an alias of a resource or component that is the title or alias of the ``first`` one already."""
+        """Report an alias of a resource or component if ``first``, another one, has it as its title or alias."""
         if first is not declared:
             message = f"the alias '{alias}' is taken; first at {self._diagnostics.location(first)}"
             self._diagnostics.resource_error(declared, "alias", message, "duplicate")
 
     def _add(self, declaration: Declaration, manifest: Manifest) -> None:
-        """Add what a declaration declares: a resource, or the resources of a component; report an unknown type."""
+        """Add the resource of a declaration, or the resources of its component; report an unknown type."""
         # A type that was found before needs no search, unless ``provider`` selects a configured instance of it.
         definition = None if "provider" in declaration.meta else self._definitions.get(declaration.type)
         component = None
@@ -103,7 +100,7 @@ class EntryBuilder:
             self._add_resource(Entry(declaration, definition), manifest)
 
     def _add_resource(self, entry: Entry, manifest: Manifest) -> None:
-        """Add an entry to the table, with its metaparameters checked; report one whose title exists already."""
+        """Add an entry to the table, with its metaparameters checked; report a duplicate title."""
         declaration = entry.declaration
         if (first := self._table.add_title(entry)) is not entry:
             self._report_duplicate(entry, first)
@@ -122,10 +119,7 @@ class EntryBuilder:
         entry.written = self._declared_values(entry, manifest.defaults_of(declaration) if manifest.defaults else {})
 
     def _report_duplicate(self, declared: Entry | ComponentInstance, first: Entry | ComponentInstance) -> None:
-        """Report a title that the ``first`` resource or component has already.
-
-        If two elements of one ``for_each`` made both, say so: the manifest has the title only once then.
-        """
+        """Report a title that the ``first`` resource has already; for elements of one ``for_each``, their numbers."""
         message, hint = f"declared twice; first at {self._diagnostics.location(first)}", ""
         element, former = declared.declaration.element, first.declaration.element
         if element is not None and former is not None and element.number > former.number:
@@ -134,10 +128,7 @@ class EntryBuilder:
         self._diagnostics.resource_error(declared, None, message, "duplicate", hint)
 
     def _add_component(self, component: ComponentInstance, loaded: LoadedComponent, manifest: Manifest) -> None:
-        """Add the entries of a component's resources.
-
-        The type of an invalid component becomes incomplete, so that references to its resources are not reported too.
-        """
+        """Add the entries of a component's resources. References to those of an invalid one are not reported too."""
         if (first := self._table.components.setdefault(component.reference, component)) is not component:
             self._report_duplicate(component, first)
             return
@@ -171,10 +162,7 @@ class EntryBuilder:
             return declaration.type
 
     def _check_implementation(self, entry: Entry) -> None:
-        """Report an ``implementation`` (one of a type's providers) that the type lacks.
-
-        Of a type with a configuration it is chosen with that, in the section ``providers``, and refused here.
-        """
+        """Report an ``implementation`` that the type lacks, or that belongs to its configuration in ``providers``."""
         stated, functions = entry.meta.implementation, self._table.provider(entry.instance)
         names = functions.implementations
         if functions.definition.config.attributes:
@@ -186,10 +174,7 @@ class EntryBuilder:
             self._diagnostics.resource_error(entry, "implementation", message, "provider", hint)
 
     def _check_lifecycle(self, entry: Entry) -> None:
-        """Check ``lifecycle``; replace in it names as manifests write them, and ``*``, by the type's attributes.
-
-        Unknown attributes are reported, and key paths whose changes can never be ignored are a warning.
-        """
+        """Check ``lifecycle``, with ``*`` and names as manifests spell them replaced by the type's attributes."""
         lifecycle, definition = entry.meta.lifecycle, entry.definition
         self._check_former_names(entry)
         if definition.spelt:
@@ -216,7 +201,7 @@ class EntryBuilder:
                     self._diagnostics.resource_error(entry, "lifecycle", message, "unknown_attribute", hint)
 
     def _reason_without_effect(self, entry: Entry, text: str) -> str:
-        """Return why the key path ``text`` in ``ignore_changes`` ignores nothing, or an empty text."""
+        """Return why the key path ``text`` in ``ignore_changes`` has no effect, or ""."""
         name, path = attribute_of(text), text[len(attribute_of(text)) :]
         attribute = entry.definition.attributes.get(name)
         if attribute is None:
@@ -234,10 +219,7 @@ class EntryBuilder:
         return ""
 
     def _attributes_of(self, entry: Entry, key: str, key_paths: Sequence[str]) -> Iterator[str]:
-        """Yield the attribute of each key path, such as ``labels.app``; report an invalid one.
-
-        ``key`` is the option of ``lifecycle`` that has them, for the message.
-        """
+        """Yield the attribute of each key path in ``key`` of ``lifecycle``: ``labels.app``; report invalid ones."""
         for text in key_paths:
             try:
                 yield parse_place(text)[0]
@@ -245,7 +227,7 @@ class EntryBuilder:
                 self._diagnostics.resource_error(entry, "lifecycle", f"lifecycle.{key}: {error}", "lifecycle")
 
     def _check_former_names(self, declared: Entry | ComponentInstance) -> None:
-        """Report texts in ``lifecycle.aliases``, the former names of a resource, that can be no name of its type."""
+        """Report texts in ``lifecycle.aliases``, former names of a resource, that cannot be names of its type."""
         for text in declared.meta.lifecycle.aliases:
             try:
                 reference.parse_alias(text, declared.parent, declared.type)
@@ -253,10 +235,7 @@ class EntryBuilder:
                 self._diagnostics.resource_error(declared, "lifecycle", f"lifecycle.aliases: {error}", "reference")
 
     def _declared_values(self, entry: Entry, defaults: Mapping[str, object]) -> dict[str, Any]:
-        """Return the values that a resource is declared with: ``defaults``, its own, and the namevars in its title.
-
-        Report and leave out invalid attributes.
-        """
+        """Return a resource's declared values: ``defaults``, its own, its title's namevars; report invalid ones."""
         values = {**defaults, **entry.declaration.attributes}
         if entry.definition.spelt:  # an attribute is called like a metaparameter, and written with an underscore
             values = entry.definition.renamed(values)
@@ -274,10 +253,7 @@ class EntryBuilder:
         return values
 
     def _check_attribute(self, entry: Entry, name: str, values: dict[str, object]) -> None:
-        """Report an attribute that is unknown or ``read_only``, and remove it from ``values``.
-
-        In one that the type declares to hold references to resources, replace these by expressions.
-        """
+        """Remove an invalid attribute from ``values``, reported; replace references to resources by expressions."""
         definition, value = entry.definition, values[name]
         if name not in definition.attributes:
             names = {*map(definition.spelling, definition.attributes), *METAPARAMETERS}
@@ -300,10 +276,9 @@ class EntryBuilder:
     def _referenced_name(self, value: object, types: frozenset[str], declaration: Declaration) -> Any:
         """Return the value of an attribute that refers to resources, with ``Type[title]`` as an expression.
 
-        The expression yields the resource's name, and makes the resource come first. Each item of a list is replaced,
-        other values are names already. ``types``: those to which it may refer, any if it is empty. In ``declaration``
-        of a component, the component's resources hide others of the same name. Raise ``ValueError``,
-        ``DefinitionError``.
+        The expression yields the resource's name, and orders that resource first; other values are names already.
+        ``types``: the accepted types, any if empty. A resource of the same component hides others of that name. Raise
+        ``ValueError`` or ``DefinitionError``.
         """
         if isinstance(value, list):
             return [self._referenced_name(item, types, declaration) for item in value]
@@ -333,7 +308,7 @@ _NEVER_CHANGED: Final[Mapping[str, str]] = {
 
 
 def _enum_words(datatype: DataType) -> set[str | bool | None]:
-    """Return the words that an enumeration accepts, with None if the data type accepts other values too."""
+    """Return the words of an enumeration, with None if the data type accepts other values too."""
     words: set[str | bool | None] = set()
     for leaf in datatype.leaves:
         words |= set(leaf.words) if leaf.kind == "Enum" else {None} if leaf.kind != "Undef" else set()
@@ -341,10 +316,7 @@ def _enum_words(datatype: DataType) -> set[str | bool | None]:
 
 
 def _renamed_key_paths(entry: Entry, key_paths: Sequence[str]) -> Sequence[str]:
-    """Return key paths with the names of attributes as their type has them: ``timeout_.x`` as ``timeout.x``.
-
-    Manifests write the underscore where an attribute is called like a metaparameter.
-    """
+    """Return key paths with attributes as their type names them: ``timeout.x``, written ``timeout_.x`` in manifests."""
     heads = [(attribute_of(text), text) for text in key_paths]
     return tuple(entry.definition.attribute_spelt(head) + text[len(head) :] for head, text in heads)
 
@@ -358,7 +330,7 @@ _NOT_FOR_COMPONENTS: Final = ("ignore_changes", "replace_on_changes", "import")
 
 
 def _is_pending(value: object) -> bool:
-    """Return whether an input of a component, or a value in it, is not known: only a resource yields it, or invalid."""
+    """Return whether an input of a component, or a part of it, is invalid or waits for a resource."""
     return any(isinstance(leaf, Expression) or leaf is UNKNOWN for _, leaf in leaves(value))
 
 
@@ -376,10 +348,7 @@ class Expander:
         self._resolve = scope.resolver(lambda _path: UNKNOWN, expand_components=False)
 
     def expand(self, component: ComponentInstance, loaded: LoadedComponent) -> list[Declaration] | None:
-        """Return the declarations of a component's resources; None if its use is invalid, which is reported.
-
-        Set its inputs and outputs, which expressions may use.
-        """
+        """Return the declarations of a component's resources, and set its inputs and outputs; None if reported."""
         if message := self._misuse(component):
             self._error(component, None, message, "component")
             return None
@@ -407,10 +376,10 @@ class Expander:
     def declarations(
         self, written: Iterable[Declaration], inputs: Mapping[str, object] | None = None
     ) -> Iterator[Declaration]:
-        """Yield the declarations of resources that the ``written`` ones stand for, with their names evaluated.
+        """Yield the declarations that result from ``written``, with their names evaluated.
 
-        One with ``for_each`` or ``when`` yields any number. ``inputs``: those of the component that declares them. The
-        type of an invalid declaration becomes incomplete, so that references to its resource are not reported too.
+        One with ``for_each`` or ``when`` results in any number. ``inputs``: those of the component around them. The
+        type of an invalid declaration becomes incomplete, so that references to its resources are not reported too.
         """
         maker: for_each.DeclarationMaker | None = None
         for written_declaration in written:
@@ -425,13 +394,13 @@ class Expander:
                     self._table.incomplete.add(declaration.type)
 
     def _report_inside(self, component: ComponentInstance, problems: Sequence[Problem]) -> None:
-        """Report problems of what a component's code declares under the name of this use of the component."""
+        """Report problems inside a component under the name of this use of it."""
         for problem in problems:
             inner = f"/{problem.reference}" if problem.reference else ""
             self._diagnostics.problems.append(problem._replace(reference=f"{component.reference}{inner}"))
 
     def _misuse(self, component: ComponentInstance) -> str:
-        """Return why a component cannot be used as declared, or "": in itself, too deep, a wrong lifecycle or title."""
+        """Return why a component is misused, or "": within itself, too deep, or with a wrong lifecycle or title."""
         chain = component_chain(component.parent)
         if component.type in {outer.type for outer in chain}:
             names = [*map(str, chain), f"{capitalize_type(component.type)}[{component.title}]"]
@@ -473,10 +442,10 @@ class Expander:
         return inputs
 
     def _input(self, component: ComponentInstance, name: str, attribute: Attribute, value: object) -> Any:
-        """Return the value given to an input of a component, evaluated; ``UNKNOWN`` for an invalid one, reported.
+        """Return the evaluated value of a component's input; ``UNKNOWN`` for an invalid one, reported.
 
-        ``attribute``: the declaration of the input. Assets and archives are made here, because their paths are relative
-        to the manifest, not to the component; unless only a resource yields a part of their description.
+        Assets and archives are made here, unless they wait for a resource, because their paths are relative to the
+        manifest, not to the component.
         """
         try:
             result = with_texts(attribute.datatype, value, self._evaluate(value))
@@ -490,8 +459,8 @@ class Expander:
     def _evaluate(self, value: object) -> Any:
         """Return an input of a component as far as it is known now.
 
-        An expression stays one if only a resource yields its value, or if it is ephemeral: the component's resources
-        that use it evaluate it, where it is also checked that no ephemeral value is recorded.
+        An expression remains if only a resource yields its value, or if it is ephemeral: the component's resources
+        evaluate it, and ensure that it is not recorded.
         """
         if type(value) is str and "${" in value:
             result = expression.evaluate(value, self._resolve)
@@ -503,7 +472,7 @@ class Expander:
         return Sensitive(self._evaluate(value.reveal())) if isinstance(value, Sensitive) else value
 
     def _check_outputs(self, component: ComponentInstance, definition: ComponentDefinition) -> None:
-        """Report outputs that a component's code sets without declaring them, or declares without setting them."""
+        """Report outputs that a component sets without declaring them, or declares without setting them."""
         for name in component.outputs.keys() - definition.outputs.keys():
             hint = suggestion(name, definition.outputs)
             message = f"sets an output '{name}' that it does not declare"
@@ -544,8 +513,7 @@ class Expander:
     def _is_provider_for(self, name: str, type_name: str) -> bool:
         """Return whether a resource of ``type_name`` in a component inherits the component's provider ``name``.
 
-        One of the provider's type does, and a component, whose resources inherit it in turn. An unknown provider is
-        inherited by all, so that one of them reports the error.
+        Only resources of its type and components do; all inherit an unknown provider, so that one of them reports it.
         """
         configured = self._manifest.providers.get(name)
         if configured is None or configured.type == type_name:

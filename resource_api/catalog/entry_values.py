@@ -39,17 +39,14 @@ T = TypeVar("T")
 
 
 def _item(written: Any, key: str) -> Any:
-    """Return the value under a key of a mapping, or at an index, as text, of a list; None if there is none."""
+    """Return the value under a key of a mapping, or at an index (as text) of a list; None if there is none."""
     if type(written) is dict:
         return written.get(key)
     return written[int(key)] if key.lstrip("-").isdecimal() and -len(written) <= int(key) < len(written) else None
 
 
 def _key_problem(path: ExpressionPath, attribute: Attribute) -> str:
-    """Return the error of a path to a key that no value of an attribute can have by its data type, or "".
-
-    So ``${Type[a].info.nmae}`` is found before anything is read.
-    """
+    """Return the error of a path to a key that its attribute's type rules out, as ``${Type[a].info.nmae}``, or ""."""
     if expression.has_choices(path):  # the keys are not known yet
         return ""
     missing = referred_values.missing_key(attribute.datatype.leaves, path.keys[1:])
@@ -61,7 +58,7 @@ def _key_problem(path: ExpressionPath, attribute: Attribute) -> str:
 
 
 def _within(kinds: Kinds, keys: tuple[str, ...]) -> Kinds:
-    """Return the data types that the part at ``keys`` has in a value of one of the data types ``kinds``."""
+    """Return the data types of the part at ``keys`` of a value with one of the data types ``kinds``."""
     for key in keys:
         kinds = referred_values.part_kinds(kinds, key)
     return kinds
@@ -71,7 +68,7 @@ class Evaluator:
     """Evaluates the values of a table's entries, and those that belong to no resource."""
 
     def __init__(self, table: ResourceTable, diagnostics: Diagnostics, scope: Scope) -> None:
-        """Prepare to evaluate the entries of ``table``, whose expressions ``scope`` resolves."""
+        """Prepare to evaluate the entries of ``table``; ``scope`` resolves their expressions."""
         #: Entry → the entries that its values refer to.
         self.references: dict[Entry, list[Entry]] = {}
         self._table = table
@@ -109,9 +106,9 @@ class Evaluator:
             self._canonicalize([entry])
 
     def _not_literal(self, literal: dict[str, list[Entry]]) -> Iterator[Entry]:
-        """Add the entries without expressions to ``literal``, by provider instance; yield the rest.
+        """Add entries without expressions to ``literal``, by provider instance; yield the rest.
 
-        For speed a whole batch is checked at once, and single entries only where something in it has an expression.
+        For speed a whole batch is tested first, and its entries only if it has an expression.
         """
         for batch in batches(self._table.entries):
             all_literal = expression.are_literal(
@@ -124,7 +121,7 @@ class Evaluator:
                     yield entry
 
     def check_calls(self) -> None:
-        """Report inputs of functions to which references are given whose data types can never fit."""
+        """Report references in the inputs of functions whose data types can never fit."""
         for name, call in self.scope.calls.items():
             if call is None:
                 continue  # it is reported
@@ -135,15 +132,12 @@ class Evaluator:
                         self._diagnostics.value_error(name, ("with", key), message)
 
     def recheck_named_values(self) -> None:
-        """Report named values that are invalid now that the outputs of components, which they may use, are known."""
+        """Report named values that are invalid now that the outputs of components are known."""
         if self._table.components:
             check_named_values(self._diagnostics, self.scope, self.scope.resolver(self._of_resource, once=True))
 
     def check_components(self) -> None:
-        """Report inputs and outputs of components whose expressions are wrong, at the place where they are set.
-
-        What uses an invalid one is not reported too: an output becomes unknown, the message about an input is kept.
-        """
+        """Report wrong inputs and outputs of components where they are set, and not again where they are used."""
         components = list(dict.fromkeys(self._table.components.values()))
         resolve = self.scope.resolver(self._of_resource, once=True)
         for component in components:
@@ -162,7 +156,7 @@ class Evaluator:
                 self._diagnostics.component_error(component, name, f"output '{name}': {message}", "expression")
 
     def _evaluation_error(self, value: object, resolve: Callable[[ExpressionPath], Any]) -> str:
-        """Return the error of evaluating the expressions in a value, or an empty string."""
+        """Return the error of evaluating the expressions in a value, or ""."""
         try:
             if not expression.is_literal(value):
                 self.evaluate(value, resolve)
@@ -171,7 +165,7 @@ class Evaluator:
         return ""
 
     def check_unused_values(self) -> None:
-        """Report invalid named values that nothing uses: the others are reported where they are evaluated."""
+        """Report invalid named values without a use: the others are reported where they are evaluated."""
         resolve = self.scope.resolver(self._of_resource, once=True)
         for name in self._diagnostics.manifest.values:
             if name not in self._used and (message := self._evaluation_error(named_value(name), resolve)):
@@ -193,10 +187,10 @@ class Evaluator:
                     self._diagnostics.problems.append(problem._replace(message=message, **position._asdict()))
 
     def check_without_resource(self) -> None:
-        """Report mistakes in the literal values of declarations that make no resource, for ``when`` or ``for_each``.
+        """Report mistakes in the literal values of declarations without resources, because of ``when`` or ``for_each``.
 
-        They would first be seen on another machine. Named values that only they use count as used: they need not be
-        valid here (contract §10.6).
+        Another machine would be the first to report them. Named values in them count as used: they need not be valid
+        here (contract §10.6).
         """
         declarations = self._table.left_out.declarations() + self._table.empty
         distinct = {(declared.file, declared.key, declared.parent): declared for declared in declarations}
@@ -212,10 +206,7 @@ class Evaluator:
     def _default_problems(
         self, type_name: str, defaults: Mapping[str, object], *, literal: bool = False
     ) -> Iterator[Problem]:
-        """Yield the problems of values that are declared for attributes of a type but that no resource has.
-
-        ``defaults``: attribute → value. ``literal``: values with expressions are skipped, otherwise evaluated.
-        """
+        """Yield the problems of ``defaults`` of a type without a resource; if ``literal``, only of literal ones."""
         try:
             declared = AttributeSet(self._table.attributes(type_name))
         except DefinitionError as error:
@@ -231,10 +222,7 @@ class Evaluator:
                 yield from self._default_value_problems(declared, name, written)
 
     def _default_value_problems(self, declared: AttributeSet, name: str, written: object) -> Iterator[Problem]:
-        """Yield the problems of a value that is declared for the attribute ``name`` but that no resource has.
-
-        It is evaluated, and checked as far as it is known then.
-        """
+        """Yield the problems of a value for the attribute ``name`` of no resource, evaluated as far as it is known."""
         try:
             value = self.evaluate(written)
         except ValueError as error:
@@ -248,8 +236,8 @@ class Evaluator:
     def evaluate(self, value: object, resolve: Callable[[ExpressionPath], Any] | None = None) -> Any:
         """Return a value that belongs to no resource, such as an output, as far as it is known.
 
-        Its paths into resources are checked first, for an unknown resource would only make it unknown. ``resolve``: a
-        function that resolves paths, instead of the evaluator's. Raises ``ValueError`` with a message for users.
+        Its paths into resources are checked first: an unknown resource would only make the value unknown. ``resolve``
+        replaces the evaluator's own function. Raise ``ValueError`` with a message for users.
         """
         for path in self._paths(value):
             if isinstance(path.root, Reference) and (message := self._path_problem(path)):
@@ -261,17 +249,14 @@ class Evaluator:
         return self._prerequisites([path for path in self._paths(value) if isinstance(path.root, Reference)])
 
     def _paths(self, value: object) -> Iterator[ExpressionPath]:
-        """Yield the paths of a value, and of the named values in it; note these as used for ``check_unused_values``."""
+        """Yield the paths of a value, and of the named values in it; record these as used."""
         for path in self.scope.paths(value):
             if path.root == "values":
                 self._used.add(path.keys[0])
             yield path
 
     def _resource_paths(self, entry: Entry, values: dict[str, Any]) -> dict[str, list[ExpressionPath]]:
-        """Return the paths into other resources in an entry's ``values``, by attribute.
-
-        An invalid value is reported, and becomes ``UNKNOWN`` in ``values``.
-        """
+        """Return the paths to other resources in ``values``, by attribute; report invalid ones, then ``UNKNOWN``."""
         resource_paths = {}
         for name, value in values.items():
             if expression.is_literal(value):
@@ -291,10 +276,7 @@ class Evaluator:
         return resource_paths
 
     def _ephemeral_problem(self, entry: Entry, name: str, value: object) -> str:
-        """Return the error of an attribute that is made from an ephemeral input and would be recorded, or "".
-
-        One that may be is noted in the entry, so that it is neither recorded nor referred to.
-        """
+        """Return the error of an attribute that would record an ephemeral input, or ""; record it as ephemeral."""
         if not (source := self.scope.ephemeral_input(value)):
             return ""
         entry.ephemeral = (*entry.ephemeral, name)
@@ -312,10 +294,7 @@ class Evaluator:
         return list(filter(None, map(self._find, paths)))
 
     def _prerequisites(self, paths: Sequence[ExpressionPath]) -> list[Entry]:
-        """Return the resources that must come before a value with these paths.
-
-        These are the ones that the paths lead to, and all resources of components whose outputs they use.
-        """
+        """Return the resources that must precede a value with these paths: targets, and whole components."""
         components = [self._table.components.get(path.root) for path in paths if isinstance(path.root, Reference)]
         return [
             *self._targets(paths),
@@ -328,10 +307,7 @@ class Evaluator:
         return self._table.find(path.root)
 
     def _path_problem(self, path: ExpressionPath) -> str:
-        """Return the error of a path to an unknown resource, attribute or key, or "" if there is none.
-
-        It is "" too where the resource may be missing only for a mistake that is reported already.
-        """
+        """Return the error of a path to an unknown resource, attribute or key, or "", also for one reported."""
         target = self._find(path)
         if target is None:
             assert isinstance(path.root, Reference)
@@ -371,10 +347,7 @@ class Evaluator:
         entry.pending = pending or EMPTY
 
     def misfits(self, name: str, attribute: Attribute, value: object) -> Iterator[str]:
-        """Yield a message for each reference in a value whose data type can never fit the attribute.
-
-        Data types are compared, since values are first known in a run; ``name`` is the attribute's in messages.
-        """
+        """Yield a message for each reference in a value whose data type can never fit the attribute ``name``."""
         for key_path, expected, actual, written in referred_values.misfits(
             attribute.datatype.leaves, value, self._kinds_of
         ):
@@ -382,11 +355,7 @@ class Evaluator:
             yield f"{name}{place_text(key_path)} must be {wants}, and {written} is {is_}"
 
     def _kinds_of(self, path: ExpressionPath) -> Kinds:
-        """Return the data types that a path's value can have by the definitions of types and functions; () if unknown.
-
-        A path leads to a named value, which is a function's result or an expression, to an output of a component, or to
-        an attribute of a resource.
-        """
+        """Return the possible data types of a path's value by the definitions of types and functions; () if unknown."""
         if expression.has_choices(path):  # other paths give some of its keys, which are not known
             return ()
         if path.root == "values":
@@ -407,10 +376,7 @@ class Evaluator:
         return _within(attribute.datatype.leaves, path.keys[1:]) if attribute is not None else ()
 
     def _as_written(self, written: object, keys: tuple[str, ...]) -> Kinds:
-        """Return the data types at ``keys`` in a named value or an output as it is ``written``; () if unknown.
-
-        A reference in it, to another value or a resource, is followed.
-        """
+        """Return the data types at ``keys`` in a named value or output, through its references; () if unknown."""
         while keys and type(written) in {dict, list}:
             written, keys = _item(written, keys[0]), keys[1:]
         parsed = parse(written) if type(written) is str and "${" in written else written
@@ -445,10 +411,7 @@ class Evaluator:
         return referred_value(target.definition, path.keys[0], value)
 
     def _canonicalize(self, entries: Sequence[Entry]) -> None:
-        """Set the desired values of resources of one provider: defaults filled in, checked, in canonical form.
-
-        Report what is invalid; give the others their identities, by which two with the same name are found.
-        """
+        """Set the desired values of one provider's resources: defaults, checks, canonical form; identify valid ones."""
         provider = self._table.provider(entries[0].instance)
         filled = [self._fill_defaults(entry) for entry in entries]
         canonical, problems = canonicalize.canonicalize(provider, filled, lambda index: self._declared(entries[index]))
@@ -472,16 +435,12 @@ class Evaluator:
         return [problem for problem in problems if problem not in hidden] if hidden else problems
 
     def _declared(self, entry: Entry) -> Mapping[str, Any]:
-        """Return the values of an entry as the manifest has them, with their references, for messages."""
+        """Return the declared values of an entry, with their references, for messages."""
         values = {**self._diagnostics.manifest.defaults_of(entry.declaration), **entry.declaration.attributes}
         return entry.definition.renamed(values) if entry.definition.spelt else values
 
     def _fill_defaults(self, entry: Entry) -> Resource:
-        """Return the values of an entry with its type's defaults, and make its ``written`` as small as it may be.
-
-        State records the values as written. A copy is needed of those that are pending or become wrapped as secrets;
-        else the names suffice, for the values are in ``should`` too.
-        """
+        """Return an entry's values with defaults; reduce ``written``, which state records, to names if possible."""
         values = _written_values(entry)
         if entry.pending or entry.definition.sensitive:
             entry.written = values.copy()
@@ -498,7 +457,7 @@ def _ephemeral(name: str) -> str:
 
 
 def _has_path(value: object) -> bool:
-    """Return whether a value holds an expression; an invalid one counts too."""
+    """Return whether a value contains an expression, valid or not."""
     try:
         return next(expression.find_paths(value), None) is not None
     except ValueError:
@@ -506,19 +465,13 @@ def _has_path(value: object) -> bool:
 
 
 def _written_values(entry: Entry) -> Resource:
-    """Return the mapping, not a copy, of an entry's written values, for the evaluator changes it in place.
-
-    Canonicalizing replaces it by other data; before that it is a dictionary.
-    """
+    """Return the mapping, not a copy, of an entry's written values, to change it in place before canonicalizing."""
     assert type(entry.written) is dict
     return entry.written
 
 
 def is_completed(path: ExpressionPath, definition: TypeDefinition, should: Mapping[str, object]) -> bool:
-    """Return whether a path leads to a key that a resource's declared value lacks but its provider may add.
-
-    A type with the feature ``plan`` completes values when it plans, so that such a path is no mistake: it is unknown.
-    """
+    """Return whether a path leads to a key that the declared value lacks and a provider with ``plan`` may add."""
     if len(path.keys) == 1 or "plan" not in definition.features:
         return False
     try:
@@ -555,7 +508,7 @@ def named_value(name: str) -> Expression:
 
 
 def _used_names(value: object) -> list[str]:
-    """Return the named values that a value refers to; none for an invalid value, which is reported on evaluation."""
+    """Return the named values in a value; none for an invalid value, which is reported on evaluation."""
     try:
         return [path.keys[0] for path in expression.find_paths(value) if path.root == "values"]
     except ValueError:
@@ -563,7 +516,7 @@ def _used_names(value: object) -> list[str]:
 
 
 def referenced_first(references: Mapping[T, Sequence[T]]) -> list[T]:
-    """Return the keys of ``references`` so that each comes after those that it refers to.
+    """Return the keys of ``references``, each after its references.
 
     Those in a cycle, reported elsewhere, come in any order. Iterative: a chain may be longer than the stack.
     """

@@ -126,9 +126,9 @@ class Scope:
     ) -> Callable[[ExpressionPath], Any]:
         """Return the function that resolves a path for ``expression.evaluate``; it raises ``ValueError`` for users.
 
-        What is known differs by stage, so the caller gives ``of_resource``, the value of a path into a resource (and a
-        component unless ``expand_components``), and ``call``, the result of a function with known inputs; by default
-        ``UNKNOWN``. ``once``: for many paths; each named value is evaluated once, and their texts have one limit.
+        Stages differ in their knowledge: ``of_resource`` returns the value of a path into a resource (and a component
+        unless ``expand_components``), ``call`` the result of a function with known inputs. ``once``, for many paths:
+        each named value is evaluated once, and their texts share one limit.
         """
         lookup = _Lookup(of_resource, call, expand_components)
         if not once:
@@ -145,10 +145,10 @@ class Scope:
     def resolve_name(
         self, written: Reference, inside: tuple[str, ...] = (), expansion: _Expansion | None = None
     ) -> Reference | None:
-        """Return a reference with the expressions in its title, inputs, values and facts, evaluated.
+        """Return a reference with its title evaluated; None if it uses an invalid, reported input or value.
 
-        None if it uses an invalid input or value, which has been reported. Raises ``ValueError`` with a message for
-        users. ``inside`` and ``expansion`` are those of the evaluation around it, if any, to bound both together.
+        Raise ``ValueError``. ``inside`` and ``expansion`` are those of the evaluation around it, to limit both
+        together.
         """
         if "${" not in written.title:
             return written
@@ -170,8 +170,8 @@ class Scope:
     ) -> Any:
         """Return a value that is known before anything is read; ``UNKNOWN`` if it uses an invalid input or value.
 
-        ``noun``, such as "a title", names it in messages. Raises ``ValueError`` with a message for users. ``inside``
-        and ``expansion`` are those of the evaluation around it, if any, to bound both together.
+        ``noun``, such as "a title", is for messages; ``inside`` and ``expansion`` are those of the evaluation around
+        it. Raise ``ValueError`` with a message for users.
         """
         refusals = partial(_refuse_resource, noun), partial(_refuse_function, noun)
         lookup = _Lookup(*refusals, expand_components=False, inside=inside, expansion=expansion)
@@ -179,7 +179,7 @@ class Scope:
         return UNKNOWN if is_unknown(value) else value
 
     def uses_invalid(self, value: object) -> bool:
-        """Return whether a value uses an invalid input or named value: an error of it would repeat the one reported."""
+        """Return whether a value uses an invalid input or named value: its error would repeat the reported one."""
         # ``calls`` has None for an invalid value; a valid one that is no call is not in it.
         return any(
             self.inputs.get(path.keys[0]) is UNKNOWN
@@ -189,10 +189,9 @@ class Scope:
         )
 
     def paths(self, value: object, *, of_configurations: bool = True) -> Iterator[ExpressionPath]:
-        """Yield every path in a value, and those in the named values and outputs that it uses, directly or not.
+        """Yield every path in a value, and in the named values and outputs that it uses, directly or not.
 
-        So the resources are found that must come before it. ``of_configurations``: also those in the configurations of
-        providers whose functions it calls. Raises ``ValueError`` with a message for users.
+        ``of_configurations``: also in the configurations of providers whose functions it calls. Raise ``ValueError``.
         """
         visited: set[ExpressionPath] = set()
         waiting = [value]
@@ -210,17 +209,16 @@ class Scope:
                     waiting.append(definition)
 
     def ephemeral_input(self, value: object) -> str:
-        """Return the name of an ephemeral input that a value is made from, for which it must not be recorded, or "".
+        """Return the name of an ephemeral input in a value, which must not be recorded then, or "".
 
-        A function's result does not count as made from its provider's configuration. Raises ``ValueError`` with a
-        message for users.
+        The configuration of a called function's provider does not count. Raise ``ValueError``.
         """
         ephemeral = {name for name, declared in self._manifest.inputs.items() if declared.ephemeral}
         paths = self.paths(value, of_configurations=False) if ephemeral else ()
         return next((path.keys[0] for path in paths if path.root == "inputs" and path.keys[0] in ephemeral), "")
 
     def _definition(self, path: ExpressionPath, *, of_configurations: bool) -> Any:
-        """Return the named value or the component's output to which a path leads, as written; None for other paths.
+        """Return the named value or component's output at a path, as written; None for other paths.
 
         ``of_configurations``: with the configurations of the provider whose function the named value calls.
         """
@@ -254,10 +252,7 @@ class Scope:
         return value
 
     def make_contents(self, value: object, file: str) -> Any:
-        """Return a value with the asset or archive that each description in it stands for.
-
-        Their paths are relative to ``file``, which describes them.
-        """
+        """Return a value with the assets and archives that it describes; their paths are relative to ``file``."""
         contents, root = self._contents, self._manifest.root
         location = f"{root}/{file}" if root and not file.startswith("/") else file
         return value if contents is None else assets.build_contents(value, lambda spec: contents(spec, location))
@@ -272,9 +267,10 @@ class Scope:
         return self._at(path, lookup)
 
     def _chosen(self, written: ExpressionPath, lookup: _Lookup) -> Any:
-        """Return the value of a path in which other paths choose keys, as in ``${inputs.a[inputs.b]}``.
+        """Return the value of a path with keys chosen by paths, as in ``${inputs.a[inputs.b]}``.
 
-        It is a secret if such a key is, for it may tell the key. Raise ``ValueError`` for a key that does not exist.
+        It is a secret if such a key is, because it may reveal the key. Raise ``ValueError`` for a key that does not
+        exist.
         """
         path, secret = expression.with_choices(written, partial(self._resolve, lookup))
         if path is None:
@@ -289,10 +285,7 @@ class Scope:
         return value if value is UNKNOWN or not secret or isinstance(value, Sensitive) else Sensitive(value)
 
     def _at(self, path: ExpressionPath, lookup: _Lookup) -> Any:
-        """Return the value at a path without chosen keys, by its root: ``inputs``, ``facts``, a resource and so on.
-
-        Raise ``ValueError`` for one that cannot be evaluated.
-        """
+        """Return the value at a path without chosen keys, by its root. Raise ``ValueError`` for an invalid path."""
         if path.root == "inputs":
             return _value_at(self.inputs, path, "input")
         if path.root == "facts":
@@ -312,10 +305,10 @@ class Scope:
     def _with_name(
         self, written: ExpressionPath, inside: tuple[str, ...] = (), expansion: _Expansion | None = None
     ) -> ExpressionPath | None:
-        """Return a path with its resource's title evaluated; None if that uses an invalid value, reported already.
+        """Return a path with its title evaluated and its attribute as the type names it; None for an invalid title.
 
-        The attribute gets the name that its type has for it: manifests write ``retry_`` where it is called like a
-        metaparameter. ``inside`` and ``expansion`` are those of the evaluation around it.
+        Manifests write ``retry_`` for an attribute with the name of a metaparameter. ``inside`` and ``expansion`` are
+        those of the evaluation around it.
         """
         if not isinstance(written.root, tuple):
             return written
@@ -330,7 +323,7 @@ class Scope:
         return written
 
     def _fact(self, path: ExpressionPath) -> Any:
-        """Return the value of a path into a fact: ``${facts.os.name}``. Raise ``ValueError`` with the nearest name."""
+        """Return the value of a path into a fact: ``${facts.os.name}``. Raise ``ValueError`` for an unknown one."""
         try:
             value = self._facts[path.keys[0]]
         except KeyError:
@@ -339,7 +332,7 @@ class Scope:
         return expression.follow_keys(value, path, path.keys[1:])
 
     def _stack_output(self, path: ExpressionPath) -> Any:
-        """Return another stack's output, and record its use: the plan shows from which stacks it takes values.
+        """Return another stack's output, and record its use for the plan.
 
         Raise ``EvaluationError`` if there is none, ``ValueError`` if it cannot be read.
         """
@@ -360,7 +353,7 @@ class Scope:
         return expression.follow_keys(outputs[name], path, path.keys[2:])
 
     def _value(self, path: ExpressionPath, lookup: _Lookup) -> Any:
-        """Return the value of a path into ``values``; of a value that is a call, into the function's result.
+        """Return the value of a path into ``values``, or into the result of the function that the value calls.
 
         It is ``UNKNOWN`` if the value is invalid, or an input of the function is not known yet.
         """
@@ -382,10 +375,7 @@ class Scope:
         return expression.follow_keys(answer, path, path.keys[1:])
 
     def _with_contents(self, name: str, call: FunctionCall, arguments: Mapping[str, object]) -> Mapping[str, Any]:
-        """Return the inputs of a function with the assets and archives that are described in them.
-
-        Their paths are relative to the file with the value ``name``, which declares the call.
-        """
+        """Return a function's inputs with assets and archives; paths are relative to the file of the value ``name``."""
         contents = call.function.inputs.content_attributes
         if contents.isdisjoint(arguments):
             return arguments
@@ -401,10 +391,10 @@ class Scope:
         return self._evaluate(f"{path.root}.{name}", outputs[name], path, lookup)
 
     def _evaluate(self, name: str, value: object, path: ExpressionPath, lookup: _Lookup) -> Any:
-        """Return the value at a path into a named value or an output, which is written as ``value``.
+        """Return the value at a path into the named value or output ``name``, which is written as ``value``.
 
-        It is evaluated once in an expansion, but counts for each use. ``name`` stands for it in the message for a
-        cycle. Raise ``ValueError`` for a cycle, and beyond the limits.
+        It is evaluated once in an expansion, and counts at each use. Raise ``ValueError`` for a cycle, and beyond the
+        limits.
         """
         inside = (*lookup.inside, name)
         if name in lookup.inside:
@@ -426,10 +416,7 @@ class Scope:
 
 
 def _value_at(values: Mapping[str, object], path: ExpressionPath, kind: str) -> Any:
-    """Return the value of a path into the mapping ``values``. Raise ``ValueError`` for an unknown name.
-
-    ``kind`` says in the message what was named, such as "input".
-    """
+    """Return the value of a path into ``values``. Raise ``ValueError`` for an unknown name of a ``kind``: "input"."""
     if path.keys[0] not in values:
         raise _unknown_name(path, kind, values)
     return expression.follow_keys(values[path.keys[0]], path, path.keys[1:])
@@ -457,12 +444,12 @@ _TEXTS: Final = ("tag", "loglevel", "ignore_changes", "replace", "replace_on_cha
 
 
 def _takes_text(path: tuple[str | int, ...]) -> bool:
-    """Return whether the part at a path of a metaparameter is text or texts, so that numbers become text there."""
+    """Return whether the part at a path of a metaparameter is text or texts: numbers become text there."""
     return not {*path[:2]}.isdisjoint(_TEXTS)
 
 
 def value_at(value: Any, path: Sequence[str | int]) -> Any:
-    """Return the part of a value to which the keys and indexes of ``path`` lead, or None if there is none."""
+    """Return the part of a value at the keys and indexes of ``path``, or None if there is none."""
     for step in path:
         try:
             value = value[step]
@@ -472,10 +459,7 @@ def value_at(value: Any, path: Sequence[str | int]) -> Any:
 
 
 def have_literal_names(declarations: Sequence[Declaration]) -> bool:
-    """Return whether all titles and metaparameters are literal, so that nothing is to be evaluated in them.
-
-    It is checked for all declarations at once, for speed: most manifests of many resources are so.
-    """
+    """Return whether all titles and metaparameters are literal, as in most large manifests: none is evaluated then."""
     if not CARDINALITY.isdisjoint(chain.from_iterable(map(attrgetter("meta"), declarations))):
         return False
     values = [value for declared in declarations for value in declared.meta.values()]
@@ -497,7 +481,7 @@ class NameEvaluator:
         self._reported: set[tuple[FilePosition, str]] = set()
 
     def evaluate_name_changes(self, manifest: Manifest) -> Manifest:
-        """Return the manifest with the titles in ``moved`` and ``removed`` evaluated; invalid ones are reported."""
+        """Return the manifest with the titles in ``moved`` and ``removed`` evaluated; report invalid ones."""
         moved = []
         for move in manifest.moved:
             source, target = self._name(move, move.source, "from"), self._name(move, move.target, "to")
@@ -508,7 +492,7 @@ class NameEvaluator:
         return manifest._replace(moved=tuple(moved), removed=tuple(removed))
 
     def evaluate_declaration(self, declared: Declaration) -> Declaration | None:
-        """Return a declaration with its title and metaparameters evaluated; None if the title is invalid, reported.
+        """Return a declaration with title and metaparameters evaluated; None, reported, if the title is invalid.
 
         An invalid metaparameter is reported and left out.
         """
@@ -533,9 +517,9 @@ class NameEvaluator:
         return declared._replace(meta={key: value for key, value in meta.items() if value is not None})
 
     def _metaparameter(self, declared: Declaration, key: str, written: object) -> Any:
-        """Return the evaluated value of a metaparameter, or None for an invalid one, which is reported.
+        """Return the evaluated value of a metaparameter, or None, reported, for an invalid one.
 
-        It is checked now, as literal values were when they were read; the message names the expression and its value.
+        It is checked here, as a literal value is on reading; the message has the expression and its value.
         """
         before = len(self._diagnostics.problems)
         value = self._part(declared, (key,), written)
@@ -554,7 +538,7 @@ class NameEvaluator:
         return value if len(self._diagnostics.problems) == before else None
 
     def _part(self, declared: Declaration, path: tuple[str | int, ...], written: object) -> Any:
-        """Evaluate the value at ``path`` in a metaparameter; report invalid texts in it, and leave them out.
+        """Return the value at ``path`` in a metaparameter, evaluated, without its invalid texts, which are reported.
 
         Return ``_INVALID`` for a text that is invalid itself, or that uses an invalid input.
         """
@@ -582,10 +566,7 @@ class NameEvaluator:
         return expression.text_of(value) if _takes_text(path) and type(value) in {int, bool} else value
 
     def _report(self, declared: Declaration, path: tuple[str | int, ...], message: str, hint: str = "") -> None:
-        """Report a problem at ``path``, a metaparameter and keys in it.
-
-        It may stand in ``defaults``, for many resources, and is reported once.
-        """
+        """Report a problem at ``path``, a metaparameter and its keys; once for ``defaults`` of many resources."""
         attribute = str(path[0])
         position = self._diagnostics.manifest.place(declared, attribute, *path[1:])
         if (position, message) not in self._reported:
@@ -595,9 +576,9 @@ class NameEvaluator:
             self._diagnostics.problems.append(problem)
 
     def _references(self, declared: Declaration, attribute: str, value: object, label: str = "") -> Any:
-        """Return a reference or a list of references with their titles evaluated, without invalid ones, reported.
+        """Return a reference or a list of references with titles evaluated, without invalid ones, which are reported.
 
-        ``attribute`` is the metaparameter that holds them, ``label`` its name in messages if that is another.
+        ``attribute``: the metaparameter that has them. ``label``: its name in messages, if another.
         """
         if isinstance(value, list):
             references = [self._references(declared, attribute, text, label) for text in value]
@@ -614,9 +595,9 @@ class NameEvaluator:
         return None if name is None else str(name)
 
     def _name(self, change: Moved | Removed, written: Reference, *path: str) -> Reference | None:
-        """Return a reference in ``moved`` or ``removed`` with its title evaluated; None for an invalid one, reported.
+        """Return a reference in ``moved`` or ``removed`` with its title evaluated; None, reported, for an invalid one.
 
-        ``path`` leads to it in the entry: ``from`` or ``to``.
+        ``path`` is its key in the entry: ``from`` or ``to``.
         """
         try:
             return self._scope.resolve_name(written)

@@ -72,7 +72,7 @@ class DeclarationMaker:
         self._resolve_path = scope.resolver(_refuse_resource)
 
     def _resolve(self, path: ExpressionPath) -> Any:
-        """Return the value of a path in a collection or condition. Raise ``ValueError`` where it cannot be known yet.
+        """Return the value of a path in a collection or condition. Raise ``ValueError`` if it cannot be known yet.
 
         In a component ``inputs`` are the component's; one that only a resource yields is ``UNKNOWN``.
         """
@@ -89,10 +89,7 @@ class DeclarationMaker:
         return Sensitive(value) if secret else value
 
     def make(self, written: Declaration) -> Iterator[Declaration]:
-        """Yield the declarations that one with ``for_each`` or ``when`` stands for: one, one per element, or none.
-
-        Their titles and metaparameters are not evaluated yet.
-        """
+        """Yield the declarations of one with ``for_each`` or ``when``, their names not evaluated: any number."""
         loop, when = map(written.meta.get, ("for_each", "when"))
         meta = {name: value for name, value in written.meta.items() if name not in CARDINALITY}
         plain = written._replace(meta=meta, derivation=Derivation())
@@ -111,10 +108,9 @@ class DeclarationMaker:
             yield from self._repeated(plain, elements, conditions.TRUE if at_once else condition)
 
     def _leave_out(self, declared: Declaration, reason: str) -> None:
-        """Record in the table a declaration whose condition does not hold, under each name that references may use.
+        """Record a declaration as left out under each possible name, to explain references to it.
 
-        So a reference to it is explained, not called unknown. Nothing of it need be valid; where its title cannot be
-        evaluated, a pattern of the titles that it may have takes the place of the names.
+        It need not be valid: if its title cannot be evaluated, a pattern of the possible titles replaces the names.
         """
         try:
             name = self._scope.resolve_name(Reference(declared.type, declared.title))
@@ -131,7 +127,7 @@ class DeclarationMaker:
         self._table.left_out.add(LeftOut(names[0], reason, position, declared), names)
 
     def _namevar_title(self, declared: Declaration) -> list[str]:
-        """Return the value of the only namevar of a declaration if it is literal: references may use it as a title."""
+        """Return the literal value of a declaration's only namevar: references may use it as a title."""
         namevars = self._namevars(declared)
         value = declared.attributes.get(namevars[0]) if len(namevars) == 1 else None
         return [value] if type(value) is str and expression.is_literal(value) else []
@@ -152,7 +148,7 @@ class DeclarationMaker:
             return ()
 
     def _valid_elements(self, declared: Declaration, written: object) -> list[Element] | None:
-        """Return the elements of the collection ``written`` in ``for_each``, or None for an invalid one, reported.
+        """Return the elements of the collection ``written`` in ``for_each``, or None, reported, for an invalid one.
 
         Its type is then incomplete: references to resources of the type are not reported as unknown.
         """
@@ -170,9 +166,9 @@ class DeclarationMaker:
     def _repeated(
         self, declared: Declaration, elements: Sequence[Element], condition: conditions.Condition
     ) -> Iterator[Declaration]:
-        """Yield the declaration of each element for which the condition holds; record the others as left out.
+        """Yield the declaration of each element that fulfils the condition; record the others as left out.
 
-        Refuse a declaration in whose names no element occurs: each would declare the same resource.
+        Without an element's value in a name each would declare the same resource: that is an error.
         """
         namevars = [str(declared.attributes.get(name)) for name in self._namevars(declared)]
         if not any(_EACH in text for text in (declared.title, *namevars)):
@@ -205,10 +201,7 @@ class DeclarationMaker:
             self._table.empty.append(declared)
 
     def _check_meta(self, declared: Declaration, names: Sequence[str]) -> None:
-        """Report metaparameters that an element's values make invalid; ``names``: those that depend on the element.
-
-        Before, their expressions could not be checked.
-        """
+        """Report metaparameters that an element's values make invalid; ``names``: those that depend on the element."""
         for name in names:
             value = declared.meta.get(name)
             if value is None or (name in EVALUATED and expression.holds_expressions(value)):
@@ -218,9 +211,9 @@ class DeclarationMaker:
                 self._error(declared, name, error, *error.path)
 
     def _error(self, declared: Declaration, attribute: str | None, error: ValueError, *path: str | int) -> None:
-        """Report a mistake in ``for_each``, ``when`` or an element's value, unless an invalid input has caused it.
+        """Report a mistake in ``for_each``, ``when`` or an element's value, unless an invalid input is its cause.
 
-        The type becomes incomplete: references to the resources that are missing for it are not reported too.
+        The type becomes incomplete: references to its missing resources are not reported too.
         """
         self._table.incomplete.add(declared.type)
         if is_reported(error, self._scope):
@@ -244,10 +237,7 @@ def unmet_condition(when: object, scope: Scope) -> str:
 
 
 def _parse(when: object, *, has_elements: bool) -> conditions.Condition:
-    """Return the parsed condition ``when``; ``has_elements``: it stands beside ``for_each``, and may use ``each``.
-
-    Raise ``ConditionError``.
-    """
+    """Return the parsed condition ``when``. Raise ``ConditionError``, also for ``each`` if not ``has_elements``."""
     condition = conditions.parse(when)
     if condition.uses_each and not has_elements:
         raise ConditionError("each is known only beside for_each")
@@ -255,9 +245,9 @@ def _parse(when: object, *, has_elements: bool) -> conditions.Condition:
 
 
 def choose_outputs(manifest: Manifest, table: ResourceTable, diagnostics: Diagnostics, scope: Scope) -> Manifest:
-    """Return a manifest without the outputs whose ``when`` does not hold; report invalid conditions.
+    """Return a manifest without the outputs whose ``when`` does not hold; report invalid ones.
 
-    Those outputs are kept in ``table`` with the reason, for ``validate`` and the plan to show.
+    ``validate`` and the plan show these outputs with the reason, from ``table``.
     """
     outputs = dict(manifest.outputs)
     for name, when in manifest.output_conditions.items():
@@ -280,10 +270,9 @@ def _refuse_resource(path: ExpressionPath) -> Any:
 
 
 def _elements(value: Any) -> Iterator[Element]:
-    """Yield the elements of the collection that ``for_each`` has; none for null, as of an optional input.
+    """Yield the elements of the collection in ``for_each``; none for null, as of an optional input.
 
-    Texts and numbers in a list are their own keys. Raise ``ConditionError`` for another value, one that is not known
-    yet, and a secret one.
+    Texts and numbers in a list are their own keys. Raise ``ConditionError`` for a secret, unknown or other value.
     """
     if isinstance(value, Sensitive):
         msg = "the collection is a secret, and its keys would be shown in titles"
@@ -308,11 +297,7 @@ def _elements(value: Any) -> Iterator[Element]:
 
 
 def _title_pattern(declared: Declaration) -> re.Pattern[str] | None:
-    """Return the pattern of the references that a title with expressions may become; None for an invalid title.
-
-    By it an unknown reference is explained that may mean this declaration, which is left out, or a resource in it if it
-    is a component.
-    """
+    """Return the pattern of a left-out declaration's possible references, to explain unknown ones; None if invalid."""
     try:
         parsed = expression.parse(declared.title)
     except ValueError:
@@ -357,14 +342,14 @@ class _Templates:
         self._existing: dict[tuple[str, ...], bool] = {}
 
     def _of_mapping(self, values: dict[str, Any]) -> list[tuple[str, Template]]:
-        """Return the keys whose values depend on the element, each with the function that makes the value for one."""
+        """Return the keys whose values depend on the element, each with the template of its value."""
         pairs = ((name, self._template(value)) for name, value in values.items())
         return [(name, template) for name, template in pairs if template is not None]
 
     def declaration(self, element: Element) -> Declaration:
         """Return the declaration for an element: title, attributes and metaparameters with its values.
 
-        Raise ``_TemplateError``, which names the attribute that cannot be made.
+        Raise ``_TemplateError``, with the attribute that cannot be made.
         """
         declared, name = self._declared, ""
         title, attributes, meta = declared.title, declared.attributes, declared.meta
@@ -398,7 +383,7 @@ class _Templates:
         )
 
     def _template(self, value: object) -> Template | None:
-        """Return the function that makes ``value`` for an element, or None where it is the same for all.
+        """Return the function that makes ``value`` for an element, or None if it is the same for all.
 
         Values are parsed once: a collection may have ten thousand elements.
         """
@@ -416,10 +401,7 @@ class _Templates:
         return None
 
     def _of_text(self, text: str) -> Template | None:
-        """Return the function that makes a text with ``${each...}`` for an element, or None for a text without it.
-
-        Other expressions stay, to be evaluated later.
-        """
+        """Return the function that makes a text with ``${each...}``, or None without it; other expressions stay."""
         try:
             parsed = expression.parse(text)
         except ValueError:
@@ -434,7 +416,7 @@ class _Templates:
         sources = parsed.parts
 
         def joined(element: Element) -> Any:
-            """Return the text for an element; by a short way if nothing in it is secret or evaluated later."""
+            """Return the text for an element, fast if it has no secret and no other expression."""
             pieces = [part if type(part) is str else part(element) if callable(part) else part for part in parts]
             if _IN_TEXTS.issuperset(map(type, pieces)):
                 text = "".join(map(expression.text_of, pieces))
@@ -446,7 +428,7 @@ class _Templates:
     def _of_path(self, path: ExpressionPath) -> Template | ExpressionPath:
         """Return a path that no element changes, or the function that makes a part of a text from an element.
 
-        Of ``${each...}`` it makes the value; of a path with ``each`` in its title or a key, the path for the element.
+        That is the value of ``${each...}``, or a path with the element's values in its title or keys.
         """
         if path.root == "each":
             return self._getter(path, whole=False)
@@ -464,10 +446,7 @@ class _Templates:
         return path_of
 
     def _key(self, key: str, element: Element) -> str:
-        """Return a key of a path that is evaluated later; of ``[each...]`` the key that the element chooses.
-
-        Raise ``ValueError`` for a secret.
-        """
+        """Return a key of a path, or the key that the element chooses. Raise ``ValueError`` for a secret one."""
         if not isinstance(key, ChosenKey) or key.path.root != "each":
             return key
         value = self.member(key.path, element, whole=True)
@@ -476,7 +455,7 @@ class _Templates:
         return expression.chosen_key(value, key.path)
 
     def _whole(self, path: str | ExpressionPath) -> Template:
-        """Return the function that makes a value that is one reference and nothing else, so that it is no text.
+        """Return the function that makes a value that is a single reference, and so need not be text.
 
         ``${each...}`` becomes the element's value; any other path stays an expression.
         """
@@ -489,7 +468,7 @@ class _Templates:
         return lambda element: _literal(get(element))
 
     def _getter(self, path: ExpressionPath, *, whole: bool) -> Template:
-        """Return the function that follows a path into an element, with a short way for keys of mappings.
+        """Return the function that follows a path into an element, fast for keys of mappings.
 
         ``whole``: the path is the whole value, not a part of a text.
         """
@@ -510,7 +489,7 @@ class _Templates:
         return member
 
     def resolve(self, element: Element, path: ExpressionPath) -> Any:
-        """Return the value of a path in a condition for an element: of ``each`` its own. Raise ``ValueError``."""
+        """Return the value of a path in a condition for an element. Raise ``ValueError``."""
         return self.member(path, element, whole=True) if path.root == "each" else self._resolve(path)
 
     def member(self, written: ExpressionPath, element: Element, *, whole: bool) -> Any:
@@ -523,10 +502,10 @@ class _Templates:
         return Sensitive(value) if secret and not isinstance(value, Sensitive) else value
 
     def _member(self, path: ExpressionPath, element: Element, *, whole: bool) -> Any:
-        """Return the value that ``${each...}`` names in an element, or None, null, where only other elements have it.
+        """Return the value of ``${each...}`` in an element, or None if only other elements have it.
 
-        Null leaves an attribute undeclared; a text would have a gap. So raise ``ValueError`` for a value that this
-        element lacks unless the path is the ``whole`` value, and for one that no element has: a typing mistake.
+        None leaves an attribute undeclared, but a text would have a gap: unless the path is the ``whole`` value, raise
+        ``ValueError``. Raise it also if no element has the value, because of a typing mistake.
         """
         first = path.keys[0]
         if first == "key" and element.key is MISSING:
@@ -545,16 +524,16 @@ class _Templates:
             raise ConditionError(msg, (), "give it to all elements, or make it the whole value") from error
 
     def _any_element_has(self, path: ExpressionPath) -> bool:
-        """Return whether at least one element has a value at a path; only one that none has is a typing mistake."""
+        """Return whether any element has a value at a path; otherwise the path is a typing mistake."""
         if path.keys not in self._existing:
             self._existing[path.keys] = any(_has_value(element, path) for element in self._elements)
         return self._existing[path.keys]
 
 
 def _title_text(written: str, value: object) -> str:
-    """Return the title of an element's declaration as text; other expressions in it are evaluated later.
+    """Return the title of an element's declaration as text. Raise ``ValueError`` for a value that cannot be a title.
 
-    ``written`` is the title in the manifest. Raise ``ValueError`` for a value that no title can be.
+    ``written`` is the title in the manifest; its other expressions are evaluated later.
     """
     if type(value) is str and value.isprintable() and value:
         return value
@@ -568,7 +547,7 @@ def _title_text(written: str, value: object) -> str:
 
 
 def _parsed(leaf: Any) -> Any:
-    """Return a text as the expression that it holds; other values, and text without a valid expression, unchanged."""
+    """Return a text as the expression in it; other values, and text without a valid expression, unchanged."""
     try:
         parsed = expression.parse(leaf) if type(leaf) is str else leaf
     except ValueError:
@@ -577,7 +556,7 @@ def _parsed(leaf: Any) -> Any:
 
 
 def _explain_each(written: object) -> ConditionError | None:
-    """Return the error of a ``for_each`` that uses ``each``, or None if ``written`` does not use it."""
+    """Return the error of ``each`` in ``for_each``, or None if ``written`` does not use it."""
     if not expression.uses_scope(written, "each"):
         return None
     msg = "a collection cannot depend on each, which is one of its own elements"
@@ -599,9 +578,9 @@ def _has_value(element: Element, path: ExpressionPath) -> bool:
 
 
 def _metaparameter(name: str, value: object) -> Any:
-    """Return a metaparameter made for an element as a manifest would write it: what remains of expressions is text.
+    """Return a metaparameter for an element as a manifest would write it, with other expressions as text.
 
-    It is later evaluated like a written one. Raise ``ConditionError`` for one that holds a secret.
+    It is later evaluated like a written one. Raise ``ConditionError`` for one with a secret.
     """
     if is_secret(value):
         path = next(path for path, leaf in leaves(value) if isinstance(leaf, Sensitive))
@@ -629,8 +608,8 @@ def _literal(value: object) -> Any:
 def _joined(parts: list[Any], sources: Sequence[Any]) -> Any:
     """Join the parts of a text: literal texts, values of an element, and paths that are evaluated later.
 
-    With such a path the result is an expression, otherwise with a secret among them a secret. ``sources`` has each part
-    as it was written, for messages.
+    The result is an expression with such a path, otherwise a secret with a secret part. ``sources`` has each part as
+    written, for messages.
     """
     pieces = [
         part

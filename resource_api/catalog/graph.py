@@ -76,7 +76,7 @@ def descendants(start: Iterable[int], after: Mapping[int, Iterable[int]]) -> set
 
 
 def reverse(requires: Mapping[int, Iterable[int]]) -> dict[int, list[int]]:
-    """Return index → the indices that require it, for ``requires``: index → those that it requires."""
+    """Return index → the indices that require it, for ``requires``: index → its requirements."""
     after: dict[int, list[int]] = {}
     for index, before in requires.items():
         for first in before:
@@ -85,10 +85,10 @@ def reverse(requires: Mapping[int, Iterable[int]]) -> dict[int, list[int]]:
 
 
 def order(count: int, edges: Iterable[Edge]) -> Order:
-    """Return the order of ``count`` resources, which are numbered in the order of the manifest, that the edges allow.
+    """Return the order of ``count`` resources, numbered as in the manifest, that the edges allow.
 
-    Where an automatic edge makes a cycle with explicit ones it is dropped, and the rest is sorted again. If another
-    cycle remains, the order has the ``cycles`` and no sequence.
+    An automatic edge in a cycle with explicit ones is dropped. If another cycle remains, the order has the ``cycles``
+    and no sequence.
     """
     remaining = list(dict.fromkeys(edges))
     yielded: list[Edge] = []
@@ -110,10 +110,7 @@ def order(count: int, edges: Iterable[Edge]) -> Order:
 
 
 def _sequence(count: int, edges: Iterable[Edge]) -> tuple[list[int], set[int]]:
-    """Return a topological sequence (Kahn), in the manifest's order where possible.
-
-    Return also the indices that have no place in it: those in cycles, and after them.
-    """
+    """Return a topological sequence (Kahn), in the manifest's order if possible, and the indices in or after cycles."""
     from heapq import heappop, heappush  # a library in C that only edges against the manifest's order need
 
     after: dict[int, list[int]] = {}
@@ -136,7 +133,7 @@ def _sequence(count: int, edges: Iterable[Edge]) -> tuple[list[int], set[int]]:
 def _cycles(in_cycles: set[int], edges: Iterable[Edge]) -> list[list[int]]:
     """Return disjoint cycles among the resources ``in_cycles`` or after one, each from its first in the manifest.
 
-    From each resource edges are walked backwards until one comes again: each has one before it, so a cycle is reached.
+    From each resource edges are followed backwards until a resource repeats: each has one before it.
     """
     before: dict[int, list[int]] = {}
     for edge in edges:
@@ -163,8 +160,7 @@ def _cycles(in_cycles: set[int], edges: Iterable[Edge]) -> list[list[int]]:
 def _contradicted(cycle: Sequence[int], between: Mapping[tuple[int, int], Sequence[Edge]]) -> list[Edge]:
     """Return the automatic edges of a cycle, which give way to the explicit ones in it; none if all are automatic.
 
-    One beside which an explicit edge leads the same way stays, for dropping it would not break the cycle. ``between``
-    has the edges by their two ends.
+    One parallel to an explicit edge stays: dropping it would not break the cycle. ``between``: edges by their two ends.
     """
     inside = [edge for step in zip(cycle, [*cycle[1:], cycle[0]], strict=True) for edge in between.get(step, ())]
     explicit = {(edge.first, edge.then) for edge in inside if not edge.automatic}
@@ -182,7 +178,7 @@ class EdgeBuilder:
     """Builds the edges among the entries of a table, and reports invalid references."""
 
     def __init__(self, table: ResourceTable, diagnostics: Diagnostics) -> None:
-        """Build the relationships between the entries of ``table``, whose values are evaluated already."""
+        """Build the relationships between the evaluated entries of ``table``."""
         self._table = table
         self._diagnostics = diagnostics
         self._error = diagnostics.resource_error
@@ -203,10 +199,7 @@ class EdgeBuilder:
         self._automatic_of: dict[TypeDefinition, Sequence[tuple[str, str, object]]] = {}
 
     def edges(self, references: Mapping[Entry, Sequence[Entry]]) -> Iterator[Edge]:
-        """Yield every edge between resources, by the entries' indices, as declared by values, metaparameters, types.
-
-        ``references``: entry → the entries that its values refer to.
-        """
+        """Yield every edge between resources, by indices: from ``references`` in values, metaparameters, and types."""
         for entry, targets in references.items():
             yield from (Edge(target.index, entry.index) for target in targets)
         for entry in self._table.entries:
@@ -219,9 +212,9 @@ class EdgeBuilder:
                 yield from self._automatic(entry, relationships)
 
     def _explicit(self, declared: Entry | ComponentInstance, resources: Sequence[Entry]) -> Iterator[Edge]:
-        """Yield the edges that the metaparameters of a resource or component declare.
+        """Yield the edges of a declaration's metaparameters.
 
-        ``resources``: the resource itself, or all resources of the component, for all of which they hold.
+        ``resources``: the resource itself, or all resources of the component.
         """
         meta = declared.declaration.meta
         for word, (target_first, refresh) in _RELATIONSHIPS.items():  # require, before, notify, subscribe
@@ -245,7 +238,7 @@ class EdgeBuilder:
     def _lifecycle(self, declared: Entry | ComponentInstance, resources: Sequence[Entry]) -> Iterator[Edge]:
         """Yield the edges of ``lifecycle``: the targets of ``replace_triggered_by`` and ``deleted_with`` come first.
 
-        ``resources``: the resource itself, or all resources of a component.
+        ``resources``: the resource itself, or all resources of the component.
         """
         triggers = declared.meta.lifecycle.replace_triggered_by
         for text in self._own(declared, triggers, lambda outer: outer.meta.lifecycle.replace_triggered_by):
@@ -262,9 +255,9 @@ class EdgeBuilder:
         references: Sequence[str],
         inherited_from: Callable[[ComponentInstance], Sequence[str]],
     ) -> Sequence[str]:
-        """Return the references in a metaparameter that are not inherited: the component around it yields those edges.
+        """Return the references in a metaparameter without those that the component around it has too.
 
-        ``inherited_from`` returns the references of the same metaparameter of that component.
+        ``inherited_from`` returns that component's references: these edges are its own.
         """
         outer = self._component_around(declared) if references else None
         inherited = inherited_from(outer) if outer is not None else ()
@@ -275,9 +268,9 @@ class EdgeBuilder:
         return self._table.components.get(reference.parse(declared.parent)) if declared.parent else None
 
     def _deleted_with(self, declared: Entry | ComponentInstance) -> Entry | None:
-        """Return the resource that ``lifecycle.deleted_with`` names, with which this one goes; report an invalid one.
+        """Return the resource in ``lifecycle.deleted_with``; report an invalid one.
 
-        None without it, and where it is inherited: the component around it has that edge.
+        None without it, and if it is inherited: the component around it has that edge.
         """
         text, outer = declared.meta.lifecycle.deleted_with, self._component_around(declared)
         if not text or (outer is not None and outer.meta.lifecycle.deleted_with == text):
@@ -293,9 +286,9 @@ class EdgeBuilder:
         return self._table.find(name)
 
     def _resolve(self, declared: Entry | ComponentInstance, word: str, text: str) -> Sequence[Entry]:
-        """Return the resources that a reference in the metaparameter ``word`` names; report an unknown one.
+        """Return the resources of a reference in the metaparameter ``word``; report an unknown one.
 
-        A reference to what ``when`` leaves out is dropped, which is noted in ``notes``.
+        A reference to a left-out declaration is dropped, which is recorded in ``notes``.
         """
         try:
             name = reference.parse(text)
@@ -324,10 +317,10 @@ class EdgeBuilder:
         return ()
 
     def _matching(self, declared: Entry | ComponentInstance, word: str, name: Reference) -> Sequence[Entry] | None:
-        """Return the resources that a reference with wildcards names, or None if it names one title or is a mistake.
+        """Return the resources of a reference with wildcards, or None if it has none or is a mistake.
 
-        ``declared`` itself is not among them. There may be none where a declaration of the type is left out, or made
-        for each element of an empty collection: then that is noted, not a mistake.
+        ``declared`` itself is not included. If a declaration of the type is left out or has an empty ``for_each``, no
+        resource is needed: that is recorded in ``notes``.
         """
         if not {"*", "?"}.intersection(name.title):
             return None
@@ -345,9 +338,9 @@ class EdgeBuilder:
         return ()
 
     def _is_beyond_limit(self, declared: Entry | ComponentInstance, word: str, name: Reference, count: int) -> bool:
-        """Add ``count`` relationships by wildcards; return whether there are too many now, which is reported once.
+        """Add ``count`` relationships by wildcards; return whether these are too many, which is reported once.
 
-        All of a type requiring all of another one is a product, which would exhaust the memory.
+        A product, each of a type requiring all of another, would exhaust the memory.
         """
         before = self._by_wildcards
         self._by_wildcards += count
@@ -366,7 +359,7 @@ class EdgeBuilder:
     def _automatic_relationships(self, definition: TypeDefinition) -> Sequence[tuple[str, str, Any]]:
         """Return the automatic relationships (autorequire) of a type to types in the catalog, computed once.
 
-        Each is the metaparameter that it acts as, the other type, and the titles there or a function of values.
+        Each has the metaparameter for its direction, the other type, and the titles there or a function of values.
         """
         if definition not in self._automatic_of:
             self._automatic_of[definition] = [
@@ -378,7 +371,7 @@ class EdgeBuilder:
         return self._automatic_of[definition]
 
     def _automatic(self, entry: Entry, relationships: Sequence[tuple[str, str, object]]) -> Iterator[Edge]:
-        """Yield the edges of a resource's automatic relationships to resources that are declared."""
+        """Yield the edges of a resource's automatic relationships to declared resources."""
         for word, type_name, titles in relationships:
             first, refresh = _RELATIONSHIPS[word]
             for target in self._find_titled(type_name, self._titles(entry, word, titles)):
@@ -389,10 +382,7 @@ class EdgeBuilder:
                     yield Edge(before.index, after.index, refresh, automatic=True)
 
     def _titles(self, entry: Entry, word: str, titles: Any) -> tuple[str, ...]:
-        """Return the titles to which an automatic relationship of an entry leads.
-
-        The type gives ``titles`` as texts or as a function of values; report a function that fails.
-        """
+        """Return the titles of an automatic relationship, from texts or a function of values; report a failing one."""
         if not callable(titles):
             return tuple(_declared_titles(titles, entry.should))
         try:
@@ -404,10 +394,7 @@ class EdgeBuilder:
             return ()
 
     def _find_titled(self, type_name: str, titles: tuple[str, ...]) -> Sequence[Entry]:
-        """Return the declared resources of a type with these titles, targets of an automatic relationship.
-
-        The same tuple of titles is looked up once, for thousands of resources.
-        """
+        """Return the declared resources of a type with these titles; the same titles are looked up once."""
         key = type_name, titles
         if key not in self._titled:
             entries = (self._table.find(Reference(type_name, title)) for title in titles)
@@ -428,7 +415,7 @@ def _declared_titles(titles: str | Sequence[str], should: Mapping[str, object]) 
 
 
 def _list_hint(text: str) -> str:
-    """Return the hint to write a list, for a text such as ``Package[a], Package[b]``, or an empty string."""
+    """Return the hint to write a list, for a text such as ``Package[a], Package[b]``, or ""."""
     parts = [f'"{part.strip()}"' for part in text.replace("],", "],\n").replace(",\n", "\n").split("\n")]
     return f"write a list: [{', '.join(parts)}]" if len(parts) > 1 else ""
 
@@ -436,10 +423,9 @@ def _list_hint(text: str) -> str:
 def check_failure_handlers(
     edges: Sequence[Edge], table: ResourceTable, scope: Scope, diagnostics: Diagnostics
 ) -> list[Edge]:
-    """Return the edges without the automatic ones that contradict ``on_failure``; report declared ones that do.
+    """Return the edges without automatic ones that contradict ``on_failure``; report such declared ones.
 
-    A handler is mostly not carried out, so that only a resource can require it that has no more failures to wait for:
-    a handler of the same.
+    A handler is mostly not carried out: only a handler of the same failures can require it.
     """
     #: Index of a handler → the indexes of the resources of which one must have failed.
     handled: dict[int, set[int]] = {}
@@ -470,10 +456,7 @@ def check_failure_handlers(
 def _handlers_in(
     value: object, table: ResourceTable, scope: Scope, handled: Mapping[int, Collection[int]]
 ) -> Iterator[Entry]:
-    """Yield the failure handlers to which the value of an output refers; none for an invalid value, reported elsewhere.
-
-    ``handled`` has the indexes of handlers as its keys.
-    """
+    """Yield the failure handlers (keys of ``handled``) in the value of an output; none for an invalid value."""
     with suppress(ValueError):
         roots = [path.root for path in scope.paths(value)]
         entries = dict.fromkeys(table.find(root) for root in roots if isinstance(root, Reference))
@@ -481,10 +464,10 @@ def _handlers_in(
 
 
 def _is_forbidden(edge: Edge, handled: Mapping[int, Collection[int]]) -> bool:
-    """Return whether an edge makes a resource require a failure handler, which may not be carried out when it must be.
+    """Return whether an edge makes a resource require a failure handler, which is mostly not carried out.
 
-    ``handled``: index of a handler → the indexes of which one must have failed. Only another handler may require one,
-    if each failure that it waits for is one of the first handler's too: that is carried out then.
+    ``handled``: handler → the resources of which one must have failed. Only another handler may require one, if each of
+    its failures is also one of the first handler's.
     """
     if edge.first not in handled:
         return False
@@ -494,9 +477,9 @@ def _is_forbidden(edge: Edge, handled: Mapping[int, Collection[int]]) -> bool:
 def _report_requirement(
     entries: Sequence[Entry], edge: Edge, failing: Collection[int], diagnostics: Diagnostics
 ) -> None:
-    """Report that a resource requires a failure handler, at the first declaration that may have made the ``edge``.
+    """Report that a resource requires a failure handler, at the first possible declaration of the ``edge``.
 
-    ``failing``: the indexes of the resources whose failure the handler handles.
+    ``failing``: the indices of the resources whose failure the handler handles.
     """
     handler, dependent = entries[edge.first], entries[edge.then]
     for resource, attribute in _requiring_declarations(handler, dependent):

@@ -50,11 +50,10 @@ def build_instances(
     calls: Mapping[str, FunctionCall | None],
     purges: Mapping[str, tuple[FilePosition, str]],
 ) -> dict[str, ProviderInstance]:
-    """Return the provider instances (a provider with one configuration) that a run needs, by name.
+    """Return the provider instances (a provider with one configuration) that a run needs, by name; report invalid ones.
 
-    These are the ones that the manifest names, or that its resources, ``calls`` or ``purges`` (instance → the position
-    and name of the rule) use. Invalid ones are reported. The resources of an instance are ordered after those that its
-    configuration refers to.
+    These are the manifest's, and those of its resources, ``calls`` and ``purges`` (instance → position and name of the
+    rule). An instance's resources are ordered after the references in its configuration.
     """
     users: dict[str, list[Entry]] = {}
     manifest = diagnostics.manifest
@@ -84,7 +83,7 @@ def build_instances(
 def select_instance(name: object, type_name: str, manifest: Manifest) -> str:
     """Return the name of the provider instance that ``provider: name`` selects for resources of a type.
 
-    An empty ``type_name``, of a component, accepts a provider of any type. Raises ``ValueError`` with a message for
+    An empty ``type_name``, of a component, accepts a provider of any type. Raise ``ValueError`` with a message for
     users.
     """
     declared = manifest.providers.get(name) if type(name) is str else None
@@ -101,10 +100,7 @@ def select_instance(name: object, type_name: str, manifest: Manifest) -> str:
 
 
 def family_of(type_name: str, manifest: Manifest) -> str:
-    """Return the entry of ``providers`` to whose program a type belongs, or "" for one that is no program's.
-
-    By its name: ``google_compute_disk`` belongs to the Terraform provider ``google``.
-    """
+    """Return the entry of ``providers`` whose program has a type: ``google`` for ``google_compute_disk``; or ""."""
     name, separator, _ = type_name.partition("_")
     declared = manifest.providers.get(name)
     return name if separator and declared is not None and declared.is_program else ""
@@ -123,7 +119,7 @@ def _configured(instance: str, manifest: Manifest) -> ConfiguredProvider | None:
 
 
 def unknown_implementation(stated: str | None, provider: ProviderFunctions) -> str:
-    """Return the error that a type has no provider ``stated`` under ``implementation``, or an empty string."""
+    """Return the error that a type has no provider ``stated`` under ``implementation``, or ""."""
     if not stated or stated in provider.implementations:
         return ""
     names = ", ".join(provider.implementations)
@@ -131,10 +127,7 @@ def unknown_implementation(stated: str | None, provider: ProviderFunctions) -> s
 
 
 def default_config(provider: ProviderFunctions, values: Mapping[str, object]) -> Mapping[str, Any]:
-    """Return the configuration of a type's default provider from ``values``, as ``resource TYPE`` needs one.
-
-    Raises ``ProviderError`` with advice how to give it.
-    """
+    """Return the configuration of a type's default provider, for ``resource TYPE``. Raise ``ProviderError``."""
     config, problems = validate_config(provider, values)
     if problems:
         messages = "; ".join(problem.message for problem in problems)
@@ -147,7 +140,7 @@ def default_config(provider: ProviderFunctions, values: Mapping[str, object]) ->
 
 
 def reduce_to_providers(manifest: Manifest) -> Manifest:
-    """Return a manifest with only the inputs and values that its providers' configurations use, also by way of values.
+    """Return a manifest with only the inputs and values that its providers' configurations use, directly or not.
 
     A command that uses the providers but no resource then needs no other input.
     """
@@ -168,7 +161,7 @@ def reduce_to_providers(manifest: Manifest) -> Manifest:
 def reduce_to_provider(manifest: Manifest, name: str, types_with_function: Callable[[str], Sequence[str]]) -> Manifest:
     """Return a manifest without resources, with one provider and those whose functions its configuration calls.
 
-    ``types_with_function`` returns the types that have a function, which may be called without naming its type.
+    ``types_with_function`` returns the types with a function, which a call need not name.
     """
     needed = [name]
     for provider in needed:  # which grows
@@ -183,7 +176,7 @@ def reduce_to_provider(manifest: Manifest, name: str, types_with_function: Calla
 
 
 def _called_providers(values: Iterable[Any], types_with_function: Callable[[str], Sequence[str]]) -> Iterator[str]:
-    """Yield the names of the providers whose functions named values call; a default provider is named like its type."""
+    """Yield the providers whose functions named values call; a default provider has the name of its type."""
     for body in values:
         function = body.get("invoke") if type(body) is dict else None
         if type(function) is str:
@@ -213,8 +206,8 @@ class _InstanceBuilder:
     def build(self, name: str, declared: ConfiguredProvider | None, users: list[Entry]) -> ProviderInstance | None:
         """Return the provider instance ``name``, with its configuration evaluated and checked; None for a broken type.
 
-        ``declared``: its entry in ``providers``, if any; ``users``: its resources. Errors are reported, and compiling
-        then fails at its end, so that the instance of a faulty configuration is never used.
+        ``declared``: its entry in ``providers``. ``users``: its resources. An instance with a reported error is never
+        used.
         """
         report = partial(self._report, name, declared, users)
         try:
@@ -248,11 +241,10 @@ class _InstanceBuilder:
         users: list[Entry],
         report: Callable[[tuple[str, ...], str], None],
     ) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
-        """Evaluate a configuration: its values, the pending ones as written, the keys of those from ephemeral inputs.
+        """Return a configuration's values, its pending ones as written, and the keys of those from ephemeral inputs.
 
-        A pending value, which only a resource yields, is ``UNKNOWN`` among the evaluated ones. Invalid values go to
-        ``report`` with their key path. ``users``, the instance's resources, are made to come after the resources that
-        the configuration refers to.
+        A pending value, which only a resource yields, is ``UNKNOWN`` among the values; invalid ones go to ``report``
+        with their key path. ``users``, the instance's resources, are ordered after the references in the configuration.
         """
         values: dict[str, object] = {}
         pending: dict[str, object] = {}
@@ -277,10 +269,7 @@ class _InstanceBuilder:
     def _report(
         self, name: str, declared: ConfiguredProvider | None, users: list[Entry], path: tuple[str, ...], message: str
     ) -> None:
-        """Report an error of an instance at ``path`` in its entry of ``providers``.
-
-        Without an entry, when a mandatory configuration is missing, report it at its first resource or caller.
-        """
+        """Report an error at ``path`` in an instance's entry, or, without one, at its first resource or caller."""
         text = f"the configuration of its provider: {message}"
         advice = f"configure it under providers: with {split_instance(name)[0]}: {{config: {{...}}}}"
         if declared is None and users:
@@ -312,10 +301,10 @@ def validate_config(
     *,
     written: Mapping[str, object] | None = None,
 ) -> tuple[Mapping[str, Any], list[Problem]]:
-    """Return a provider's configuration with defaults, and the problems that data types and ``check_config`` report.
+    """Return a provider's configuration with defaults, and its problems by data types and ``check_config``.
 
-    That method of the provider receives the known values and may add some. ``former`` is the recorded configuration if
-    it differs; ``written`` has ``values`` with their references, for messages.
+    That method receives the known values and may add some. ``former``: the recorded configuration if it differs.
+    ``written``: ``values`` with their references, for messages.
     """
     definition = provider.definition.config
     config = canonicalize.fill_defaults(definition, dict(values))
@@ -371,10 +360,7 @@ def find_calls(diagnostics: Diagnostics, definitions: Definitions) -> dict[str, 
 
 
 def _call(body: Mapping[str, object], diagnostics: Diagnostics, definitions: Definitions) -> FunctionCall:
-    """Return the call that a named value declares: the provider instance, the function, and its inputs as written.
-
-    Raise ``ValueError``, ``DefinitionError``.
-    """
+    """Return the call in a named value, with its inputs as written. Raise ``ValueError`` or ``DefinitionError``."""
     if unknown := [key for key in body if key not in _KEYS]:
         raise ValueError(f"unknown key '{unknown[0]}'{hint(unknown[0], _KEYS)}; a call has {', '.join(_KEYS)}")
     function, arguments, provider = body["invoke"], body.get("with") or {}, body.get("provider")
@@ -393,10 +379,7 @@ def _call(body: Mapping[str, object], diagnostics: Diagnostics, definitions: Def
 
 
 def _type_with_function(name: str, definitions: Definitions) -> str:
-    """Return the only type on the module path that has a function ``name``, so that a call need not name the type.
-
-    Raise ``ValueError``.
-    """
+    """Return the only type on the module path with a function ``name``. Raise ``ValueError`` for none or more."""
     types = definitions.functions(name)
     if len(types) == 1:
         return types[0]
@@ -407,7 +390,7 @@ def _type_with_function(name: str, definitions: Definitions) -> str:
 
 
 def _input_problems(call: FunctionCall) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield the problems of a call that are certain before it is evaluated: the key path in it, and a message.
+    """Yield the problems of a call that are certain before its evaluation: the key path in it, and a message.
 
     These are unknown and missing inputs, and literal values that do not fit.
     """
@@ -425,14 +408,14 @@ def _input_problems(call: FunctionCall) -> Iterator[tuple[tuple[str, ...], str]]
 
 
 def _check(call: FunctionCall, arguments: Mapping[str, object]) -> tuple[dict[str, Any], list[Problem]]:
-    """Return the inputs of a function with its defaults filled in, and the values that their data types refuse."""
+    """Return the inputs of a function with its defaults filled in, and the problems by their data types."""
     inputs = call.function.inputs
     filled = canonicalize.fill_defaults(inputs, dict(arguments))
     return filled, canonicalize.check_values(inputs, filled, call.arguments)
 
 
 def _with_texts(call: FunctionCall, arguments: Mapping[str, object]) -> dict[str, Any]:
-    """Return the arguments of a function with results of references as text where it takes only text."""
+    """Return the arguments of a function with results of references as text where it accepts only text."""
     attributes = call.function.inputs.attributes
     return {
         name: canonicalize.with_texts(attributes[name].datatype, call.arguments[name], value)
@@ -443,10 +426,10 @@ def _with_texts(call: FunctionCall, arguments: Mapping[str, object]) -> dict[str
 
 
 def invoke(call: FunctionCall, arguments: Mapping[str, object], ask: Ask) -> Any:
-    """Return a function's result for known inputs, by ``ask``; all of it is a secret if an input holds one.
+    """Return a function's result for known inputs, by ``ask``; all of it is a secret if an input has one.
 
-    A function that keeps secrets, as one that sorts a list, gets those in collections wrapped, and returns just these
-    as secrets. Raises ``InputError`` for invalid inputs, and all exceptions of ``ask``.
+    A function that keeps secrets, such as one that sorts a list, receives those in collections wrapped, and only these
+    are secret in its result. Raise ``InputError`` for invalid inputs, and all exceptions of ``ask``.
     """
     inputs, problems = _check(call, _with_texts(call, arguments))
     if problems:
@@ -458,7 +441,7 @@ def invoke(call: FunctionCall, arguments: Mapping[str, object], ask: Ask) -> Any
 
 
 def _has_secret_parts_only(value: object) -> bool:
-    """Return whether secrets in an input are only scalars in collections, which a function can pass on one by one."""
+    """Return whether secrets in an input are only scalars in collections, which a function can pass on singly."""
     if isinstance(value, Sensitive):
         return False
     secrets = (leaf.reveal() for _, leaf in leaves(value) if isinstance(leaf, Sensitive))

@@ -89,21 +89,18 @@ class LeftOuts:
         return [part.declaration for part in self.all if part.declaration is not None]
 
     def match(self, text: str, matches: Callable[[str], bool]) -> bool:
-        """Return whether a reference on the command line names a declaration that is left out: it is no mistake then.
+        """Return whether a reference on the command line is a left-out declaration's, and so no mistake.
 
         ``matches`` tests references where ``text`` is a pattern.
         """
         return self._find(text) is not None or any(map(matches, self._by_name))
 
     def find(self, name: Reference) -> LeftOut | None:
-        """Return the declaration that is left out and has, or may have, this name, or whose component is left out.
-
-        With its reason an unknown reference is explained.
-        """
+        """Return the left-out declaration that has, or may have, this name or is a component around it, or None."""
         return self._find(str(name)) if self.all else None
 
     def _find(self, text: str) -> LeftOut | None:
-        """Return the declaration of ``find`` for a reference as text, by its name, its components' or a pattern."""
+        """Return the left-out declaration of a reference as text, by its name, its components' or a pattern."""
         parent = text.rpartition("]/")[0] + "]" if "]/" in text else ""  # ``Site[a]`` of ``Site[a]/File[b]``
         for reference in (text, *enclosing_components(parent)):
             if (left_out := self._by_name.get(reference)) is not None:
@@ -115,7 +112,7 @@ class ResourceTable:
     """The symbol table of a manifest: entries and components by name, and the definitions that they use."""
 
     def __init__(self, scope: Scope, definitions: Definitions) -> None:
-        """Begin without entries; ``definitions`` finds types; components are shared with ``scope``, for expressions."""
+        """Begin without entries; ``scope`` shares the components, for expressions."""
         self.entries: list[Entry] = []
         #: Type → title or alias → entry.
         self.by_title: dict[str, dict[str, Entry]] = {}
@@ -138,7 +135,7 @@ class ResourceTable:
         self.missing: dict[str, str] = {}
 
     def find(self, name: Reference) -> Entry | None:
-        """Return the entry that a reference names: by title, alias, canonical name, or its namevar as written."""
+        """Return the entry of a reference, by title, alias, canonical name, or its namevar as written, or None."""
         type_name, title = name
         entry = self.by_title.get(type_name, {}).get(title) or self.by_name.get(type_name, {}).get(title)
         return entry or self._by_namevar.get(name)
@@ -155,7 +152,7 @@ class ResourceTable:
     def is_broken(self, type_name: str) -> bool:
         """Return whether a type or component, or a declaration of it, is invalid and reported.
 
-        Its resources may be missing for that, and references to them are not reported too.
+        Its resources may be missing therefore: references to them are not reported too.
         """
         return type_name in self.incomplete or any(split_instance(name)[0] == type_name for name in self._broken)
 
@@ -165,7 +162,7 @@ class ResourceTable:
         return (component or self.provider(name)).definition.attributes
 
     def provider(self, instance: str) -> ProviderFunctions:
-        """Return the pure functions of a provider instance, looked up once; or raise the same ``DefinitionError``."""
+        """Return the pure functions of a provider instance, looked up once, or raise the same ``DefinitionError``."""
         functions = self._providers.get(instance)
         if functions is None:
             if instance in self._broken:
@@ -180,9 +177,9 @@ class ResourceTable:
         return functions
 
     def component(self, name: str) -> LoadedComponent | None:
-        """Return the component of a name, or None if the name is a type's. Raises ``DefinitionError``.
+        """Return the component of a name, or None for a type's name. Raise ``DefinitionError``.
 
-        A broken one is kept, so that references to its resources are not reported too.
+        A broken one is recorded, so that references to its resources are not reported too.
         """
         if name in self._providers or name in self._broken:
             return None
@@ -193,16 +190,16 @@ class ResourceTable:
             raise
 
     def add_title(self, entry: Entry) -> Entry:
-        """Add an entry under its title; return the entry that has it, which is another one if it is a duplicate."""
+        """Add an entry under its title; return the entry with that title, which is another one for a duplicate."""
         parent, type_name, title = entry.declaration.parent, entry.declaration.type, entry.title
         if parent:
             type_name, title = child_reference(parent, type_name, title)
         return (self.by_title.get(type_name) or self.by_title.setdefault(type_name, {})).setdefault(title, entry)
 
     def add_namevar(self, entry: Entry, values: Mapping[str, object]) -> None:
-        """Make an entry known under its only namevar too, if that is a literal text among ``values``.
+        """Add an entry of a default provider under its only namevar too, if that is a literal text.
 
-        References may name it so before its values are evaluated. Only entries of default providers have that name.
+        References may use this name before the values are evaluated.
         """
         definition = entry.definition
         value = values.get(definition.namevars[0]) if len(definition.namevars) == 1 else None
@@ -212,10 +209,10 @@ class ResourceTable:
 
 
 def add_namevars(entry: Entry, values: dict[str, object], diagnostics: Diagnostics) -> bool:
-    """Add the namevars that ``values``, the declared attributes, lack from the title; return whether it is the name.
+    """Add to ``values``, the declared attributes, the namevars that the title has; return whether it is the name.
 
-    The type's title patterns say which part is which namevar (Puppet Resource API, "Composite namevars"). Reports a
-    title that matches none, and a namevar that is in neither.
+    The type's title patterns assign parts of the title to namevars (Puppet Resource API, "Composite namevars"). Report
+    a title that matches none, and a namevar that is in neither.
     """
     definition = entry.definition
     if None not in map(values.get, definition.namevars):
@@ -242,10 +239,10 @@ def add_namevars(entry: Entry, values: dict[str, object], diagnostics: Diagnosti
 
 
 def identify(entry: Entry, table: ResourceTable, diagnostics: Diagnostics, scope: Scope) -> None:
-    """Set the identity of an entry, its canonical name, and add it to ``table``; report an unsuitable or repeated one.
+    """Set the identity of an entry, its canonical name, and add it to ``table``; report an invalid or repeated one.
 
-    The name is the canonical value of the namevar, or a tuple for more than one. One made from a value that ``scope``
-    reported as invalid is not reported again. Report also an ``import`` of a resource of another name.
+    The name is the canonical value of the namevar, or a tuple of them. A value that ``scope`` reported as invalid is
+    not reported again. Report also an ``import`` of a resource of another name.
     """
     definition, names = entry.definition, entry.definition.namevars
     name = entry.should.get(names[0]) if len(names) == 1 else tuple(map(entry.should.get, names))
@@ -290,7 +287,7 @@ def _name_problem(name: Name) -> tuple[str, str] | None:
 
 
 def has_unsuitable_identity(entry: Entry) -> bool:
-    """Return whether a namevar of an entry is missing or a secret: a method of its type may fail only for that."""
+    """Return whether a namevar of an entry is missing or a secret, so that a method of its type may fail."""
     attributes = entry.definition.attributes
     return any(
         is_secret(value := entry.should.get(name)) or (value is None and not attributes[name].datatype.optional)
@@ -319,7 +316,7 @@ def matcher(pattern: str) -> Callable[[str], bool]:
 def selecting_names(entry: Entry | Record, *, whole: bool = False) -> list[str]:
     """Return the names by which ``--target`` and wildcards select a resource, its whole reference first.
 
-    Of ``Site[a]/File[b]`` these are its components, such as ``Site[a]``, too, and ``File[b]`` unless ``whole``.
+    For ``Site[a]/File[b]`` these include its components, such as ``Site[a]``, and ``File[b]`` unless ``whole``.
     """
     names = [str(entry.reference)]
     if entry.parent:
@@ -330,10 +327,7 @@ def selecting_names(entry: Entry | Record, *, whole: bool = False) -> list[str]:
 
 
 def matching_entries(name: Reference, entries: Iterable[Entry]) -> list[Entry]:
-    """Return the entries that a reference with wildcards names (contract §10.5).
-
-    It matches their own references, and those of the components that they are in, of whatever type these are.
-    """
+    """Return the entries of a reference with wildcards, by their own or a component's reference (contract §10.5)."""
     matches = matcher(str(name))
     return [
         entry

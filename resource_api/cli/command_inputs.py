@@ -70,7 +70,7 @@ class CommandInputs:
         return self._resolved(self._of_command)
 
     def _resolved(self, located: Mapping[str, LocatedValue]) -> dict[str, object]:
-        """Return the values of inputs, of sources their texts, and keep their positions for later problems.
+        """Return the values of inputs, with the texts of sources, and record their positions for later problems.
 
         The files of sources count as files of inputs from then on.
         """
@@ -84,9 +84,9 @@ class CommandInputs:
         return self.reader.resolve(located)
 
     def locate(self, problem: Problem) -> Problem:
-        """Return a problem of an input with the position where its value was given: a file's line, or a variable.
+        """Return a problem of an input with the position of its value: a file's line, or a variable.
 
-        Other problems, and those of values on the command line, are returned as they are.
+        Other problems, and those of values on the command line, are returned unchanged.
         """
         value = self.located.get(problem.attribute or "") if problem.code in INPUT_CODES else None
         if value is None:
@@ -129,7 +129,7 @@ class CommandInputs:
 
 
 def files(settings: Settings) -> Iterator[str]:
-    """Yield the paths of the files that a command's inputs are read from: the stack's, ``--inputs``, ``-i X=@FILE``."""
+    """Yield the paths of the files with a command's inputs: the stack's, ``--inputs``, ``-i X=@FILE``."""
     yield from stack_files(settings)
     yield from settings.get("input_files") or ()
     for text in settings.get("given") or ():
@@ -139,7 +139,7 @@ def files(settings: Settings) -> Iterator[str]:
 
 
 def stack_files(settings: Settings) -> list[str]:
-    """Return the files ``stacks/STACK.yaml`` and ``.yaml.age`` beside the manifest that exist; both are a mistake."""
+    """Return the existing files ``stacks/STACK.yaml`` and ``.yaml.age`` beside the manifest; both are a mistake."""
     manifest, name = settings.get("manifest"), settings.get("stack")
     if not manifest or not name:
         return []
@@ -171,7 +171,7 @@ def environment_inputs() -> Iterator[tuple[str, str]]:
 
 
 def indirect_value(option: str, text: str) -> str | None:
-    """Return the text of a file or variable that an option names as ``@FILE`` or ``env:NAME``; None for other text.
+    """Return the text of ``@FILE`` or the variable ``env:NAME``, as an option's value; None for other text.
 
     Raise ``UsageError`` for a missing file or variable; an empty variable counts as not set.
     """
@@ -186,9 +186,9 @@ def indirect_value(option: str, text: str) -> str | None:
 
 
 def secret_value(option: str, text: str) -> str:
-    """Return the secret that an option names as ``@FILE`` or ``env:NAME``.
+    """Return the secret from ``@FILE`` or ``env:NAME``, as an option's value.
 
-    Raise ``UsageError``, also for any other text: on the command line other users could read a secret.
+    Raise ``UsageError``, also for any other text: other users can read the command line.
     """
     if (value := indirect_value(option, text)) is None:
         advice = f"write {option}=@FILE or {option}=env:NAME"

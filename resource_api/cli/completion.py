@@ -50,10 +50,7 @@ class _Complete(ShellComplete):
         return words, incomplete
 
     def complete(self) -> str:
-        """Return the candidates for the word under the cursor, as the shell's script reads them, see ``answer``.
-
-        After any error the answer is an empty text.
-        """
+        """Return the candidates for the word under the cursor in the form of ``answer``; "" after any error."""
         try:
             words, incomplete = self.get_completion_args()
             option, equals, _ = incomplete.partition("=")
@@ -70,10 +67,10 @@ class _Complete(ShellComplete):
             return ""
 
     def answer(self, then: str, items: Sequence[CompletionItem[str]], incomplete: str) -> str:  # noqa: ARG002 - bash's
-        """Return the answer that the shell's script reads: ``then``, and the values, each ended by NUL.
+        """Return the answer for the shell's script: ``then``, and the values, each ended by NUL.
 
-        ``then`` tells the script what to do: complete files (``file``, ``dir``), or insert a value, without
-        (``nospace``) or with (``plain``) a space behind it.
+        ``then`` is its task: complete files (``file``, ``dir``), or insert a value, without (``nospace``) or with
+        (``plain``) a space behind it.
         """
         # Click adds the end of a line, which must not become part of the last value.
         return "\0".join([then, *map(self.format_completion, items), ""])
@@ -90,9 +87,9 @@ class _Bash(_Complete):
         return words[1:], self._word.text
 
     def answer(self, then: str, items: Sequence[CompletionItem[str]], incomplete: str) -> str:
-        """Return the answer for bash: a line for each value, quoted as the typed word is.
+        """Return the answer for bash: a line for each value, quoted like the typed word.
 
-        Of a word with a break (``=``, ``:``) bash replaces only the part after the last one, so only that is given.
+        In a word with a break (``=``, ``:``) bash replaces only the part after the last one, so only that is returned.
         """
         prefix = self._word.prefix(os.environ.get("_RESOURCE_API_BREAKS", ""))
         values = [item.value for item in items if item.value.startswith(incomplete)]
@@ -106,7 +103,7 @@ class _Zsh(_Complete):
     name = "zsh"
 
     def answer(self, then: str, items: Sequence[CompletionItem[str]], incomplete: str) -> str:
-        """Return the answer for zsh; keep the widest value, by which ``format_completion`` aligns the descriptions."""
+        """Return the answer for zsh; record the widest value, to align the descriptions."""
         self._width = max((len(escape(item.value)) for item in items if item.help), default=0)
         return super().answer(then, items, incomplete)
 
@@ -122,7 +119,7 @@ class _Fish(_Complete):
     name = "fish"
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """Return the words before the cursor, and the incomplete one without the quotes that fish passes with it."""
+        """Return the words before the cursor, and the incomplete one without the quotes that fish includes."""
         words, incomplete = super().get_completion_args()
         return words, split_words(incomplete)[1].text
 
@@ -171,7 +168,7 @@ class Word:
         self.text += character
 
     def prefix(self, breaks: str) -> str:
-        """Return the part of the word that bash keeps, since it replaces only the end by a candidate.
+        """Return the part of the word that bash keeps: it replaces only the end by a candidate.
 
         The end begins at the open quote, or else behind the last unquoted character of ``breaks``, such as ``=``.
         """
@@ -182,9 +179,9 @@ class Word:
 
 
 def split_words(line: str) -> tuple[list[str], Word]:
-    """Split a line by bash's rules of quoting: return its complete words, and the incomplete one at its end.
+    """Split a line by bash's rules of quoting: return its complete words, and the incomplete or empty one at its end.
 
-    That one may be empty. Quotes may still be open in it, which no parser of whole lines accepts.
+    That one may have an open quote, which no parser of whole lines accepts.
     """
     words: list[str] = []
     word, begun, rest = Word(), False, iter(line)  # a word has begun also with ''
@@ -219,10 +216,7 @@ _SPECIAL: Final = re.compile(r"[^\w@%+=:,./-]")
 
 
 def quote_word(text: str, quote: str) -> str | None:
-    """Return a text as it must be typed in bash to be read as it is; None where that is impossible.
-
-    ``quote``: the one that the word has opened before it, or "".
-    """
+    """Return a text as typed in bash, within ``quote``, the word's open one, or ""; None if that is impossible."""
     if _CONTROL.search(text):
         return None if quote else "$'" + "".join(map(_ansi_c, text)) + "'"  # it cannot begin within quotes
     if quote == "'":
@@ -234,7 +228,7 @@ def quote_word(text: str, quote: str) -> str | None:
 
 
 def _ansi_c(character: str) -> str:
-    """Return a character as it is written between the quotes of bash's ``$'...'``: a control character in octal."""
+    """Return a character as written between the quotes of bash's ``$'...'``: a control character in octal."""
     if _CONTROL.match(character):
         return "".join(f"\\{byte:03o}" for byte in character.encode())
     return f"\\{character}" if character in "'\\" else character
@@ -251,12 +245,12 @@ _KEY: Final = re.compile(
 
 
 def references(context: click.Context, incomplete: str) -> Items:
-    """Return as candidates the recorded resources of the selected stack, see ``_selected``."""
+    """Return the recorded resources of the selected stack as candidates, see ``_selected``."""
     return _items((record.reference for record in _selected(context)), incomplete)
 
 
 def targets(context: click.Context, incomplete: str) -> Items:
-    """Return as candidates of ``--target`` the resources that are recorded or that the manifest declares."""
+    """Return the recorded and declared resources as candidates of ``--target``."""
     declared = _declared_references(_first_argument(context, "manifest"))
     return _items((*declared, *(record.reference for record in _selected(context))), incomplete)
 
@@ -318,7 +312,7 @@ def resource_names(context: click.Context, incomplete: str) -> Items:
 
 
 def attributes(context: click.Context, incomplete: str) -> Items:
-    """Return as candidates ``NAME=`` for the attributes that can be changed and are not on the line yet.
+    """Return ``NAME=`` for the attributes that can be changed, and are not on the line yet, as candidates.
 
     Behind ``NAME=`` they are its values, if its data type enumerates them.
     """
@@ -340,7 +334,7 @@ def configuration(context: click.Context, incomplete: str) -> Items:
 
 
 def inputs(context: click.Context, incomplete: str) -> Items:
-    """Return as candidates of ``-i`` the inputs of the manifest: ``NAME=``, or ``NAME=@`` for a secret."""
+    """Return the inputs of the manifest as candidates of ``-i``: ``NAME=``, or ``NAME=@`` for a secret."""
     offered = {
         name: (_input_type(declaration), str(declaration.get("docs") or ""))
         if isinstance(declaration, dict)
@@ -358,14 +352,14 @@ def _input_type(declared: Mapping[str, object]) -> str:
 
 
 def facts(_context: click.Context, incomplete: str) -> Items:
-    """Return as candidates the top-level facts; those below, such as ``os.name``, would have to be looked up."""
+    """Return the top-level facts as candidates; those below, such as ``os.name``, would have to be collected."""
     from resource_api.system.facts import Facts
 
     return _items(Facts().names(), incomplete)
 
 
 def commands(context: click.Context, incomplete: str) -> Items:
-    """Return as candidates the visible subcommands of the command that the line of ``help`` names so far."""
+    """Return the visible subcommands as candidates for ``help``, below the commands on its line."""
     group: Any = context.find_root().command
     above = context.find_root()
     for name in context.params.get("names") or ():
@@ -377,7 +371,7 @@ def commands(context: click.Context, incomplete: str) -> Items:
 
 
 def hosts(context: click.Context, incomplete: str) -> Items:
-    """Return the groups and hosts of the inventory as candidates for the last name of a list such as ``web,!db``.
+    """Return the inventory's groups and hosts as candidates for the last name of a list such as ``web,!db``.
 
     An inventory that is a program is not run.
     """
@@ -398,18 +392,18 @@ def hosts(context: click.Context, incomplete: str) -> Items:
 def _first_argument(context: click.Context, name: str) -> str:
     """Return the argument ``name`` of the incomplete command, or "".
 
-    Where the line ends in an option without its value click assigns no argument; then it is the first one on the line.
+    Click assigns none if the line ends in an option without its value: then it is the first one on the line.
     """
     return str(context.params.get(name) or next(iter(context.args), ""))
 
 
 def _items(values: Iterable[str], incomplete: str) -> Items:
-    """Return as candidates the distinct values that begin with the incomplete word, sorted."""
+    """Return the distinct values that begin with the incomplete word as candidates, sorted."""
     return [CompletionItem(value) for value in sorted(set(values)) if value.startswith(incomplete)]
 
 
 def _assignments(offered: Mapping[str, tuple[str, str]], incomplete: str) -> Items:
-    """Return candidates for ``NAME=VALUE``: the names, or behind ``NAME=`` the values that its data type enumerates.
+    """Return candidates for ``NAME=VALUE``: the names, or behind ``NAME=`` the values of its data type.
 
     ``offered``: name → data type and documentation. A secret is offered as ``NAME=@``: it is read from a file.
     """
@@ -457,7 +451,7 @@ def _definition(context: click.Context) -> TypeDefinition:
 
 
 def _recorded(context: click.Context) -> list[tuple[StackName, list[RecordedName]]]:
-    """Return each recorded stack with the names of its resources; none of a store that is no file, as on a server."""
+    """Return each recorded stack with its resources' names; none of a store that is no file, as on a server."""
     from resource_api.state.open_store import open_store
     from resource_api.state.sqlite.session import recorded
 
@@ -468,7 +462,7 @@ def _recorded(context: click.Context) -> list[tuple[StackName, list[RecordedName
 def _selected(context: click.Context) -> list[RecordedName]:
     """Return the recorded resources of the selected stack, in one project: the option's, or the manifest's.
 
-    Without ``--project`` and where nothing is recorded of the manifest's project, they are those of all projects.
+    They are of all projects without ``--project`` and records of the manifest's project.
     """
     by_project = {
         name.project: names for name, names in _recorded(context) if name.stack == context.params.get("stack")
@@ -491,7 +485,7 @@ def _project(manifest: str) -> str:
 
 
 def _declared_references(manifest: str) -> list[str]:
-    """Return the references without expressions that are keys in a manifest, by its text, which may be incomplete."""
+    """Return the keys of a manifest that are references without expressions, by its text, maybe incomplete."""
     keys = _KEY.findall(_text(manifest))
     # A single quote in single quotes is doubled.
     names = [single.replace("''", "'") or double or plain for single, double, plain in keys]
@@ -508,7 +502,7 @@ def _programs(manifest: str) -> Iterator[tuple[str, Mapping[str, object]]]:
 def _names_of_providers(context: click.Context) -> Iterator[tuple[str, TypeNames]]:
     """Yield each Terraform provider of the manifest with the names of its types and functions.
 
-    The last run has kept them: no program is started for a completion.
+    The last run has recorded them: no program is started for a completion.
     """
     from resource_api.terraform.type_names import TypeNamesFile
 
@@ -524,7 +518,7 @@ def _types_of_providers(context: click.Context) -> Iterator[str]:
 
 
 def _section(manifest: str, name: str) -> Mapping[str, object]:
-    """Return a section of a manifest in YAML or JSON, which may not be complete yet; {} of a Python manifest."""
+    """Return a section of a manifest in YAML or JSON, which may be incomplete; {} of a Python manifest."""
     if manifest.endswith(".py"):
         return {}
     text = _text(manifest)
@@ -538,7 +532,7 @@ def _section(manifest: str, name: str) -> Mapping[str, object]:
 
 
 def _text(manifest: str) -> str:
-    """Return the text of a manifest; an empty one if it is no file, or too large to be read for each pressed tab."""
+    """Return the text of a manifest; "" if it is no file, or too large to be read at each press of the tab key."""
     if not os.path.isfile(manifest) or os.path.getsize(manifest) > _MAX_BYTES:
         return ""
     with open(manifest, encoding="utf-8", errors="replace") as file:

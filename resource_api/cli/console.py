@@ -61,7 +61,7 @@ class Console:
     ) -> None:
         """Print the result of a command: with ``--json`` the ``document``, otherwise the ``lines``.
 
-        Only the form that is printed is made. ``empty``: the notice on a terminal instead of a list without lines.
+        Only the printed form is made. ``empty``: the notice on a terminal for a list without lines.
         """
         if self._output.json:
             self._output.print_json(document())
@@ -79,10 +79,7 @@ class Console:
         return plan_text.lines(plan, self._output.style, verbose=self._settings.get("verbose", False))
 
     def show_noop(self, plan: ExecutionPlan) -> None:
-        """Print the plan of a noop run, for people: its steps and its summary, which say the same, are then not logged.
-
-        With ``--json`` the events of the run are the result.
-        """
+        """Print the plan of a noop run as text, in place of its log and summary; with ``--json`` its events suffice."""
         if not self._output.json:
             self._run.plan_is_shown = True
             self._output.print(self.plan_lines(plan))
@@ -97,9 +94,9 @@ class Console:
                 self._output.log.write("err", reference, message, name, step.log_fields, status="failed")
 
     def show_report(self, report: RunReport, code: int, *, interrupted: bool) -> None:
-        """Print the summary of a run; before it again the failures, if a long log has scrolled them away.
+        """Print the summary of a run, after the failures again if a long log has scrolled them away.
 
-        After the plan of a noop run nothing is printed: it ended in the same counts.
+        After the plan of a noop run nothing is printed: its counts are the same.
         """
         if self._output.json:
             self._output.emit(documents.line("summary", documents.summary(report.summary, code, report.run)))
@@ -119,7 +116,7 @@ class Console:
     # Problems
 
     def show_problem(self, problem: Problem, cause: ResourceAPIError | None = None) -> None:
-        """Write a problem to stderr, for people with its source line below.
+        """Write a problem to stderr, with its source line below unless the output is JSON.
 
         If its ``cause`` is the error of a type's definition, that is the line in the type's file.
         """
@@ -151,7 +148,7 @@ class Console:
         )
 
     def end_json(self, problems: Sequence[Problem], code: int) -> None:
-        """End the JSON of a command that has failed: a stream by its summary, otherwise with the only document."""
+        """End the JSON of a failed command: a stream by its summary, otherwise with the only document."""
         if self._output.streams:
             self._output.emit(documents.line("summary", documents.summary(self._empty_summary(), code)))
         else:
@@ -168,7 +165,7 @@ class Console:
     # Events
 
     def receive(self, event: Event) -> None:
-        """Take an event of the runtime: show a warning and keep it for ``warnings``; write all to the JSON of a run."""
+        """Receive an event of the runtime: show and record a warning; write all to the JSON of a run."""
         if isinstance(event, Diagnosed):
             self._warnings.append(event.problem)
             self.show_problem(event.problem)

@@ -40,7 +40,7 @@ def edit_until_valid(session: Session, used_for: str, path: str, original: str, 
     """Let the user edit a text in the file at ``path``; return the result of ``accept``, or None without a change.
 
     ``used_for``: the option or command, for messages. Raise ``ManifestError`` of ``accept`` for a problem that the user
-    leaves as it is, ``ResourceAPIError`` where the editor fails, ``UsageError`` where none can be used.
+    leaves, ``ResourceAPIError`` if the editor fails, ``UsageError`` if there is none.
     """
     current, refused, count = original, "", 0
     while True:
@@ -62,7 +62,7 @@ def edit_until_valid(session: Session, used_for: str, path: str, original: str, 
 def _run_editor(session: Session, used_for: str, path: str, text: str) -> str:
     """Write a text to the file at ``path``, run the user's editor on it, and return the edited text.
 
-    Raise ``ResourceAPIError`` where the editor fails, ``UsageError`` where none can be used.
+    Raise ``ResourceAPIError`` if the editor fails, ``UsageError`` if there is none.
     """
     command, private = _editor_command(used_for), partial(os.open, mode=0o600)
     with errors_as(ResourceAPIError, (OSError, ValueError), f"the editor '{command}' cannot be used: "):
@@ -78,7 +78,7 @@ def _run_editor(session: Session, used_for: str, path: str, text: str) -> str:
 
 
 def _editor_command(used_for: str) -> str:
-    """Return the command of the user's editor, ``vi`` unless one is named. Raise ``UsageError`` without a terminal."""
+    """Return the command of the user's editor, by default ``vi``. Raise ``UsageError`` for that without a terminal."""
     if command := (os.environ.get("VISUAL") or os.environ.get("EDITOR") or "").strip():
         return command
     if not sys.stdin.isatty():
@@ -114,10 +114,9 @@ def edit_resources(session: Session, listed: Listed, providers: Mapping[str, obj
 
 
 def _changed_manifest(text: str, before: Mapping[str, object], providers: Mapping[str, object]) -> Manifest:
-    """Return the manifest of the resources that the user has changed in an edited text, and of no others.
+    """Return the manifest of only those resources that the user has changed. Raise ``ManifestError``.
 
-    ``before``: reference → attributes as they were shown; ``providers`` as for ``edit_resources``. Raise
-    ``ManifestError``.
+    ``before``: reference → attributes before the editing. ``providers``: as for ``edit_resources``.
     """
     document = yaml_reader.read(text.encode(errors="surrogateescape"), _FILE)
     data = document.data

@@ -26,8 +26,8 @@ _FAILED: Final = 4
 def of_run(report: RunReport, interrupts: Interrupts, settings: Settings) -> int:
     """Return the code of a run: 0 or 1, with ``--detailed-exitcodes`` 0, 2, 4 or 6; 128 + N after signal N.
 
-    ``settings`` are the parameters of the command. An agent that has applied an older version because the newest cannot
-    be verified gives ``instead_of_success``, the code of that error: such a run must not look well.
+    An agent that has applied an older version, because the newest cannot be verified, sets ``instead_of_success``, the
+    code of that error.
     """
     if interrupts.came:
         return interrupts.exit_code
@@ -66,8 +66,8 @@ def of_hosts(
 ) -> int:
     """Return the code of a command over many hosts: 128 + N after signal N, the last of ``signals``.
 
-    ``detailed``: as for a run, but 1 for a ``plan`` that fails. Hosts of an ``ignored`` status, such as unreachable,
-    count as done. 75 if all that have not succeeded found the lock held, 65 if every host has refused the manifest.
+    ``detailed``: as for a run, but 1 for a failed ``plan``. Hosts of an ``ignored`` status, such as unreachable, count
+    as successful. 75 if all failures are a held lock, 65 if every host has refused the manifest.
     """
     if signals:
         return 128 + signals[-1]

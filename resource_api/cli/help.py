@@ -65,10 +65,7 @@ class _WithExamples(click.Command):
         self.examples = examples
 
     def get_help_option(self, ctx: click.Context) -> click.Option | None:
-        """Return the one ``--help`` that all commands share: making one for each takes time at every start.
-
-        A command by itself, without the program, has click's.
-        """
+        """Return the program's ``--help``, which all commands share for speed; a command alone has click's."""
         if ctx.parent is None:
             return super().get_help_option(ctx)
         return ctx.find_root().command.get_help_option(ctx)
@@ -140,7 +137,7 @@ class DefaultingGroup(CommandGroup):
         return args if has_command else [self._default, *args]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Return the remaining arguments as click does, of a line in which the default command is named."""
+        """Return the remaining arguments as click does, with the default command added."""
         return super().parse_args(ctx, self.with_command(ctx, args))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
@@ -154,9 +151,9 @@ class DefaultingGroup(CommandGroup):
 
 
 def _is_empty(value: object, parameter: click.Parameter) -> bool:
-    """Return whether a parameter was given an empty text, as by a variable of the shell that is not set.
+    """Return whether a parameter has an empty text, as from an unset variable of the shell.
 
-    Of an argument with several values the first one counts: others may belong to a program that is run.
+    Of an argument with more values only the first counts: others may belong to a program that is run.
     """
     if isinstance(value, tuple):
         return "" in (value if isinstance(parameter, click.Option) else value[:1])
@@ -205,7 +202,7 @@ def first_sentence(docs: str) -> str:
 
 
 def _write_groups(command: click.Command, context: click.Context, formatter: click.HelpFormatter) -> None:
-    """Write the options of a command by group; without ``--all`` not the rare ones, and how to see these."""
+    """Write the options of a command by group; without ``--all`` omit the rare ones, with a remark."""
     everything = bool(context.meta.get(ALL))
     rare = command.rare if isinstance(command, GroupedCommand) else frozenset[str]()
     hidden = False
@@ -235,14 +232,14 @@ def _write_examples(examples: Sequence[str], formatter: click.HelpFormatter) -> 
 
 
 def _write_line(text: str, formatter: click.HelpFormatter, *, blank_above: bool = True) -> None:
-    """Write a line into a help, without wrapping it as click does, so that it can be copied into a shell."""
+    """Write a line into a help, unwrapped, so that it can be copied into a shell."""
     if blank_above:
         formatter.write_paragraph()
     formatter.write(f"{'':>{formatter.current_indent}}{text}\n")
 
 
 def with_advice(error: click.ClickException, arguments: Sequence[str]) -> click.ClickException:
-    """Return click's error for a command line with advice, such as the nearest option, where there is some."""
+    """Return click's error for a command line, with advice, such as the nearest option, if there is some."""
     if isinstance(error, click.NoSuchOption):
         name = _as_written(error.option_name, arguments)
         return _usage_error(f"No such option '{name}'", _advice_on_option(name, error.ctx), error.ctx)
@@ -261,9 +258,9 @@ def with_advice(error: click.ClickException, arguments: Sequence[str]) -> click.
 
 
 def write_json(error: click.ClickException, arguments: Sequence[str], exit_code: int) -> None:
-    """Write the error of a command line to stdout in the JSON that the command would write, if ``--json`` is given.
+    """Write the error of a command line to stdout in the command's JSON, if ``--json`` is among the ``arguments``.
 
-    The line was not parsed, so that its ``arguments`` are searched. Raise ``OSError``.
+    These are searched because the line was not parsed. Raise ``OSError``.
     """
     options = {word.partition("=")[0] for word in takewhile("--".__ne__, arguments)}
     if "--json" not in options:
@@ -280,7 +277,7 @@ def write_json(error: click.ClickException, arguments: Sequence[str], exit_code:
 def _streams(name: str, options: Collection[str]) -> bool:
     """Return whether the command ``name`` with these options writes one object a line with ``--json``.
 
-    There is no session yet that could tell; see ``with_session``.
+    There is no session yet; see ``with_session``.
     """
     runs = name in _STREAMING and _OUT.isdisjoint(options)
     return runs or (name != "resource" and not _HOSTS.isdisjoint(options))

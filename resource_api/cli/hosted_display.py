@@ -109,9 +109,9 @@ class Display:
             self._emit("host_start", {"host": host.name, "batch": batch})
 
     def host_event(self, host: str, document: Mapping[str, object]) -> None:
-        """Take a document, such as a step or the result, as it arrives from a host.
+        """Receive a document, such as a step or the result, from a host.
 
-        A result is saved or handed on; with ``--json`` documents are emitted, with ``--verbose`` their lines are shown.
+        A result is saved or passed on; with ``--json`` documents are emitted, with ``--verbose`` their lines are shown.
         """
         kind = document["type"]
         if self._session.tracing is not None:
@@ -128,7 +128,7 @@ class Display:
                 self._session.output.error_text(line)
 
     def host_ended(self, report: HostReport) -> None:
-        """Take the outcome of a host: note a failed one for the line of progress, and end its span in the trace.
+        """Receive the outcome of a host: count a failed one for the progress, and end its span in the trace.
 
         With ``--json`` it is emitted, with ``--verbose`` its error is shown.
         """
@@ -145,7 +145,7 @@ class Display:
                 self._session.output.error_text(line)
 
     def batch_ended(self, batch: BatchReport) -> None:
-        """Show the results that no host of an earlier batch had, and the counts of the batch if others follow.
+        """Show the results that no host of an earlier batch had, and the counts of the batch if another follows.
 
         Answers and resources are shown at the end, as one table.
         """
@@ -163,7 +163,7 @@ class Display:
             self._session.output.print(text.batch(batch.number, batch.of, counts, following))
 
     def next_batch(self, batch: BatchReport) -> str:
-        """Return why the next batch must not begin, or "": ``--between`` has a command decide, ``--pause`` the user."""
+        """Return why the next batch must not begin, by ``--between``'s command or ``--pause``'s question, or ""."""
         settings = self._session.settings
         if not (settings.get("between") or settings.get("pause")):
             return ""
@@ -182,7 +182,7 @@ class Display:
         return "" if go_on else "the answer was no"
 
     def before_batch(self, batch: BatchStart) -> str:
-        """Return why a batch must not begin, or "": the command of ``--before`` decides."""
+        """Return why a batch must not begin, by the command of ``--before``, or ""."""
         if not self._session.settings.get("before"):
             return ""
         self._release_terminal()
@@ -196,9 +196,9 @@ class Display:
         self._session.output.flush()
 
     def _run_hook(self, option: str, kind: str, body: Mapping[str, object]) -> str:
-        """Run the user's command, given by ``--before`` or ``--between``, with a JSON document on stdin.
+        """Run the command of ``--before`` or ``--between`` with a JSON document on stdin; return its failure, or "".
 
-        Return the reason to stop if it fails, or an empty text. ``kind`` and ``body``: the document's type and fields.
+        ``kind`` and ``body``: the document's type and fields.
         """
         document = documents.line(kind, {"run": self._run, **body})
         code = interactive.shell(self._session.settings[option], f"{json.dumps(document)}\n")
@@ -229,7 +229,7 @@ class Display:
     def finish(self, reports: Sequence[HostReport], stop: str, code: int, *, can_rerun: bool) -> None:
         """Show the end of a run: the overviews, the table of resources, or the outputs and counts.
 
-        ``stop``: the reason that it ended early, or "". After failures name the ``--rerun`` if ``can_rerun``.
+        ``stop``: the reason for an early end, or "". After failures show the ``--rerun`` if ``can_rerun``.
         """
         counts, seconds = self._merge.counts(), time.monotonic() - self._began
         if self._json:
@@ -275,7 +275,7 @@ class Display:
         return cast("FleetJson", self._session.log.mask.document(document))
 
     def _group_document(self, group: HostGroup) -> HostGroupJson:
-        """Return a group of hosts with equal results, for the document of the run; of many lines the first ones."""
+        """Return a group of hosts with equal results, for the document of the run, with the first lines only."""
         lines = [line for document in group.documents() for line in self._lines(document)]
         return {"status": group.status, "hosts": host_names.fold(group.hosts), "count": len(group.hosts),
                 "error": group.reason() or None, "lines": lines, "more": group.more}  # fmt: skip
@@ -340,7 +340,7 @@ class Display:
 
 
 def lines_of(session: Session, work: Work, document: Mapping[str, object], *, color: bool = False) -> list[str]:
-    """Return the lines of a document that a host has sent, or an error in their place: hosts may send anything."""
+    """Return the lines of a document from a host, or of an error: hosts may send anything."""
     try:
         if document["type"] == "result":
             return list(_answer_lines(session, work, document.get("document")))
@@ -350,7 +350,7 @@ def lines_of(session: Session, work: Work, document: Mapping[str, object], *, co
 
 
 def _answer_lines(session: Session, work: Work, result: object) -> Iterable[str]:
-    """Return the lines of a host's result, as the same command shows its result on this machine."""
+    """Return the lines of a host's result, as the same command shows it on this machine."""
     style = session.output.style
     if work.command == "plan" and isinstance(result, dict):
         return plan_lines(result, session.registry, style)
@@ -375,7 +375,7 @@ def plan_lines(document: Mapping[str, object], registry: Registry, style: Style)
 def _rows(group: HostGroup, host: str = "") -> Iterator[Mapping[str, object]]:
     """Yield the resources in the common answer of a group of hosts.
 
-    ``host``: as this one has sent them, with its own name and address where hosts with equal answers differ.
+    ``host``: as from this one, with its own name and address, in which equal answers may differ.
     """
     for document in group.documents(host):
         rows = document.get("document") if document["type"] == "result" else ()

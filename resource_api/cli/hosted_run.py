@@ -68,9 +68,9 @@ def run(
 ) -> int:
     """Run a command on the selected hosts, show the outcome of each, and return the exit code.
 
-    ``out``: the directory of saved plans. ``confirm``: given by ``destroy``, which then runs twice: to show the plans
-    of all hosts and ask this question about them, and to carry out these. ``answers``: collects the answers of a
-    command that reads, and shows them together. ``arguments``: those that only this command has, by name.
+    ``out``: the directory of saved plans. ``confirm``: the question of ``destroy``, which runs twice: to show the plans
+    of all hosts, and to carry out the confirmed ones. ``answers``: collects the answers of a reading command, to show
+    them together. ``arguments``: those of this command alone.
     """
     settings = session.settings
     _check_options(settings)
@@ -115,7 +115,7 @@ class HostedRun:
     ) -> None:
         """Send the archives of this package and, unless None, of the user's modules.
 
-        What is left of an ``earlier`` run goes in its batches, unless the options say otherwise.
+        The rest of an ``earlier`` run has the same batches, unless the options differ.
         """
         self._session = session
         self._package = package
@@ -176,9 +176,9 @@ class HostedRun:
         return code
 
     def _begin(self, work: Work, record: tuple[Ledger, str] | None) -> tuple[str, bytes]:
-        """Begin the record of the run in the ledger, if there is one; return the run's id and the key of digests.
+        """Begin the record of the run in the ledger, if any; return the run's id and the key of digests.
 
-        A run that is not recorded, as it changes nothing, has a random id and the key b"".
+        An unrecorded run, which changes nothing, has a random id and the key b"".
         """
         if record is None:
             return secrets.token_hex(8), b""
@@ -218,7 +218,7 @@ class HostedRun:
     def _job(self, work: Work, shared: HostJob, key: bytes, name: str) -> tuple[Host, HostJob]:
         """Return a host and its job: the shared part with the host's own inputs, plan and span of the trace.
 
-        It is called when the host's turn comes, so that not all jobs are in memory. ``key``: of the digests of inputs.
+        It is made at the host's turn, so that not all jobs are in memory. ``key``: of the digests of inputs.
         """
         host = work.hosts[name].host(name)
         if (seconds := self._session.settings["connect_timeout"]) is not None:
@@ -247,11 +247,11 @@ def _parsed(option: str, text: str | None, parse: Callable[[str], V]) -> V | Non
 
 @contextmanager
 def _interruptible(run: FleetRun, display: Display) -> Iterator[list[int]]:
-    """Let each signal in the block end the run a step further, the fourth one at once; yield their numbers so far."""
+    """Let each signal in the block end the run a step further, the fourth at once; yield the signals so far."""
     signals = list[int]()
 
     def handle(number: int, _frame: object) -> None:
-        """End the run a step further: no new hosts are begun, running ones end early, they are left, exit."""
+        """End the run a step further: begin no hosts, end running ones early, leave them, exit."""
         signals.append(number)
         if len(signals) >= _LAST_INTERRUPT:
             os._exit(128 + number)
@@ -286,7 +286,7 @@ class ShownPlans:
         self._acting = 0
 
     def add(self, host: str, document: object) -> None:
-        """Add the plan that a host has sent to the counts of the question; a document of another form is left out."""
+        """Add a host's plan to the counts of the question; leave out a document of another form."""
         try:
             plan = saved_plan.validated(document, host)
         except ManifestError:
@@ -322,9 +322,9 @@ def _check_options(settings: Settings) -> None:
 
 
 def _make_directory(path: str) -> None:
-    """Make the directory of saved plans that ``-o`` names; it may hold secrets, so that only its owner can open it.
+    """Make the directory of ``-o`` for saved plans, open only to its owner: they may have secrets.
 
-    An existing one stays as it is. Raise ``UsageError``.
+    An existing one stays unchanged. Raise ``UsageError``.
     """
     with errors_as(UsageError, OSError, f"-o {path}: with --on this is a directory of plans: "):
         os.stat(os.path.dirname(os.path.abspath(path)))
@@ -332,10 +332,7 @@ def _make_directory(path: str) -> None:
 
 
 def _archives(session: Session, work: Work) -> tuple[archives.SentArchive, archives.SentArchive | None]:
-    """Return what is sent to hosts to do the work: the archives of this package with libraries, and of user modules.
-
-    The latter is None if there are none.
-    """
+    """Return the archives for hosts: of this package with libraries, and of user modules, None without these."""
     package = archives.package_archive(f"{_fleet_directory()}/payloads", work.libraries)
     modules = [directory for directory in session.registry.directories if directory != BUNDLED]
     return package, archives.modules_archive(modules, session.registry.trust.read)

@@ -82,10 +82,10 @@ def prepare(
     hosts: Mapping[str, Inventory],
     arguments: Mapping[str, object],
 ) -> Work:
-    """Return what each host is to do: manifest or saved plan, inputs, options.
+    """Return the work for each host: manifest or saved plan, inputs, options.
 
-    All that can be checked here is, so that ``ManifestError`` and ``UsageError`` are raised before any host is
-    contacted. ``arguments``: the options that only this command has.
+    It is checked as far as possible before any host is contacted: ``ManifestError``, ``UsageError``. ``arguments``: the
+    options of this command alone.
     """
     inputs, job_options = CommonInputs(session.inputs.weaker, session.inputs.stronger), _job_options(session, arguments)
     no_inputs: Mapping[str, object] = {}  # hosts with equal inputs share one mapping
@@ -142,7 +142,7 @@ def _plain(value: object) -> Any:
 def _libraries(
     session: Session, documents: Sequence[Document], plans: Iterable[Mapping[str, object]] = ()
 ) -> Sequence[str]:
-    """Return the Python libraries that must be sent to hosts, for the types and functions in manifest or plans."""
+    """Return the Python libraries that hosts need for the types and functions in manifest or plans."""
     data = [*(document.data for document in documents), *plans]
     programs = [document.raw for document in documents if document.file.endswith(".py")]
     directories = [directory for directory in session.registry.directories if directory != BUNDLED]
@@ -150,7 +150,7 @@ def _libraries(
 
 
 def _check_declarations(session: Session, declared: Manifest) -> None:
-    """Raise ``ManifestError`` for problems that every host would find, before any is contacted."""
+    """Raise ``ManifestError`` for problems that every host would report, before any is contacted."""
     registry = session.registry
     problems = declaration_problems(declared, registry.type, lambda name: registry.component(name) is not None)
     if problems:
@@ -158,7 +158,7 @@ def _check_declarations(session: Session, declared: Manifest) -> None:
 
 
 def _documents(session: Session, manifest: str) -> Sequence[Document]:
-    """Return the documents of a manifest with all that it may include: hosts judge the conditions of includes."""
+    """Return the documents of a manifest with all possible includes: hosts evaluate their conditions."""
     source = session.source(manifest)
     if isinstance(source, Manifest):  # standard input has been read
         # All includes: their conditions are judged on the hosts.
@@ -169,9 +169,9 @@ def _documents(session: Session, manifest: str) -> Sequence[Document]:
 def _saved_plans(
     session: Session, path: str, hosts: Mapping[str, Inventory]
 ) -> Mapping[str, Mapping[str, object]] | None:
-    """Return each host's saved plan if ``path`` is the directory that ``plan --on ... -o DIR`` wrote; else None.
+    """Return each host's saved plan if ``path`` is a directory of ``plan --on ... -o DIR``; otherwise None.
 
-    Raise ``ManifestError`` for a plan that cannot be read, ``UsageError`` for that of one machine.
+    Raise ``ManifestError`` for an unreadable plan, ``UsageError`` for that of one machine.
     """
     if not os.path.isdir(path):
         if read_saved_plan(path) is not None:
@@ -192,9 +192,9 @@ def _saved_plans(
 
 
 def digest(session: Session, work: Work, modules: str, key: bytes) -> str:
-    """Return the digest of what a run does, whatever its hosts: a rerun is refused if that has changed meanwhile.
+    """Return the digest of a run's content, whatever its hosts: a rerun is refused if that has changed meanwhile.
 
-    ``modules``: the digest of the user's modules; ``key``: of the digests of inputs, which may be secret.
+    ``modules``: the digest of the user's modules. ``key``: of the digests of inputs, which may be secret.
     """
     # A variable that no input is declared for may differ; the declared ones are in the digests of hosts' inputs.
     stronger = {
@@ -211,9 +211,9 @@ def digest(session: Session, work: Work, modules: str, key: bytes) -> str:
 
 
 def check_earlier(earlier: RecordedRun, work: Work, digest: str, key: bytes) -> None:
-    """Raise ``ManifestError`` if a rerun would do something else than the ``earlier`` run, of which it does the rest.
+    """Raise ``ManifestError`` if a rerun differs from the ``earlier`` run, of which it does the rest.
 
-    ``digest`` is of its content, see the function; ``key``: of the digests of hosts' inputs.
+    ``digest``: of its content, see the function. ``key``: of the digests of hosts' inputs.
     """
     changed = [name for name in work.hosts if digest_of(work.inputs[name], key) != earlier.remaining[name]]
     if digest != earlier.digest or changed:
@@ -227,9 +227,9 @@ _COMPARED: Final = 20
 
 
 def select_hosts(session: Session, manifest: str | None, earlier: RecordedRun | None) -> Mapping[str, Inventory]:
-    """Return the hosts that ``--on`` selects, each with its inventory; of these what the ``earlier`` run left undone.
+    """Return the hosts of ``--on``, each with its inventory; of a rerun those that the ``earlier`` run left.
 
-    Warn of what is likely mistyped, and of inventories that others can change.
+    Warn of likely mistyped names, and of inventories that others can change.
     """
     settings, trust = session.settings, session.registry.trust
     patterns = settings["on"] or (earlier.request["on"] if earlier is not None else ())
@@ -251,10 +251,7 @@ def select_hosts(session: Session, manifest: str | None, earlier: RecordedRun | 
 
 
 def _warn_of_addresses(session: Session, selection: Selection, hosts: Mapping[str, Inventory]) -> None:
-    """Warn of selected hosts that are in no inventory and similar to a name of one, once for each such name.
-
-    They are taken as addresses, and may be mistyped.
-    """
+    """Warn of addresses, which are in no inventory, that are similar to a name of one: they may be mistyped."""
     #: Advice → the addresses that it is about.
     by_hint: dict[str, list[str]] = {}
     for address, names in islice(selection.suggestions(hosts), _COMPARED):
@@ -269,8 +266,7 @@ def _warn_of_addresses(session: Session, selection: Selection, hosts: Mapping[st
 def check_unused(session: Session, selection: Selection, patterns: Sequence[str], option: str = "--on: ") -> None:
     """Warn of ``&NAME`` in patterns of hosts that restricts to nothing, which is likely mistyped.
 
-    Raise ``UsageError`` for such a ``!NAME``: a host that was to be excluded would be changed. ``option`` begins the
-    messages.
+    Raise ``UsageError`` for such a ``!NAME``: a host to be excluded would be changed. ``option`` begins the messages.
     """
     for name, names, excluded in islice(selection.unused(patterns), _COMPARED):
         mark = "!" if excluded else "&"

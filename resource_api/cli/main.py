@@ -137,10 +137,7 @@ def echo(text: str) -> None:
 
 
 def _discard(descriptor: int) -> None:
-    """Put /dev/null in place of a stream that failed.
-
-    Otherwise the interpreter writes the rest of its buffer at the end, and fails again.
-    """
+    """Put /dev/null in place of a failed stream, where the interpreter, at its end, would fail to write its buffer."""
     with suppress(OSError):  # there may be no descriptor left
         os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
 
@@ -249,10 +246,7 @@ def _report_usage(error: click.ClickException, arguments: Sequence[str]) -> int:
 
 
 def _report_unwritten(error: OSError) -> int:
-    """Report an error of writing help, the version or a usage error, for which there is no session.
-
-    Return the exit code.
-    """
+    """Report an error of writing help, the version or a usage error, without a session; return the exit code."""
     _discard(1)
     # Without a file it is that of a write, or a working directory that was removed.
     cause = error.filename or ("the working directory" if error.errno == errno.ENOENT else "cannot write")

@@ -42,7 +42,7 @@ F = TypeVar("F", bound="Callable[..., Any]")
 
 
 def together(*decorators: Callable[[F], F]) -> Callable[[F], F]:
-    """Return one decorator for several, in the order as they would stand above a function: a set of options."""
+    """Return one decorator for a set of options, in the order as they would stand above a function."""
 
     def decorate(function: F) -> F:
         for decorator in reversed(decorators):
@@ -56,18 +56,15 @@ def together(*decorators: Callable[[F], F]) -> Callable[[F], F]:
 
 
 def complete(candidates: str) -> Callable[[click.Context, click.Parameter, str], object]:
-    """Return the callback that completes a parameter by the function of ``cli/completion.py`` named ``candidates``.
+    """Return the callback that completes a parameter by the function ``candidates`` of ``cli/completion.py``.
 
-    It is given by its name, so that the module is loaded only when a shell completes a line.
+    The name suffices, so that the module is loaded only when a shell completes a line.
     """
     return lambda context, _parameter, incomplete: getattr(completion, candidates)(context, incomplete)
 
 
 def checked_name(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
-    """Check the name of a stack or project that an option gives, and return it, or None without one.
-
-    Raise ``BadParameter`` if a URN cannot contain it.
-    """
+    """Return the name of a stack or project. Raise ``BadParameter`` for one that a URN cannot contain."""
     if value is None or STACK_NAME.match(value):
         return value
     msg = f"'{value}' is no name: write 1 to 100 letters, digits, '.', '_' and '-', beginning with one of the first two"
@@ -75,7 +72,7 @@ def checked_name(_context: click.Context, _option: click.Parameter, value: str |
 
 
 def key(context: click.Context, _option: click.Parameter, value: str | None) -> Key | None:
-    """Return the key that ``--key URL`` names, or None without one; not while a shell completes a line.
+    """Return the key of ``--key URL``, or None without one; not while a shell completes a line.
 
     Its passphrase is removed from the environment, where child processes would see it. Raise ``BadParameter``.
     """
@@ -108,7 +105,7 @@ class Path(click.ParamType[str]):
     envvar_list_splitter = os.pathsep
 
     def __init__(self, *, exists: bool = False, file_okay: bool = True, dir_okay: bool = True) -> None:
-        """Take the options of ``click.Path``: the path must exist, may be a file, may be a directory."""
+        """Accept the options of ``click.Path``: the path must exist, may be a file, may be a directory."""
         self.name = "path" if file_okay and dir_okay else "file" if file_okay else "directory"
         self._exists = exists
         #: Whether a path is a directory → whether it is accepted.
@@ -117,9 +114,9 @@ class Path(click.ParamType[str]):
         self._click_path = partial(click.Path, exists=exists, file_okay=file_okay, dir_okay=dir_okay)
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the path. Raise ``BadParameter``, in click's words where these are right.
+        """Return the path. Raise ``BadParameter``, in click's words if these are right.
 
-        Click calls a path missing that is in a directory without permission.
+        Click reports a path in a directory without permission as missing.
         """
         if os.access(value, os.R_OK) and self._is_okay[os.path.isdir(value)]:
             return value
@@ -191,10 +188,7 @@ class Duration(click.ParamType[float]):
         self._least = least
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the seconds of ``1h30m``. Raise ``BadParameter``.
-
-        Click may pass a value again that is converted already, a float.
-        """
+        """Return the seconds of ``1h30m``, or of a float, which click has converted before. Raise ``BadParameter``."""
         if isinstance(value, float):
             return value
         text = f"{value}s" if str(value).isdecimal() else str(value)
@@ -209,7 +203,7 @@ class Duration(click.ParamType[float]):
 def _tags(_context: click.Context, _option: click.Parameter, value: str | None) -> frozenset[str]:
     """Return the tags of ``--tags T,...``, in lower case; an empty set without the option.
 
-    Raise ``BadParameter`` for a list of no tags: a variable of the shell that is not set must not select everything.
+    Raise ``BadParameter`` for a list of no tags: an unset variable of the shell must not select everything.
     """
     tags = lower_tags(tag.strip() for tag in (value or "").split(",") if tag.strip())
     if value is not None and not tags:
@@ -255,14 +249,14 @@ _CODE: Final = Path(exists=True, file_okay=False)
 def _option(group: str, text: str, *flags: str, variable: str | None = None, **settings: object) -> dict[str, object]:
     """Return the settings of an option, for the table: its group and text in the help, its environment ``variable``.
 
-    ``flags``: where they are not made of its name; ``settings`` are click's.
+    ``flags``: unless its name makes them. ``settings`` are click's.
     """
     own_flags = {"flags": flags} if flags else {}
     return {**own_flags, "group": group, "help": text, "envvar": variable, **settings}
 
 
 def _run_option(name: str, option: RunOption) -> dict[str, object]:
-    """Return the settings for click of one of the options that ``Runtime``'s methods take, made of its declaration."""
+    """Return click's settings for an option of ``Runtime``'s methods, from its declaration."""
     settings = {"variable": option.variable, "rare": option.rare, **_KINDS[option.kind]}
     group = WHAT_TO_CHANGE if option.phase in {"selection", "changes"} else HOW_TO_RUN
     if name == "noop":  # used most, it stands among a command's own options, in the order of declaration
@@ -517,7 +511,7 @@ def is_hosted(settings: Settings) -> bool:
 
 
 def run_options(settings: Settings) -> dict[str, Any]:
-    """Return those of a command's parameters that ``Runtime``'s methods take as options, by name."""
+    """Return a command's parameters that are options of ``Runtime``'s methods, by name."""
     return {name: settings[name] for name in RUN_OPTIONS if name in settings}
 
 

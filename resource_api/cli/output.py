@@ -70,10 +70,10 @@ class _OwnStream(io.TextIOWrapper):
     def __init__(
         self, number: int, drain: Callable[[], None], cleared: Callable[[], AbstractContextManager[None]]
     ) -> None:
-        """Write to a copy of the descriptor ``number``, for the original is for prints of providers.
+        """Write to a copy of the descriptor ``number``: the original is for prints of providers.
 
-        ``drain`` waits until earlier text of child processes is written; ``cleared`` returns a context in which the
-        live lines of a terminal are hidden.
+        ``drain`` waits until earlier text of child processes is written. ``cleared`` returns a context without the live
+        lines of a terminal.
         """
         descriptor = io.FileIO(os.dup(number), "w")
         super().__init__(io.BufferedWriter(descriptor), encoding="utf-8", errors="backslashreplace")
@@ -142,7 +142,7 @@ class Output:
         return event
 
     def _render(self, logger: object, method: str, event: EventDict) -> str:
-        """Return the line of a log event; the diff of a changed text stands in further lines below it.
+        """Return the line of a log event, with the diff of a changed text in lines below it.
 
         The diffs of one resource together have at most the lines of a screen: ``_diffs`` counts them.
         """
@@ -156,10 +156,9 @@ class Output:
         return lines
 
     def _without_repetition(self, _logger: object, _method: str, event: EventDict) -> EventDict:
-        """Return the event of an error without the program's output that it quotes, if that has just been shown.
+        """Return the event of an error without the program's output in it, if warnings have just shown that.
 
-        The output stands in the warnings about its resource right before it. Also count the lines after the first
-        failure: after many of them the end of the run names it again.
+        Also count the lines after the first failure: after many of them the end of the run repeats it.
         """
         self.lines_after_failure += self._failed
         level, (subject, warned) = event["level"], self._warned
@@ -180,7 +179,7 @@ class Output:
 
     @property
     def on_one_terminal(self) -> bool:
-        """Whether stdout and stderr are terminals, so that log lines need not repeat what the result shows."""
+        """Whether stdout and stderr are terminals, so that the log need not repeat the result."""
         return not self._json_log and self.stdout.isatty() and self.stderr.isatty()
 
     @property
@@ -189,7 +188,7 @@ class Output:
         return changes.Style(self._color, self._diff, self.log.mask)
 
     def _own_stream(self, number: int) -> TextIO:
-        """Return a stream for a copy of a standard descriptor, into which code of providers does not print."""
+        """Return a stream for a copy of a standard descriptor, into which providers' code does not print."""
         with suppress(OSError):
             (sys.stdout if number == 1 else sys.stderr).flush()
         return _OwnStream(number, self._drain, self._cleared)
@@ -234,15 +233,15 @@ class Output:
         return answer.lower() in {b"y", b"yes"} if short else answer == b"yes"
 
     def descriptors(self) -> tuple[int, ...]:
-        """Return the descriptors that output is written to now, the filter's too: a rehearsal keeps them open."""
+        """Return the descriptors of present output, the filter's too: a rehearsal keeps them open."""
         more = () if self._filter is None else self._filter.descriptors
         return (self.stdout.fileno(), self.stderr.fileno(), *more)
 
     def mask_descriptors(self, secret: str, *, declared: bool) -> None:
-        """Mask a new secret in what child processes write directly to the standard descriptors.
+        """Mask a new secret in the output of child processes to the standard descriptors.
 
-        The first secret starts the process that filters it. ``declared``: it is an input's value, so that its lines
-        and short words are secrets too. Raise ``ResourceAPIError`` if the filter cannot be started.
+        The first secret starts the filter's process. ``declared``: it is an input's value, so that its lines and short
+        words are secrets too. Raise ``ResourceAPIError`` if the filter cannot be started.
         """
         with self._lock:
             if self._filter is not None:
@@ -251,9 +250,9 @@ class Output:
             self._start_filter()  # which has the secret from the mask
 
     def _start_filter(self) -> None:
-        """Start, once, the process that masks secrets and escapes controls in what child processes print.
+        """Start, once, the process that masks secrets and escapes controls in the output of child processes.
 
-        Only when there is something to mask, or on a terminal: it costs time. Raise ``ResourceAPIError``.
+        It costs time, so only with secrets or on a terminal. Raise ``ResourceAPIError``.
         """
         with self._lock:
             if self._filter is not None:
@@ -266,7 +265,7 @@ class Output:
                 raise ResourceAPIError(msg) from error
 
     def _foreign_line(self, text: str) -> str:
-        """Return the log line for a line that a child process has written, masked already; for the filter."""
+        """Return the log line for a child process's line, which is masked already; for the filter."""
         event = LogEvent("notice", "", text)
         return escape_json(json.dumps(document(event))) if self._json_log else line(event)
 
@@ -307,7 +306,7 @@ class Output:
         )
 
     def _write(self, text: str) -> None:
-        """Write to stdout; after a failed write, kept in ``write_error``, nothing more is written: a run must go on."""
+        """Write to stdout; after a failed write, kept in ``write_error``, write nothing more: a run must go on."""
         try:
             with self._lock:
                 self.stdout.write(text)
@@ -337,7 +336,7 @@ class Output:
     def _one_line(self, text: str) -> str:
         """Return the text of a problem, which may quote a whole file, on one line of limited length.
 
-        It is masked before it is cut: a part of a secret would not be found.
+        It is masked before it is cut, because a part of a secret would not be masked.
         """
         line = self.log.mask(escape(text))
         return line if len(line) <= _LONGEST_PROBLEM else f"{line[:_LONGEST_PROBLEM]}… ({len(line)} characters)"
@@ -348,7 +347,7 @@ class Output:
             self.stderr.write(escape_lines(self.log.mask(text)) + "\n")
 
     def _log_print(self, text: str) -> None:
-        """Log a line that Python code has printed, with the type whose provider is running, so that it is no result."""
+        """Log a line that Python code has printed, with the type of the running provider: it is no result."""
         context = current.get()
         if context is None and not self._json_log:
             self.error_text(text)  # of the interpreter, as with -X importtime
@@ -363,7 +362,7 @@ class Output:
     def flush(self) -> None:
         """Flush all streams, the prints of providers first; one that fails ends in ``/dev/null``.
 
-        Of these only stdout's error is kept, for results are lost with it.
+        Only stdout's error is recorded, because results are lost with it.
         """
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError):
@@ -422,11 +421,11 @@ def _colored(choice: str, stream: TextIO) -> bool:
 
 
 def _is_dumb() -> bool:
-    """Return whether the terminal may understand no more than lines and colours: it gets no progress and no pager."""
+    """Return whether the terminal may support only lines and colours, and so neither progress nor a pager."""
     return os.environ.get("TERM", "dumb") in {"", "dumb"}
 
 
 def threshold(settings: Settings) -> Level:
-    """Return the lowest level of the log lines that ``--debug``, ``--verbose`` or ``--quiet`` lets appear."""
+    """Return the lowest level of log lines by ``--debug``, ``--verbose`` or ``--quiet``."""
     levels: dict[str, Level] = {"debug": "debug", "verbose": "info", "quiet": "err"}
     return next((level for option, level in levels.items() if settings.get(option)), "notice")

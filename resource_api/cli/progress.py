@@ -52,10 +52,7 @@ class LiveLines:
         return columns or _SIZE[0], rows or _SIZE[1]
 
     def show(self, lines: Sequence[str]) -> None:
-        """Replace the lines on the terminal by these, unless they are the same or no line may be shown.
-
-        None may be after ``close``, nor while this process is in the background of its terminal.
-        """
+        """Replace the lines on the terminal; show none after ``close`` or in the background of the terminal."""
         with self._locked():
             if self._closed or not self._in_foreground():
                 return
@@ -95,7 +92,7 @@ class LiveLines:
                 self._lock.release()
 
     def _erasure(self, lines: Sequence[str]) -> str:
-        """Return the control sequences that erase ``lines``; a window made narrower has wrapped them into more rows."""
+        """Return the control sequences that erase ``lines``; a narrowed window has wrapped them into more rows."""
         if not lines:
             return ""
         columns, _ = self.size
@@ -165,7 +162,7 @@ class ProgressDisplay:
 
     @contextmanager
     def _shown(self, activity: Activity) -> Iterator[None]:
-        """Add an activity to those that ``update`` shows, while the block runs; then erase its line, if it had one."""
+        """Show an activity by ``update`` while the block runs; then erase its line, if it had one."""
         self._due[activity] = activity.started + _FIRST
         try:
             yield
@@ -192,7 +189,7 @@ class ProgressDisplay:
     def _line(self, activity: Activity, time_now: float, columns: int) -> str:
         """Return ``[3/14] Package[nginx] installing … 12 s: DETAIL``, no wider than ``columns``.
 
-        The detail is cut first, then the name; the seconds are not.
+        The detail is cut first, then the name, but not the seconds.
         """
         prefix = f"[{activity.place}] " if activity.place else ""
         end = f" {activity.verb} … " if activity.verb else " … "
@@ -204,7 +201,7 @@ class ProgressDisplay:
         return f"{line}: {(cut_inside if room > _WIDE else cut)(detail, room)}" if detail else line
 
     def close(self) -> None:
-        """End the thread, waiting a second at most, and erase the lines; nothing is shown any more."""
+        """End the thread, waiting a second at most, and erase the lines; show nothing any more."""
         self._closed.set()
         if self._thread is not None:
             self._thread.join(_JOIN_PATIENCE)

@@ -98,7 +98,7 @@ class Reporting:
     def failure_document(
         settings: Settings, command: str, began: float, code: int, problems: Iterable[Problem]
     ) -> dict[str, object]:
-        """Return the document, for reporters, of a run that failed before it had one: only its errors and exit code."""
+        """Return the document, for reporters, of a run that failed before it had one: its errors and exit code."""
         run = {"project": settings.get("project"), "stack": settings.get("stack"), "run": "", "command": command}
         summary = {**Summary(noop=bool(settings.get("noop")))._asdict(), "exit_code": code}
         document = run_document.history_document({**run, "started": began, "ended": time.time(), "summary": summary})
@@ -166,7 +166,7 @@ def _import_reporter(module: str, name: str) -> Reporter:
 
 
 def _file_target(path: str, form: Callable[[Document], str], mode: int) -> Target:
-    """Return a target that writes a document into one file, by ``form``, which makes its text.
+    """Return a target that writes a document into one file, as text by ``form``.
 
     Raise ``UsageError`` now, before the run, for a file that cannot be written at its end.
     """

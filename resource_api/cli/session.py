@@ -153,7 +153,7 @@ class Session:
             self._warn_of_writers(path)
 
     def _warn_of_writers(self, path: str) -> None:
-        """Warn if other users can change a file of inputs: they decide then what this command does, often as root."""
+        """Warn if other users can change a file of inputs: they control this command then, often as root."""
         if writers := self.registry.trust.who_can_change(path):
             problem = Problem(None, f"others can change these inputs: {writers}", "warning", file=path)
             self.console.emit_problem(problem._replace(code="untrusted_manifest"))
@@ -170,14 +170,14 @@ class Session:
 
     @property
     def use_cache(self) -> bool:
-        """Whether the no-change cache may leave out resources in sync: neither JSON nor log lines are about them."""
+        """Whether the no-change cache may leave out resources in sync, of which neither JSON nor the log has lines."""
         return not (self.json or self.log.enabled("info") or self.settings.get("uncached"))
 
     def suitability(self, definition: Definition) -> Sequence[Suitability]:
-        """Return the providers of a type that has several, each with whether it is suitable on this machine.
+        """Return the providers of a type with more than one, each with its suitability on this machine.
 
-        () for any other type or a component, and for a broken type, with a warning. It loads the providers, which takes
-        time: call it only for output that shows them.
+        () for any other type or a component, and for a broken type, with a warning. Loading the providers takes time:
+        call it only for output that shows them.
         """
         name = definition.name
         try:
@@ -210,7 +210,7 @@ class Session:
     def find_definition(self, find: Callable[[str], D], type_name: str) -> D:
         """Return the result of ``find`` for a type's name on the command line, in any case of letters.
 
-        Raise ``UsageError`` if it is unknown, with advice where only the module path lacks its directory.
+        Raise ``UsageError`` if it is unknown, with advice if only the module path lacks its directory.
         """
         name = type_name.lower()
         try:
@@ -238,8 +238,8 @@ class Session:
     def execute(self, command: Callable[[], int | None]) -> int:
         """Run a command and return its exit code, 0 for None.
 
-        This is the one place where errors end a command: each is shown, ends the JSON, and has a documented code. Then
-        reporters get the outcome.
+        Only here errors end a command: each is shown, ends the JSON, and has a documented code. Then reporters get the
+        outcome.
         """
         try:
             with self.interrupts:
@@ -301,7 +301,7 @@ class Session:
         return code
 
     def _store_options(self) -> str:
-        """Return ``--state`` and ``--key`` as they were given, for the command that an error of the state advises."""
+        """Return ``--state`` and ``--key`` as given, for the command that an error of the state advises."""
         from resource_api.state.open_store import command_options
 
         url, store_key = self.settings.get("state"), self.settings.get("key")
@@ -333,7 +333,7 @@ class Session:
         return code if self._runs or not failed else code or 1
 
     def _protect_secret(self, secret: str, declared: bool) -> None:  # noqa: FBT001 - as the mask calls it
-        """Keep a new secret, which the mask has just got, out of core dumps and of the output of child processes.
+        """Keep a new secret of the mask out of core dumps and of the output of child processes.
 
         ``declared``: it is the value of an input, so that its lines and short words are secrets too.
         """
@@ -342,7 +342,7 @@ class Session:
 
 
 def with_session(function: Callable[..., int | None], *, runs: bool = False) -> Callable[..., int]:
-    """Return a command's ``function`` as click calls it, with a new ``Session`` as its first argument.
+    """Return a command's ``function`` for click, with a new ``Session`` as its first argument.
 
     The session shows its errors, and its exit code is returned. ``runs``: it may change resources.
     """
@@ -370,7 +370,7 @@ def subcommand(group: click.Group, name: str, **settings: Any) -> Decorator:
 
 
 def _module_path_advice(name: str) -> str:
-    """Return the message that an unknown type is in the working directory, which is not on the module path; or ""."""
+    """Return the message that an unknown type is in the working directory, off the module path; or ""."""
     files = [f"types/{name}.py", f"components/{name}.py"] if TYPE_NAME.match(name) else []
     file = next(filter(os.path.exists, files), "")
     advice = f"{file} is here, but this directory is not on the module path; give --module-path ."

@@ -49,10 +49,10 @@ _TOKENS: Final = {
 
 
 def excerpt(line: str, number: int, column: int, form: str = "yaml", length: int = 0) -> list[str]:
-    """Return two lines for people: a source line behind its number, and carets below a part of it.
+    """Return two lines of text: a source line behind its number, and carets below a part of it.
 
-    The carets span ``length`` characters, or the token that begins at ``column`` in the syntax of ``form`` (``yaml``,
-    ``json`` or ``python``). ``number`` 0: of an argument of the command line. A long line is cut around the carets.
+    The carets span ``length`` characters, or the token at ``column`` in the syntax of ``form`` (``yaml``, ``json``,
+    ``python``). ``number`` 0: an argument of the command line. A long line is cut around the carets.
     """
     line = line.rstrip("\r\n")
     start = min(max(column, 1), len(line) + 1) - 1
@@ -77,9 +77,9 @@ def excerpt(line: str, number: int, column: int, form: str = "yaml", length: int
 
 
 def _window(widths: list[int], start: int) -> tuple[int, int]:
-    """Return the first index and the end of the part of a line that is shown, so that the caret at ``start`` is in it.
+    """Return the first index and the end of the displayed part of a line, with the caret at ``start`` in it.
 
-    ``widths``: the columns that each character takes on a terminal.
+    ``widths``: the columns of each character on a terminal.
     """
     if sum(widths) <= WIDTH:
         return 0, len(widths)
@@ -164,9 +164,9 @@ class SourceLines:
         self._hidden: dict[tuple[str, int, bool], bool] = {}
 
     def _argument(self, problem: Problem) -> tuple[str, str] | None:
-        """Return the argument of the command line that a problem is about: its option, such as ``-i``, and NAME=VALUE.
+        """Return the option, such as ``-i``, and NAME=VALUE of the command line for a problem; None for one of a file.
 
-        Of several of the name the last one counts. None for a problem of a file.
+        Of more with the same name the last one counts.
         """
         if problem.attribute is None or (problem.code not in INPUT_CODES and problem.file):
             return None
@@ -192,8 +192,8 @@ class SourceLines:
     def _is_plain_input(self, name: str) -> bool:
         """Return whether the value of ``-i NAME=VALUE`` may be shown.
 
-        For an input that is declared sensitive it can only be the name of a file; a name that resembles one may be
-        misspelt, so that the value is the secret itself.
+        For a sensitive input it can only be the name of a file; a name that resembles one may be misspelt, so that the
+        value is the secret itself.
         """
         sensitive = self._outline(self._manifest).sensitive_inputs if self._suffix(self._manifest) in _FORMS else ()
         return name in sensitive or not _resembles(name, frozenset(sensitive), frozenset())
@@ -219,9 +219,9 @@ class SourceLines:
         return self._files[file]
 
     def _read(self, file: str) -> Sequence[str]:
-        """Return the lines of a file for excerpts; none if it cannot be read, is encrypted, or has changed since.
+        """Return the lines of a file for excerpts; none if it is unreadable, encrypted, or changed since the start.
 
-        Of a changed file another line would stand under the problem. Lines end as the parser of the format counts them.
+        Lines end as in the parser of the format.
         """
         try:
             if file != STDIN and (file.endswith(AGE) or os.stat(file).st_ctime > self._began):
@@ -235,15 +235,15 @@ class SourceLines:
         return (_LINE_END if self._suffix(file) == ".py" else _YAML_LINE_END).split(text)
 
     def _suffix(self, file: str) -> str:
-        """Return the suffix of a file, by which its syntax is known; for standard input that of its content."""
+        """Return the suffix of a file, which determines its syntax; for standard input by its content."""
         if file == STDIN:
             return ".json" if self._stdin.lstrip().startswith(b"{") else ".yaml"
         return os.path.splitext(file)[1].lower()
 
     def _may_be_secret(self, file: str, index: int, unparsed: bool) -> bool:  # noqa: FBT001 - part of a key
-        """Return whether a line may not be shown: it holds a known secret, or the value of a key that may be one.
+        """Return whether a line may not be shown: it has a known secret, or the value of a possibly secret key.
 
-        Of an ``unparsed`` file, with a syntax error, any word or neighbouring line may be meant as the key.
+        In an ``unparsed`` file, with a syntax error, any word or neighbouring line may be meant as the key.
         """
         outline = self._outline(file)
         line = outline.lines[index]
@@ -260,10 +260,10 @@ class SourceLines:
         return any(_resembles(key, secret, plain) or _may_name_secret(key, secret, plain) for key in keys)
 
     def _find_secret_names(self, outline: _Outline) -> tuple[frozenset[str], frozenset[str]] | None:
-        """Return the names whose values are secret in a file, and the names of its types' other attributes.
+        """Return the names of secret values in a file, and the names of its types' other attributes.
 
-        Secret are sensitive attributes and inputs, and values that these use. None, all may be secret, where the file
-        has too many names of types to load them.
+        Secret are sensitive attributes and inputs, and the values in them. None, for all, if the file has too many
+        names of types to load.
         """
         lines = outline.lines
         types = {name for line in lines for match in _TYPE.findall(line) for name in match if name}
@@ -293,8 +293,8 @@ class _Outline:
     def sensitive_inputs(self) -> set[str]:
         """The names of inputs that a file declares to be secret, or may declare so.
 
-        These are the keys on each line that declares a secret, and on the one that it is indented under; where only
-        braces declare one, ``a: {sensitive: true}, b: {}``, the key of those braces alone.
+        These are the keys on each line that declares a secret, and on its parent line; if only braces declare one, ``a:
+        {sensitive: true}, b: {}``, the key of those braces alone.
         """
         names = set[str]()
         for index, line in enumerate(self.lines):
@@ -309,7 +309,7 @@ class _Outline:
 
     @cached_property
     def _above(self) -> Sequence[int]:
-        """For each line the index of the line that it is indented under, its parent in YAML; -1 for none."""
+        """For each line the index of its parent in YAML, under which it is indented; -1 for none."""
         #: ``outer``: the indentation and index of the lines that a next one may stand under, the outermost first.
         indices, outer = [], list[tuple[int, int]]()
         for index, line in enumerate(self.lines):
@@ -327,10 +327,10 @@ class _Outline:
         return list(accumulate(keyed, max, initial=-1))
 
     def belongs_to(self, index: int, *, siblings: bool) -> Iterator[str]:
-        """Yield the lines whose keys may have the value on a line: itself, and those that it is indented under.
+        """Yield the lines whose keys may have the value on a line: itself, and its parents.
 
-        A line without a key may continue the value of the nearest key before it. ``siblings``: it may also be meant to
-        continue the lines before it under the same parent, as in a file with a syntax error.
+        A line without a key may continue the value of the nearest key before it. ``siblings``: also the lines before it
+        under the same parent, which it may be meant to continue in a file with a syntax error.
         """
         line, above = self.lines[index], self._above[index]
         yield line
@@ -347,12 +347,12 @@ class _Outline:
 
 
 def _declares_secret(line: str) -> bool:
-    """Return whether a line declares a secret, as ``sensitive: true`` does, or may be meant to: ``sensitve: true``."""
+    """Return whether a line declares a secret, as ``sensitive: true``, or is misspelt so: ``sensitve: true``."""
     return _DECLARED_SECRET.search(line) is not None or any(map(_is_flag, _KEY.findall(line)))
 
 
 def _only_declares(line: str) -> bool:
-    """Return whether a line that declares a secret holds no value of it: ``password: {type: "Sensitive[String]"}``."""
+    """Return whether a line declares a secret without its value: ``password: {type: "Sensitive[String]"}``."""
     keys = _KEY.findall(line)
     fields = keys[1:] if _MAPPING_START.match(line) else keys
     return bool(fields) and _DECLARATION_FIELDS.issuperset(fields)
@@ -360,7 +360,7 @@ def _only_declares(line: str) -> bool:
 
 @cache
 def _may_name_secret(name: str, secret: frozenset[str], plain: frozenset[str]) -> bool:
-    """Return whether a name such as ``db_password`` is likely a secret's, though none is declared so.
+    """Return whether a name such as ``db_password`` is likely a secret's, though not declared so.
 
     It is not if it is one of the ``plain`` names, which are declared otherwise, or misspelt for one.
     """
@@ -378,10 +378,7 @@ def _is_flag(name: str) -> bool:
 
 @cache
 def _resembles(name: str, secret: frozenset[str], plain: frozenset[str]) -> bool:
-    """Return whether a name is one of the ``secret`` ones, or may be misspelt for one.
-
-    It may if it is none of the ``plain`` ones, and nearest to a secret one.
-    """
+    """Return whether a name is ``secret``, or misspelt for a secret one: not ``plain``, and nearest to a secret one."""
     if name in secret or name in plain or not secret:
         return name in secret
     return closest(name, [*secret, *plain]) in secret
@@ -390,7 +387,7 @@ def _resembles(name: str, secret: frozenset[str], plain: frozenset[str]) -> bool
 def _names(line: str, *, words: bool) -> set[str]:
     """Return the names on a line that a value may belong to: its keys and anchors.
 
-    ``words``: all words, for a file that cannot be parsed; so too of a line without a key.
+    ``words``: all words, as for a line without a key, because the file cannot be parsed.
     """
     keys = set(_KEY.findall(line))
     if not words and not keys and _RESOURCE.match(line):

@@ -69,7 +69,7 @@ class Tracing:
         self._runs += 1
 
     def host_context(self, host: str) -> TraceContext:
-        """Return the identity of the span of a host in the present run, which the host's own spans get as parent."""
+        """Return the identity of a host's span in the present run, the parent of the host's own spans."""
         return self._context.child(f"{self._runs} {host}")
 
     def host_started(self, host: str) -> None:
@@ -80,8 +80,8 @@ class Tracing:
     def host_event(self, host: str, document: Mapping[str, object]) -> None:
         """Add the span of a finished step of a host, unless there are too many.
 
-        The host tells only how long it took, and its clock may be wrong: the step ends now. A document of another form
-        is left out, for hosts may send anything.
+        The host sends only its duration, and its clock may be wrong: the step ends now. Leave out a document of another
+        form: hosts may send anything.
         """
         steps = self._steps.get(host)
         if document["type"] != "step_end" or steps is None or len(steps) >= _OF_HOST or not self._remaining:
@@ -113,7 +113,7 @@ class Tracing:
     def send(self, document: Mapping[str, object], began: float, code: int, mask: Mask) -> str:
         """Send the trace of a command at its end, by the document of its run; return the reason of a failure, or "".
 
-        ``began``: when the command did; ``code``: its exit code; ``mask`` removes secrets.
+        ``began``: the time of the command's start. ``code``: its exit code. ``mask`` removes secrets.
         """
         span = run_span(document, began, time.time(), code, self._hosts)
         problem = _send(_masked(span, mask), self._context, self._parent, self._environ)
@@ -177,13 +177,13 @@ def _first_error(document: Mapping[str, Any]) -> str | None:
 
 
 def _steps(document: Mapping[str, Any]) -> Sequence[RunStepJson]:
-    """Return the steps of a run's document; none of a plan's, for they were not carried out and have no span."""
+    """Return the steps of a run's document; none of a plan's, which were not carried out and have no span."""
     steps: Sequence[RunStepJson] = document["steps"] if document.get("kind") == "run" else ()
     return steps
 
 
 def _planning(document: Mapping[str, object], began: float) -> Iterator[Span]:
-    """Yield the span of planning, which no document has: from the command's beginning to the run's ``started``."""
+    """Yield the span of planning, which no document has: from the command's start to the run's ``started``."""
     started = document.get("started")
     if document.get("kind") == "run" and isinstance(started, float) and started > began:
         yield Span("plan", began, started)
@@ -192,7 +192,7 @@ def _planning(document: Mapping[str, object], began: float) -> Iterator[Span]:
 def _calls(document: Mapping[str, Any], attributes: Attributes) -> Iterator[Span]:
     """Yield the spans of a run's calls with those of their resources, and of failed resources without a call.
 
-    A trace has a bounded number of resources, failed ones first; add that of the others to the run's ``attributes``.
+    A trace has a limited number of resources, failed ones first; add that of the rest to the run's ``attributes``.
     """
     if document.get("kind") != "run":
         return
@@ -210,7 +210,7 @@ def _calls(document: Mapping[str, Any], attributes: Attributes) -> Iterator[Span
 
 
 def _call(call: CallJson, began: float, steps: Iterable[RunStepJson]) -> Span:
-    """Return the span of a provider's call, with its resources as children; ``began``: when the run did."""
+    """Return the span of a provider's call, with its resources as children; ``began``: the start of the run."""
     started = began + call["started"]
     ended = started + call["seconds"]
     attributes: Attributes = {
@@ -248,8 +248,8 @@ def _receiver(environ: Mapping[str, str]) -> str:
 def _send(span: Span, context: TraceContext, parent: TraceContext | None, environ: Mapping[str, str]) -> str:
     """Send a trace, whose root is ``span`` with the identity ``context``; return the reason of a failure, or "".
 
-    Nothing is raised, and no more than ``LIMIT`` seconds are waited for: a run does not fail for its trace. ``parent``:
-    the span that the variable ``TRACEPARENT`` names, or None.
+    Raise nothing, and wait no more than ``LIMIT`` seconds: a run does not fail because of its trace. ``parent``: the
+    span in the variable ``TRACEPARENT``, or None.
     """
     protocol = next((text for name in _PROTOCOLS if (text := environ.get(name))), _SUPPORTED)
     if protocol != _SUPPORTED:

@@ -69,8 +69,8 @@ def show_document(
 ) -> int:
     """Run a command that shows one document, here or with ``--on`` on hosts; return the exit code.
 
-    ``make`` returns the document, and ``lines`` renders it for people; a list without lines is ``empty`` on a terminal.
-    ``arguments`` are those that only this command has.
+    ``make`` returns the document, ``lines`` renders it as text; ``empty`` replaces a list without lines on a terminal.
+    ``arguments``: those of this command alone.
     """
     if (code := run_on_hosts(session, command, session.settings.get("manifest"), **arguments)) is not None:
         return code
@@ -86,15 +86,14 @@ class DeclinedError(Exception):
 def asker(session: Session, command: str, declined: str, needed: str = "--yes") -> Callable[[str], bool]:
     """Return a function that asks the user a question, and writes the text ``declined`` for any answer but yes.
 
-    Raise ``UsageError`` at once, before anything is done, where there is no terminal to ask on; ``needed``: the options
-    to give instead of an answer.
+    Raise ``UsageError`` at once without a terminal to ask on; ``needed``: the options that replace an answer.
     """
     if session.json or not sys.stdin.isatty():
         reason = "with --json" if sys.stdin.isatty() else "when standard input is no terminal"
         raise UsageError(f"{command} needs {needed} {reason}")
 
     def confirmed(question: str) -> bool:
-        """Ask the question; for any answer but yes write that nothing is done, and return False."""
+        """Return whether the answer to the question is yes; otherwise write that nothing is done."""
         if session.output.confirmed(question):
             return True
         session.output.stderr.write(f"{declined}.\n")

@@ -42,10 +42,7 @@ class _Agent(DefaultingGroup):
     """The commands of an agent, of which some need their raw arguments."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Return the remaining arguments as click does, and keep all after the command's name as they are written.
-
-        With them ``run`` starts ``once``, and ``unit`` writes a service.
-        """
+        """Return the remaining arguments as click does, and record all as written, for ``once`` and the unit."""
         ctx.meta[_ARGUMENTS] = self.with_command(ctx, args)[1:]
         return super().parse_args(ctx, args)
 
@@ -74,10 +71,7 @@ _directory_option = click.option(
 
 
 def _default_mode() -> str:
-    """Return the default of ``--mode``: ``noop`` where RESOURCE_API_NOOP is set, which must keep a machine unchanged.
-
-    Raise ``BadParameter``.
-    """
+    """Return the default of ``--mode``: ``noop`` if RESOURCE_API_NOOP is set. Raise ``BadParameter``."""
     try:
         return "noop" if click.BOOL.convert(os.environ.get("RESOURCE_API_NOOP") or "0", None, None) else "apply"
     except click.BadParameter as error:
@@ -156,10 +150,7 @@ def run(context: click.Context, /, **settings: Any) -> int:
 
 
 def _agent(settings: Settings) -> Agent:
-    """Return the agent that the options describe: its source, signers, manifest, mode and period.
-
-    Raise ``click.UsageError`` for an invalid option, as there may be no session to report another error.
-    """
+    """Return the agent of the options. Raise ``click.UsageError`` for an invalid one: there may be no session."""
     manifest = settings["manifest"]
     if os.path.isabs(manifest) or ".." in manifest.split("/") or manifest == "-":
         raise click.UsageError(f"MANIFEST is a path in the source, such as site.yaml, not '{manifest}'")
@@ -210,9 +201,9 @@ def once(**settings: Any) -> int:
 
 
 def _default_report(settings: Settings) -> Target:
-    """Return the directory into which an agent without ``--report`` writes its reports, as a target.
+    """Return the directory for the reports of an agent without ``--report``, as a target.
 
-    It is in the directory that an option gives the agent, otherwise beside the default one.
+    It is in the agent's ``--directory``, or else beside the default one.
     """
     directory = _directory(settings) if settings["directory"] else _default_directory()
     target = reporting.report_directory(f"{directory}/reports")
@@ -226,17 +217,14 @@ def _default_report(settings: Settings) -> Target:
 
 
 def _with_source(target: Target, source_fields: Mapping[str, object]) -> Target:
-    """Return a target of ``--report`` that tells in each document which version of the source was applied.
-
-    These ``source_fields`` are empty here: ``_once`` fills them before the run.
-    """
+    """Return a target of ``--report`` with the source's version, which ``_once`` fills into ``source_fields``."""
     return target._replace(reporter=lambda document: target.reporter({**document, **source_fields}))
 
 
 def _with_agent(target: Target, agent: Agent, source_fields: Mapping[str, Any]) -> Target:
-    """Return a target of ``--metrics`` that also gets the agent's period, its pause, and the version of its source.
+    """Return a target of ``--metrics`` with the agent's period and pause, and the version of its source.
 
-    The version's ``source_fields`` are filled by ``_once`` before the run.
+    ``_once`` fills the version's ``source_fields`` before the run.
     """
 
     def report(document: Mapping[str, Any]) -> None:
@@ -253,10 +241,7 @@ def _with_agent(target: Target, agent: Agent, source_fields: Mapping[str, Any]) 
 
 
 def _report_killed(agent: Agent, killed: run_schedule.KilledRun, settings: Settings) -> None:
-    """Write the metrics of a killed run, which could not do that itself, in its place: monitoring must see the failure.
-
-    Raise ``OSError``, ``StateError``.
-    """
+    """Write the metrics of a killed run in its place, for monitoring. Raise ``OSError`` or ``StateError``."""
     if not settings["metrics"]:
         return
     last = agent_status.last_run(agent.directory)
@@ -268,10 +253,7 @@ def _report_killed(agent: Agent, killed: run_schedule.KilledRun, settings: Setti
 
 
 def _report_pause(session: Session, agent: Agent, settings: Settings) -> None:
-    """Have the session write, at its end, the metrics of a paused agent: monitoring must see that it is.
-
-    Reports are of runs alone, so that none is written.
-    """
+    """Have the session write, at its end, the metrics of a paused agent, for monitoring, but no report."""
     last = agent_status.last_run(agent.directory)
     if session.reporting is not None:
         session.reporting.detach()  # of the reports, and of the trace, which is of a run too
@@ -313,9 +295,9 @@ def _once(session: Session, agent: Agent, source_fields: dict[str, Any], setting
 
 
 def _apply(session: Session, version: SourceVersion, settings: Settings, keep: Callable[[Any], None]) -> int:
-    """Apply a version of the source as the command ``apply`` would, and return the exit code.
+    """Apply a version of the source by the command ``apply``, and return the exit code.
 
-    If the newest version cannot be verified this is the last verified one, and the error is shown. ``keep`` receives
+    If the newest version cannot be verified, this is the last verified one, and the error is shown. ``keep`` receives
     the document of the run.
     """
     if version.error is not None:
@@ -343,7 +325,7 @@ def _apply(session: Session, version: SourceVersion, settings: Settings, keep: C
 
 
 def _record(session: Session, write: Callable[[], None]) -> None:
-    """Record a run of the agent by ``write``; if that fails it is shown, and the run keeps its exit code."""
+    """Record a run of the agent by ``write``; a failure is shown, and the run keeps its exit code."""
     try:
         write()
     except OSError as error:
@@ -410,7 +392,7 @@ def _change_directory(settings: Settings, change: Callable[[str], str]) -> int:
     session = _session(settings)
 
     def command() -> None:
-        """Make the change and show its message; an error about a file names it."""
+        """Make the change and show its message; an error about a file includes its path."""
         directory = _directory(settings)
         with errors_as(ResourceError, OSError, f"{directory}: ", names_file=True):
             message = change(directory)

@@ -108,7 +108,7 @@ def _copies(store_path: str, path: str | None, *, beneath: bool = True) -> Itera
 def _chosen(copies: Sequence[Backup], path: str, at: str | None) -> Backup:
     """Return the copy to restore: the newest, or the newest whose digest begins with ``at``.
 
-    Raise ``UsageError`` for digits that fit several contents, ``ResourceError`` where there is no such copy.
+    Raise ``UsageError`` for ambiguous digits, ``ResourceError`` if there is no such copy.
     """
     if at is not None and len(at) < _FEWEST_DIGITS:
         raise UsageError(f"--at {at}: give at least {_FEWEST_DIGITS} digits")

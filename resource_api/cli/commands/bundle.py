@@ -93,9 +93,9 @@ def make(session: Session, directory: str, out: str, **settings: Any) -> None:
 
 
 def _existing_bundle(path: str, name: str) -> Bundle | None:
-    """Return the bundle that a new one replaces, or None without one; ``name``: of the file in messages.
+    """Return the bundle that a new one replaces, or None without one.
 
-    Raise ``UsageError`` for any other file, which is not overwritten.
+    Raise ``UsageError`` for any other file, which is not overwritten. ``name``: the file's name in messages.
     """
     try:
         return bundles.read(reading.read(path, bundles.LARGEST_FILE))

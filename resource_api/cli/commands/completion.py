@@ -65,7 +65,7 @@ def _login_shell() -> str:
 
 
 def _script_path(shell: str) -> tuple[Path, str]:
-    """Return where a shell looks for the user's script, and what the user must still do, or an empty text."""
+    """Return the path of the user's completion script for a shell, and a remaining step for the user, or ""."""
     data = _home("XDG_DATA_HOME", ".local/share")
     if shell == "bash":
         path = data / "bash-completion/completions/resource-api"
@@ -81,8 +81,7 @@ def _script_path(shell: str) -> tuple[Path, str]:
 def _home(variable: str, default: str) -> Path:
     """Return a directory of the XDG Base Directory Specification: the variable's, or ``default`` in the home directory.
 
-    A relative path in the variable is ignored, as that says. Raise ``UsageError`` for a user without a home directory,
-    as in a container.
+    A relative path in the variable is ignored, by the specification. Raise ``UsageError`` without a home directory.
     """
     value, home = os.environ.get(variable, ""), os.path.expanduser("~")
     if value.startswith("/"):

@@ -51,7 +51,7 @@ def show_runs(session: Session, command: str = "history", **arguments: Any) -> i
 
 
 def _history_lines(session: Session, runs: Sequence[Mapping[str, object]]) -> Iterable[str]:
-    """Return the lines of finished runs: a table with bars for a terminal, elsewhere one plain line for each."""
+    """Return the lines of finished runs: a table with bars for a terminal, otherwise one plain line for each."""
     runs = text.with_projects(runs)
     if not (runs and session.output.stdout.isatty()):
         return map(text.run, runs)
@@ -89,9 +89,9 @@ _REPORT_FORMS: Final = ("text", "json", "html")
 
 
 def _rehearsal_page(path: str, form: str, on: Sequence[str]) -> str:
-    """Return the HTML page of the rehearsal in a file that ``rehearse --json`` has written.
+    """Return the HTML page of a rehearsal from a file of ``rehearse --json``.
 
-    Raise ``UsageError`` for another file, and for other options than ``--format html``, which alone is possible.
+    Raise ``UsageError`` for another file, and for options other than ``--format html``.
     """
     if form != "html" or on:
         raise UsageError(f"{path}: a rehearsal is shown with --format html" + (", and without --on" if on else ""))
@@ -147,9 +147,9 @@ def report(session: Session, run: str | None, form: str, since: float | None, **
 
 
 def _run_document(session: Session, form: str, call: Call) -> RunJson | OverviewJson:
-    """Return the document of a run, or of the runs of a period, and from then on treat ``--format json`` as ``--json``.
+    """Return the document of a run, or of the runs of a period; then treat ``--format json`` as ``--json``.
 
-    Not before: an error is shown as text then, for it is no document of a run.
+    An earlier error is shown as text, because it is no document of a run.
     """
     document = commands.run(call)
     session.output.json = session.json or form == "json"
@@ -159,7 +159,7 @@ def _run_document(session: Session, form: str, call: Call) -> RunJson | Overview
 def _report_since(session: Session, run: str | None, form: str, seconds: float) -> int:
     """Write an overview of the runs of the last ``seconds``, of this machine or of hosts; return the exit code.
 
-    ``run``: the argument RUN, which excludes this.
+    ``run``: the argument RUN, which excludes ``--since``.
     """
     if run is not None:
         raise UsageError("RUN and --since exclude each other")

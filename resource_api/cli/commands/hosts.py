@@ -133,9 +133,9 @@ class _Key(NamedTuple):
 
 
 def _select(session: Session, patterns: Sequence[str], file: str | None) -> list[Host]:
-    """Return the hosts that the arguments WHERE select, in the inventory ``file``; without patterns all of it.
+    """Return the hosts of the arguments WHERE in the inventory ``file``, all without patterns.
 
-    Raise ``UsageError``, ``ManifestError``.
+    Raise ``UsageError`` or ``ManifestError``.
     """
     default = file or inventory.beside(None)
     if not patterns and default is None:
@@ -161,10 +161,7 @@ def _document(host: Host) -> dict[str, object]:
 
 
 def _table(selected: Sequence[Host], columns: int | None) -> Iterator[str]:
-    """Yield the lines of the table of hosts that ``hosts list`` prints; a default value is empty.
-
-    So a column in which all hosts have the default is left out.
-    """
+    """Yield the lines of the table of ``hosts list``, without columns that have only default values."""
     rows = [
         {
             "host": host.name,
@@ -180,7 +177,7 @@ def _table(selected: Sequence[Host], columns: int | None) -> Iterator[str]:
 
 
 def _address(host: Host) -> str:
-    """Return where a host is reached, ``deploy@10.0.0.9:22``, as far as the inventory has it; IPv6 in brackets."""
+    """Return the address of a host, ``deploy@10.0.0.9:22``, as far as the inventory has it; IPv6 in brackets."""
     user = f"{host.user}@" if host.user else ""
     address = host.address or host.name
     port = f":{host.port}" if host.port else ""
@@ -188,9 +185,9 @@ def _address(host: Host) -> str:
 
 
 def _fetch_keys(selected: Sequence[Host], fingerprints: Sequence[str]) -> list[_Key]:
-    """Ask hosts for their SSH keys, and compare these with ``known_hosts`` and the expected ``fingerprints``.
+    """Return the SSH keys of hosts, compared with ``known_hosts`` and the expected ``fingerprints``.
 
-    Raise ``ResourceError`` where the library for SSH is not installed.
+    Raise ``ResourceError`` if the library for SSH is not installed.
     """
     keys = []
     for host, key in zip(selected, asyncssh_transport.host_keys(selected, os.environ), strict=True):

@@ -105,7 +105,7 @@ def import_(
 def _import_state(session: Session, manifest: str, file: str) -> int:
     """Add the resources of a Terraform state to the manifest and import them, then show the plan.
 
-    Return 1 if that would change anything: the new declarations should describe what is there.
+    Return 1 if the plan would change anything: the new declarations should describe the present resources.
     """
     try:
         from resource_api.runtime.terraform_import import take_over
@@ -149,10 +149,7 @@ def _import_all(session: Session, type_names: str, out: str, *, yes: bool) -> in
 
 
 def _project(session: Session, out: str) -> str:
-    """Return the project of the manifest ``out`` that is written: --project, or the file's name.
-
-    Raise ``UsageError`` for a file whose name cannot be one.
-    """
+    """Return the project of the manifest ``out``: --project, or the file's name. Raise ``UsageError`` if invalid."""
     project = session.settings["project"] or os.path.basename(out).rpartition(".")[0]
     if STACK_NAME.match(project):
         return str(project)
@@ -171,10 +168,7 @@ def _manifest_lines(session: Session, type_names: str, project: str) -> tuple[li
 
 
 def _with_imports(content: bytes, out: str) -> Manifest:
-    """Return the written manifest with ``lifecycle: {import: TITLE}`` in each resource, so that it becomes ours.
-
-    The file itself does not keep that: it is for this run alone.
-    """
+    """Return the written manifest with ``lifecycle: {import: TITLE}`` in each resource, in memory only."""
     document = yaml_reader.read(content, out)
     resources = {
         reference: {**(body or {}), "lifecycle": {"import": reference.partition("[")[2].removesuffix("]")}}
@@ -184,7 +178,7 @@ def _with_imports(content: bytes, out: str) -> Manifest:
 
 
 def _apply_imports(session: Session, manifest: Manifest, confirm: Callable[[str], bool] | None) -> int:
-    """Show the plan of the imports, ask by ``confirm``, unless it is None, and carry it out; return the exit code."""
+    """Show the plan of the imports, ask by ``confirm``, unless None, and carry it out; return the exit code."""
 
     def on_plan(planned: Plan) -> None:
         """Show the plan and ask. Raise ``DeclinedError`` for no, before anything is recorded."""

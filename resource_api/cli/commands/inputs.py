@@ -100,7 +100,7 @@ def edit(session: Session, file: str, **_settings: object) -> None:
 def _recipients(session: Session, file: str) -> Sequence[object]:
     """Return the recipients for which a file is encrypted again; warn if other users can change them.
 
-    Raise ``UsageError`` if there are none: before the file is decrypted and edited in vain.
+    Raise ``UsageError`` if there are none, before the user edits the file in vain.
     """
     path = file + _RECIPIENTS
     if not os.path.lexists(path):
@@ -114,13 +114,13 @@ def _recipients(session: Session, file: str) -> Sequence[object]:
 
 
 def _edit_text(session: Session, file: str, text: str) -> str | None:
-    """Let the user edit the decrypted text of a file, in a directory in memory, until it is a valid file of inputs.
+    """Let the user edit the decrypted text of a file of inputs, in a directory in memory, until it is valid.
 
     Return it, or None without a change. Raise ``ManifestError`` for a mistake that the user leaves.
     """
 
     def accept(edited: str) -> str:
-        """Check the edited text and return it. Raise ``ManifestError`` for one that is no file of inputs."""
+        """Return the edited text. Raise ``ManifestError`` unless it is a valid file of inputs."""
         located_values(reader_of(file)(edited.encode(errors="surrogateescape"), file))
         return edited
 
@@ -140,7 +140,7 @@ def _replace(path: str, before: bytes | None, after: bytes) -> None:
     """
 
     def change(content: bytes) -> bytes:
-        """Return the new content; raise ``ResourceError`` if the present ``content`` is not what was edited."""
+        """Return the new content. Raise ``ResourceError`` if the present ``content`` is not the edited one."""
         if content != (before or b""):
             raise ResourceError(f"{path} was changed while it was edited, and is left as it is; edit it again")
         return after

@@ -61,9 +61,9 @@ def eval(session: Session, expression: str, manifest: str | None, **_settings: o
 
 
 def _empty_manifest(session: Session) -> Source:
-    """Return the empty manifest in which ``eval`` evaluates without one.
+    """Return the empty manifest for ``eval`` without one.
 
-    Its project decides which records expressions see: the one that is named, the only recorded one, else none.
+    Expressions read the records of its project: ``--project``, or the only recorded one.
     """
     recorded = {name.project for name in session.runtime.store.stacks()}
     project = session.settings["project"] or (recorded.pop() if len(recorded) == 1 else "none")

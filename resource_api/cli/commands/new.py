@@ -129,7 +129,7 @@ def write_component(name: str, directory: Path) -> list[Path]:
 def _write(name: str, directory: Path, templates: Mapping[str, str]) -> list[Path]:
     """Write the files of a new type or component from ``templates`` (file → template), all or none.
 
-    Raise ``UsageError`` for a wrong name, and where a file exists: none is overwritten.
+    Raise ``UsageError`` for a wrong name or an existing file, which is not overwritten.
     """
     if reason := _refusal(name):
         raise UsageError(reason)

@@ -95,7 +95,7 @@ def plan(session: Session, manifest: str, out: str | None, *, destroy: bool, **_
 def show_plan(session: Session, manifest: str, out: str | None, *, destroy: bool) -> int:
     """Show the plan of an apply, or with ``destroy`` that of the empty manifest; return the exit code.
 
-    It is also saved in the file ``out``, unless None, and given to reporters.
+    It is also saved in the file ``out``, unless None, and sent to reporters.
     """
     settings = session.settings
     if destroy:
@@ -185,7 +185,7 @@ def destroy(session: Session, manifest: str, out: str | None, *, yes: bool, noop
 
 
 def _show_destruction(session: Session, planned: Plan, *, noop: bool, asks: bool) -> None:
-    """Print the plan of a destruction if it ``asks`` or under noop; log it if nothing is recorded to destroy."""
+    """Print the plan of a destruction if it ``asks`` or under noop; log if nothing is recorded to destroy."""
     if noop:
         session.console.show_noop(planned)
     elif not session.json:
@@ -309,7 +309,7 @@ def _plan_once(settings: dict[str, object], base: str, before: Signatures) -> Si
 def _plan_and_exit(settings: dict[str, Any], base: str, report: int) -> NoReturn:
     """Make one plan in this forked process, and end it; write the files that the plan has read to ``report``.
 
-    That is the descriptor of a file that the parent reads; ``base``: the working directory.
+    ``report``: the descriptor of a file that the parent reads. ``base``: the working directory.
     """
     code = 70  # of an error that no session has reported
     try:
@@ -336,10 +336,10 @@ def _separate(manifest: str) -> None:
 
 
 def record_files(relevant: Callable[[], bool], base: str) -> Signatures:
-    """Return a mapping that from now on receives every file that this process opens for reading, with its signature.
+    """Return a mapping that receives every file that this process opens for reading from now on, with its signature.
 
-    Only while ``relevant()``: files that are read of the machine are none of the plan's. A signature is of the moment
-    before the file is first opened, so that no later change is missed. ``base`` is the working directory.
+    Only while ``relevant()``: other files belong to the machine, not to the plan. A signature is made before the file
+    is first opened, so that no later change is missed. ``base``: the working directory.
     """
     signatures: Signatures = {}
 
@@ -357,7 +357,7 @@ def record_files(relevant: Callable[[], bool], base: str) -> Signatures:
 
 
 def watched_directories(files: Iterable[str], module_path: Iterable[str]) -> Signatures:
-    """Return the directories in which a file may appear that a failed plan lacked, with their signatures.
+    """Return the directories where a missing file of a failed plan may appear, with their signatures.
 
     They are those of its ``files``, and those of types and components on the module path.
     """
@@ -376,7 +376,7 @@ def signature(path: str) -> list[int] | None:
 
 
 def wait_for_change(signatures: Mapping[str, object]) -> None:
-    """Wait until a file has another signature than given, and then until none changes: an editor may still write."""
+    """Wait until a file's signature changes, and then until none changes: an editor may still write."""
     while (before := {path: signature(path) for path in signatures}) == signatures:
         time.sleep(_INTERVAL)
     while (current := {path: signature(path) for path in signatures}) != before:

@@ -43,10 +43,7 @@ def list_(session: Session, manifest: str, **_settings: object) -> None:
 
 
 def _terraform() -> ModuleType:
-    """Return the module about Terraform providers, which needs the libraries of the extra ``terraform``.
-
-    Raise ``UsageError`` where that is not installed.
-    """
+    """Return the module about Terraform providers. Raise ``UsageError`` without the extra ``terraform``."""
     try:
         from resource_api.runtime import terraform_providers
     except ImportError as error:

@@ -29,7 +29,7 @@ def _size(_context: click.Context, _option: click.Parameter, value: str) -> str:
 
 
 def _terminal() -> int:
-    """Return a copy of the descriptor of the terminal, for the shell of ``--shell``. Raise ``UsageError``."""
+    """Return a copy of the terminal's descriptor, for the shell of ``--shell``. Raise ``UsageError`` without one."""
     if not sys.stdin.isatty():
         raise UsageError("--shell needs a terminal as standard input")
     # Inside, descriptor 0 is another file.

@@ -93,10 +93,7 @@ class _Call(LocalCall):
         return self.session.find_definition(self.session.registry.type, name)
 
     def select(self, definition: TypeDefinition) -> SelectedProvider | None:
-        """Return the provider of a type that ``--provider``, ``--manifest`` or ``--config`` selects and configures.
-
-        None if the type needs no configuration.
-        """
+        """Return the provider of a type by ``--provider``, ``--manifest`` or ``--config``; None if it needs none."""
         session, options = self.session, self.options
         session.warn_of_inputs()
         has_inputs = any(options[option] for option in ("given", "input_files", "provider"))
@@ -157,9 +154,9 @@ def _show(session: Session, listed: Listed, selected: SelectedProvider | None, *
 
 
 def _configuration(definition: TypeDefinition, pairs: Sequence[str]) -> dict[str, object]:
-    """Return the configuration of a provider that ``--config KEY=VALUE`` gives, coerced to each data type.
+    """Return the configuration of a provider from ``--config KEY=VALUE``, coerced to each data type.
 
-    Raise ``UsageError``, also for a secret on the command line, where other users can read it.
+    Raise ``UsageError``, also for a secret on the command line, which other users can read.
     """
     config: dict[str, object] = {}
     for pair in pairs:
@@ -197,10 +194,7 @@ def _show_documents(session: Session, listed: Listed, form: str) -> None:
 
 
 def _tables(listed: Listed, lay_out: Callable[[Rows], Iterable[str]]) -> Iterator[str]:
-    """Yield the lines of a table for each type that has resources; of several types, each below its name.
-
-    ``lay_out`` makes the lines of a table.
-    """
+    """Yield the lines of a table, by ``lay_out``, for each type with resources; of more types, each below its name."""
     for number, (definition, rows) in enumerate(pair for pair in listed if pair[1]):
         if len(listed) > 1:
             yield from [""] * bool(number)

@@ -174,9 +174,9 @@ def copy(session: Session, source: str, target: str, *, project: str | None, sta
 
 
 def _is_stack_named() -> bool:
-    """Return whether --stack, or its variable, was given; its default must not select the stack ``default`` here.
+    """Return whether --stack, or its variable, was given: its default must not select the stack ``default`` here.
 
-    Without it ``import`` means the stack in the file, and ``copy`` all of a store.
+    Without it ``import`` uses the stack in the file, and ``copy`` copies all of a store.
     """
     return click.get_current_context().get_parameter_source("stack") is not click.core.ParameterSource.DEFAULT
 
@@ -356,10 +356,7 @@ def _manifest_and_name(words: Sequence[str]) -> tuple[str | None, str | None]:
 
 
 def _project(manifest: str) -> str:
-    """Return the project of a manifest, whose state is shown; a Python manifest is not executed for that.
-
-    Raise ``ManifestError``.
-    """
+    """Return the project of a manifest, without executing a Python one. Raise ``ManifestError``."""
     return project_name(read(manifest, lambda raw, file: literal_section(raw, file, "PROJECT")))
 
 

@@ -54,9 +54,9 @@ def types(session: Session, manifest: str | None, *, notes: bool, **_settings: o
 
 
 def _list_lines(columns: int | None, name: str, text: str) -> list[str]:
-    """Return the line of a type in a list: its name and text, wrapped beside the name at the terminal's columns.
+    """Return the lines of a type in a list: name and text, wrapped beside the name at the terminal's columns.
 
-    One line, however long, without a terminal or on one that is too narrow for that.
+    Without a terminal, or on a narrow one, it is a single line.
     """
     if columns is None or columns < len(name) + _NARROWEST:
         return [name + text]
