@@ -340,10 +340,7 @@ _KEYS: Final = ("invoke", "with", "provider")
 
 
 def find_calls(diagnostics: Diagnostics, definitions: Definitions) -> dict[str, FunctionCall | None]:
-    """Return the named values that are calls, ``{invoke: FUNCTION, with: INPUTS}``, by name.
-
-    None stands for an invalid one, which is reported: its uses are not reported too.
-    """
+    """Return the named values that are calls, ``{invoke: FUNCTION, with: INPUTS}``; None for an invalid one."""
     calls: dict[str, FunctionCall | None] = {}
     for name, body in diagnostics.manifest.values.items():
         if type(body) is dict and "invoke" in body:

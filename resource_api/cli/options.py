@@ -212,10 +212,7 @@ def _tags(_context: click.Context, _option: click.Parameter, value: str | None) 
 
 
 def _targets(kind: str, context: click.Context, option: click.Parameter, value: Any) -> list[Target]:
-    """Return the targets that ``--report`` or ``--metrics`` names; ``kind``: the function of ``reporting`` for these.
-
-    Raise ``BadParameter``.
-    """
+    """Return the targets of ``--report`` or ``--metrics``, by ``kind`` in ``reporting``. Raise ``BadParameter``."""
     texts = [value] if isinstance(value, str) else value or []
     for text in texts:
         if not output_file(context, option, text):

@@ -405,10 +405,7 @@ def _pager() -> str:
 
 
 def _fits(lines: Iterable[str], stream: TextIO) -> bool:
-    """Return whether a terminal holds the lines and the next prompt, so that no pager is needed.
-
-    One of unknown size does.
-    """
+    """Return whether a terminal, if its size is known, holds the lines and the next prompt: no pager is needed."""
     columns, rows = os.get_terminal_size(stream.fileno())
     return not rows or not columns or sum(max(1, -(-width(line) // columns)) for line in lines) < rows
 

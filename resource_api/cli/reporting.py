@@ -83,10 +83,7 @@ class Reporting:
         return targets
 
     def send(self, failure: Callable[[], Document]) -> Iterator[Problem]:
-        """Send the document of the command to all targets; yield a problem for each reporter that fails.
-
-        ``failure`` makes the document of a command that failed before it had one.
-        """
+        """Send the command's document, or that of ``failure``, to all targets; yield a problem for each failure."""
         for target in self.targets:
             try:
                 target.reporter(self.document or failure())
@@ -106,10 +103,7 @@ class Reporting:
 
 
 def report(text: str) -> Target:
-    """Return the target that a text of ``--report`` names: MODULE:FUNCTION, a directory, or a file by its suffix.
-
-    Raise ``UsageError`` for an invalid one.
-    """
+    """Return the target of ``--report``, by its form: MODULE:FUNCTION, a directory, or a file. Raise ``UsageError``."""
     if match := _FUNCTION.fullmatch(text):
         return Target(text, _import_reporter(*match.groups()))
     if os.path.isdir(text):

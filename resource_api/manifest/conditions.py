@@ -87,9 +87,9 @@ _FALSE: Final = Condition(lambda _resolve: "when is false")
 
 
 def violations(path: KeyPath, value: object) -> Iterator[Violation]:
-    """Yield every mistake in the form of a condition; ``path`` leads to it in the manifest.
+    """Yield every mistake in the form of a condition at ``path`` in the manifest.
 
-    Its names are not looked up: that needs inputs and facts, and is done when the condition is judged.
+    Its names are not resolved: that needs inputs and facts, and is done when the condition is evaluated.
     """
     parser = _Parser()
     parser.condition(path, value)
@@ -97,22 +97,22 @@ def violations(path: KeyPath, value: object) -> Iterator[Violation]:
 
 
 def test_violations(path: KeyPath, value: object) -> Iterator[Violation]:
-    """Yield every mistake in the form of one test at ``path``, a place in the manifest: of ``purge`` in ``where``."""
+    """Yield every mistake in the form of one test at ``path`` in the manifest: of ``purge`` in ``where``."""
     parser = _Parser()
     parser.test(path, value)
     yield from parser.violations
 
 
 def parse_test(value: object) -> Test:
-    """Return the function for a test as it is written, such as ``{ge: 1000}``; it must have no ``test_violations``."""
+    """Return the function of a test as written, such as ``{ge: 1000}``, without ``test_violations``."""
     return _Parser().test((), value)
 
 
 def test_failure(test: Test, value: object, name: str) -> str:
-    """Return the reason that the value of an attribute fails a test, or an empty string if it passes.
+    """Return the reason that the value of an attribute fails a test, or "".
 
-    None, an attribute without a value, passes only what accepts null. Raise ``ConditionError`` for a value of a kind
-    that the test does not take.
+    None, an attribute without a value, passes only a test that accepts null. Raise ``ConditionError`` for a value of a
+    kind that the test does not accept.
     """
     try:
         return test(value, name)
@@ -123,7 +123,7 @@ def test_failure(test: Test, value: object, name: str) -> str:
 
 
 def parse(value: object) -> Condition:
-    """Return the condition that ``when`` declares by ``value``. Raise ``ConditionError`` for its first violation."""
+    """Return the condition of ``when``. Raise ``ConditionError`` for its first violation."""
     parser = _Parser()
     condition = parser.condition((), value)
     if parser.violations:
@@ -133,7 +133,7 @@ def parse(value: object) -> Condition:
 
 
 def _judge_flag(path: ExpressionPath, resolve: Resolve) -> str:
-    """Return why the condition ``${path}`` does not hold, or "". Raise ``ConditionError`` where it is no Boolean."""
+    """Return why the condition ``${path}`` does not hold, or "". Raise ``ConditionError`` if it is no Boolean."""
     try:
         value = _checked(resolve(path), str(path))
     except ConditionError:
@@ -147,10 +147,10 @@ def _judge_flag(path: ExpressionPath, resolve: Resolve) -> str:
 
 
 def _judge_test(path: ExpressionPath, test: Test, keys: KeyPath, resolve: Resolve) -> str:
-    """Return why the value at a path fails its test, or "". ``keys`` lead to the test within the condition.
+    """Return why the value at a path fails its test, at ``keys`` in the condition, or "".
 
-    Machines have different facts, and stacks different outputs, so that a missing one only fails the test; any other
-    missing value is a mistake, and raises ``ConditionError``.
+    A missing fact or output of a stack only fails the test, since machines and stacks differ; any other missing value
+    is a mistake. Raise ``ConditionError``.
     """
     name = str(path)[2:-1]
     try:
@@ -167,9 +167,9 @@ def _judge_test(path: ExpressionPath, test: Test, keys: KeyPath, resolve: Resolv
 
 
 def _value_of(path: ExpressionPath, resolve: Resolve) -> tuple[Any, str]:
-    """Return the value of a path and ""; if there is none, ``_MISSING`` and a message, for ``exists`` to test.
+    """Return the value of a path and ""; if there is none, ``_MISSING`` and a message, for ``exists``.
 
-    Raise ``ValueError`` where the first name itself must be declared and is not: a misspelt input is not just missing.
+    Raise ``ValueError`` if its first name must be declared and is not: a misspelt input is not just missing.
     """
     # The keys of ``inputs.a[inputs.b]`` come from values, which may be unknown (None) or secret.
     chosen, secret = expression.with_choices(path, resolve)
@@ -193,10 +193,7 @@ def _value_of(path: ExpressionPath, resolve: Resolve) -> tuple[Any, str]:
 
 
 def _checked(value: object, name: str) -> Any:
-    """Return the value of a path if a condition may depend on it.
-
-    Raise ``ConditionError`` for a secret, which the plan would disclose, and for a value that only a run yields.
-    """
+    """Return the value of a path. Raise ``ConditionError`` for a secret, which the plan would show, or an unknown."""
     if is_secret(value):
         raise ConditionError(f"{name} is a secret, and what is left out would tell it", (), "test another value")
     if is_unknown(value):
@@ -206,10 +203,7 @@ def _checked(value: object, name: str) -> Any:
 
 
 def _existing(value: object) -> Any:
-    """Return the value of a path for a test that needs one, which all do but ``exists``.
-
-    Raise ``_MissingValueError`` for a path that does not exist: its scope decides whether that is a mistake.
-    """
+    """Return the value of a path for any test but ``exists``. Raise ``_MissingValueError`` if it does not exist."""
     if value is _MISSING:
         raise _MissingValueError
     return value
@@ -249,7 +243,7 @@ def _compare(value: object, bound: Any, name: str) -> int:
 
 
 def _any_of(conditions: Sequence[Condition]) -> Condition:
-    """Return the condition ``any: [...]``: at least one holds; its reason not to hold is the reasons of all."""
+    """Return the condition ``any: [...]``: at least one holds; otherwise its reason has the reasons of all."""
 
     def judge(resolve: Resolve) -> str:
         reasons = [condition.judge(resolve) for condition in conditions]
@@ -270,7 +264,7 @@ def _one_of(expected: Sequence[object]) -> Test:
 
 
 def _test_existence(expected: bool, value: object, name: str) -> str:  # noqa: FBT001 - the operand in the condition
-    """Return why ``{exists: expected}`` fails, or "". A null does not exist either: it is a value not declared."""
+    """Return why ``{exists: expected}`` fails, or "". A null does not exist either: it is not declared."""
     exists = value is not _MISSING and value is not None
     return "" if exists is expected else f"{name} {'exists' if exists else 'does not exist'}"
 
@@ -285,21 +279,21 @@ def _test_match(source: str, value: Any, name: str) -> str:
 def _test_order(words: str, accepts: Callable[[int], bool], bound: object, value: object, name: str) -> str:
     """Return why a test such as ``{ge: bound}`` fails, or "".
 
-    ``words`` name the order in the reason; ``accepts`` takes the result of the comparison, -1, 0 or 1.
+    ``words`` describe the order in the reason; ``accepts`` tests the result of the comparison, -1, 0 or 1.
     """
     in_order = accepts(_compare(_existing(value), bound, name))
     return "" if in_order else f"{name} is {show(value)}, not {words} {show(bound)}"
 
 
 def _kind(value: object) -> str:
-    """Return how messages name a value of the wrong kind: a collection by its kind, a scalar by itself."""
+    """Return the description of a value of the wrong kind: a collection by its kind, a scalar by itself."""
     if isinstance(value, (dict, list)):
         return "a mapping" if isinstance(value, dict) else "a list"
     return "null" if value is None else show(value)
 
 
 def _literal(value: object) -> Any:
-    """Return the scalar that a test is written with: ``$${`` stands for ``${``, as everywhere in a manifest."""
+    """Return the scalar of a test: ``$${`` stands for ``${``, as everywhere in a manifest."""
     return value.replace("$${", "${") if type(value) is str else value
 
 
@@ -313,10 +307,7 @@ class _Parser:
         self.violations.append(Violation(path, message, hint))
 
     def condition(self, path: KeyPath, value: object) -> Condition:
-        """Parse the condition at ``path`` and collect its violations.
-
-        An invalid part becomes a condition that never holds, so that the rest is checked too.
-        """
+        """Return the condition at ``path``; collect its violations. An invalid part becomes one that never holds."""
         if type(value) is bool:
             return TRUE if value else _FALSE
         if type(value) is dict and value:
@@ -348,8 +339,8 @@ class _Parser:
     def _member(self, path: KeyPath, key: str, value: object) -> Condition:
         """Parse one key of a condition in its long form: ``not``, ``any``, or a path such as ``facts.os.family``.
 
-        ``value`` is the condition, the list of conditions, or the test of the path. An invalid one is reported and
-        never holds.
+        ``value``: the condition, the list of conditions, or the test of the path. An invalid one is reported, and never
+        holds.
         """
         if key == "not":
             inner = self.condition(path, value)
@@ -381,7 +372,7 @@ class _Parser:
         return Condition(partial(_judge_test, target, self.test(path, value), path), target.root == "each")
 
     def _check_scope(self, path: KeyPath, target: ExpressionPath) -> None:
-        """Report a path to a resource, which is not read yet, and one to something that ``each`` does not have."""
+        """Report a path to a resource, which is not read yet, or to an unknown part of ``each``."""
         if not isinstance(target.root, str):
             message = f"a condition cannot depend on a resource, such as {target.root}: it is judged before one is read"
             self._violation(path, message, "test an input or a fact")
@@ -389,9 +380,9 @@ class _Parser:
             self._violation(path, f"each has {', '.join(ELEMENT_KEYS)}", suggestion(target.keys[0], ELEMENT_KEYS))
 
     def test(self, path: KeyPath, value: object) -> Test:
-        """Parse the test at ``path``: a scalar to equal, a list to be one of, or a mapping of operators.
+        """Parse the test at ``path``: a scalar to equal, a list of such, or a mapping of operators.
 
-        Violations are collected; a test that has any is never called.
+        Violations are collected; a test with one is never called.
         """
         if type(value) is list:
             for number, item in enumerate(value):
@@ -414,7 +405,7 @@ class _Parser:
         return lambda value, name: next(filter(None, (test(value, name) for test in ordered)), "")
 
     def _operator(self, path: KeyPath, word: str, value: object) -> Test:
-        """Parse one operator of a test, as ``lt`` in ``{lt: 10}``; report a wrong operand, which is ``value``."""
+        """Parse one operator of a test, such as ``lt`` in ``{lt: 10}``; report a wrong operand ``value``."""
         if word == "not":
             test = self.test(path, value)
             return lambda value, name: "" if test(value, name) else f"{name} is {show(value)}"

@@ -76,7 +76,7 @@ class ValueSource(NamedTuple):
         return os.path.join(self.directory, self.text)
 
     def document(self) -> dict[str, str]:
-        """Return the source as an inventory declares it, as JSON data, its path relative to the working directory."""
+        """Return the source as an inventory declares it, its path relative to the working directory."""
         return {self.kind: self.path if self.kind in _PATHS else self.text}
 
     def outputs(self) -> dict[str, Any]:
@@ -93,10 +93,9 @@ class ValueSource(NamedTuple):
         raise ValueError(msg)
 
     def read(self) -> str:
-        """Return the text of the source, without the last line end, which editors and programs add.
+        """Return the text of the source without the last line end, which editors and programs add.
 
-        Raise ``ValueError`` with the name and the reason; the message never quotes the value, nor what a program has
-        printed.
+        Raise ``ValueError`` with the name and the reason, but without the value or a program's output.
         """
         try:
             raw = self._content()
@@ -113,9 +112,9 @@ class ValueSource(NamedTuple):
         raise ValueError(f"{self.name}: {reason}")
 
     def _content(self) -> bytes:
-        """Return the bytes of the file or variable, or those that the program prints; one others can change is refused.
+        """Return the bytes of the file or variable, or the output of the program. Raise ``ValueError`` or ``OSError``.
 
-        Raise ``ValueError`` or ``OSError``.
+        A program that others can change is refused.
         """
         if self.kind in _PATHS:
             return read_file(self.path)[0]
@@ -132,7 +131,7 @@ class ValueSource(NamedTuple):
 
 
 def kind_of(value: object) -> str | None:
-    """Return the kind of the source that an input's value is, as in ``{file: PATH}``, or None for a literal value."""
+    """Return the kind of a source, an input's value such as ``{file: PATH}``, or None for a literal value."""
     if type(value) is not dict or len(value) != 1:
         return None
     (kind,) = value
@@ -140,7 +139,7 @@ def kind_of(value: object) -> str | None:
 
 
 def source_problem(value: Any) -> str:
-    """Return why a value with the key of a source, such as ``{env: [A, B]}``, is an invalid one, or an empty text."""
+    """Return why a value with the key of a source, such as ``{env: [A, B]}``, is an invalid one, or ""."""
     if (kind := kind_of(value)) is None:
         return ""
     words: Sequence[object] = value[kind] if type(value[kind]) is list and kind == "command" else [value[kind]]
@@ -150,14 +149,14 @@ def source_problem(value: Any) -> str:
 
 
 def source_advice(value: object) -> str:
-    """Return advice on an input's value that may be meant as a source but is taken literally, or an empty text."""
+    """Return advice on an input's literal value that may be meant as a source, or ""."""
     if type(value) is dict and len(value) > 1 and value.keys() <= _KINDS.keys():
         return f"a source has exactly one of {', '.join(_KINDS)}"
     return "a source is the whole value of an input, and no part of it" if _has_source(value) else ""
 
 
 def _has_source(value: object) -> bool:
-    """Return whether a value holds, at any depth, a mapping such as ``{file: PATH}``."""
+    """Return whether a value has, at any depth, a mapping such as ``{file: PATH}``."""
     parts = value.values() if type(value) is dict else value if type(value) is list else ()
     return any(kind_of(part) or _has_source(part) for part in parts)
 
@@ -165,8 +164,7 @@ def _has_source(value: object) -> bool:
 def source_of(value: Any, directory: str, host: str = HOST) -> ValueSource | None:
     """Return the source that an input's value is, or None for a literal one.
 
-    ``directory``: that of the file with the value. ``host``: the name that replaces ``${host.name}``, by which one
-    inventory names a file for each host.
+    ``directory``: that of the value's file. ``host`` replaces ``${host.name}``, for files by host in one inventory.
     """
     if (kind := kind_of(value)) is None:
         return None
@@ -175,17 +173,14 @@ def source_of(value: Any, directory: str, host: str = HOST) -> ValueSource | Non
 
 
 def literal(value: Any) -> Any:
-    """Return an input's value without the mapping ``{value: {...}}`` around it.
-
-    So is a mapping written that looks like a source and is none.
-    """
+    """Return an input's value without ``{value: {...}}``, the escape around a mapping that looks like a source."""
     if type(value) is dict and value.keys() == {_LITERAL} and type(value[_LITERAL]) is dict:
         return value[_LITERAL]
     return value
 
 
 def suffix(path: str) -> str:
-    """Return the suffix that names the format of a file: ``.yaml`` for ``secrets.yaml.age``, which is encrypted."""
+    """Return the suffix of a file's format: ``.yaml`` for ``secrets.yaml.age``, which is encrypted."""
     return os.path.splitext(path.removesuffix(AGE))[1].lower()
 
 
@@ -202,9 +197,9 @@ class InputFiles:
         self._identities = identities
 
     def parse(self, raw: bytes, path: str) -> Document:
-        """Return the document in the bytes of a file of inputs: YAML unless it is called JSON; ``.age`` is decrypted.
+        """Return the document of a file of inputs: YAML unless its suffix is JSON's; ``.age`` is decrypted.
 
-        Raise ``UsageError`` for an encrypted file without identities, ``ManifestError`` for a wrong one: without its
+        Raise ``UsageError`` for an encrypted file without identities, ``ManifestError`` for an invalid one, without its
         text if it is encrypted.
         """
         if not path.endswith(AGE):
@@ -218,7 +213,7 @@ class InputFiles:
     def decrypt(self, raw: bytes, path: str) -> bytes:
         """Return the content of a file that is encrypted with age, decrypted in memory.
 
-        Raise ``UsageError`` without a key, ``ManifestError`` where the key does not open it.
+        Raise ``UsageError`` without a key, ``ManifestError`` for a wrong one.
         """
         if self._identities is None:
             raise UsageError(f"{path} is encrypted; name its key with --inputs-key age:PATH or RESOURCE_API_INPUTS_KEY")
@@ -230,7 +225,7 @@ class InputFiles:
             raise manifest_error(path, (0, 0), "inputs", message) from error
 
     def values(self, path: str) -> dict[str, LocatedValue]:
-        """Return the values of a file of inputs by name, after checking that others cannot change what it executes.
+        """Return the values of a file of inputs by name, after the check of its programs.
 
         Raise ``UsageError`` for an unreadable file, and as ``parse`` and ``check_programs`` do.
         """
@@ -241,7 +236,7 @@ class InputFiles:
         return values
 
     def check_programs(self, path: str, values: Iterable[LocatedValue]) -> None:
-        """Raise ``UntrustedCode`` for a file that names programs and that other users can change: they would be run."""
+        """Raise ``UntrustedCode`` for a file with programs, which would be run, that other users can change."""
         if any(kind_of(value.value) == "command" for value in values):
             try:
                 os.close(self._trust.open(path))
@@ -251,17 +246,14 @@ class InputFiles:
 
     @staticmethod
     def source_files(values: Iterable[LocatedValue]) -> list[str]:
-        """Return the paths of the files from which sources among the values take their text.
-
-        Whoever can change them changes inputs, so that they are checked as files of inputs are.
-        """
+        """Return the paths of the files of sources among the values, to be checked like files of inputs."""
         sources = [source_of(value.value, value.directory) for value in values]
         return [source.path for source in sources if source is not None and source.kind in _PATHS]
 
     def resolve(self, values: Mapping[str, LocatedValue]) -> dict[str, Any]:
-        """Return the values of inputs by name: of a source its text, which is later coerced to the input's data type.
+        """Return the values of inputs by name; the text of a source is later coerced to the input's data type.
 
-        Raise ``ManifestError`` for all that cannot be read.
+        Raise ``ManifestError`` for all unreadable sources.
         """
         resolved, problems = dict[str, Any](), list[Problem]()
         for name, value in values.items():
@@ -303,9 +295,9 @@ def reader_of(path: str) -> Reader:
 
 
 def without_text(error: ManifestError) -> ManifestError:
-    """Return the error of an encrypted file without its text, of which hints and most messages repeat some.
+    """Return the error of an encrypted file without its text, which hints and most messages repeat in part.
 
-    Messages stay whose codes stand for a constant message.
+    Messages with the code of a constant message stay.
     """
     return ManifestError(
         problem._replace(message=message, hint="", paste="")

@@ -69,11 +69,11 @@ class LocatedValue(NamedTuple):
 def input_values(
     manifest: Manifest, arguments: Mapping[str, object], contents: Contents | None = None
 ) -> tuple[dict[str, Any], list[Problem]]:
-    """Return the values of the declared inputs by name and the problems, so that all are reported at once.
+    """Return the values of the declared inputs by name, ``UNKNOWN`` for an invalid one, and all problems.
 
-    An invalid input is ``UNKNOWN``. ``arguments`` are values by name, from the command line, files or the environment.
-    ``contents`` makes assets and archives, or None to keep their descriptions. Raises ``UsageError`` for a secret from
-    the command line, where other users can read it.
+    ``arguments``: values by name, from the command line, files or the environment. ``contents`` makes assets and
+    archives, or None to keep their descriptions. Raise ``UsageError`` for a secret on the command line, which other
+    users can read.
     """
     values: dict[str, Any] = {}
     problems: list[Problem] = []
@@ -103,10 +103,9 @@ def input_values(
 
 
 def _input_value(name: str, declared: Input, arguments: Mapping[str, object], contents: Contents | None) -> Any:
-    """Return an input's value: the argument, the default or None, converted to the declared type and checked.
+    """Return an input's value: the argument, the default or None, coerced and checked, with secrets wrapped.
 
-    Secrets in it are wrapped. Raise ``ValueError`` for a missing or invalid value, ``UsageError`` for a secret on the
-    command line.
+    Raise ``ValueError`` for a missing or invalid value, ``UsageError`` for a secret on the command line.
     """
     datatype = datatypes.parse(declared.type)
     whole = declared.sensitive or declared.ephemeral  # otherwise only what the data type calls so is a secret
@@ -137,5 +136,5 @@ def _input_value(name: str, declared: Input, arguments: Mapping[str, object], co
 
 
 def _unread(spec: ContentSpec) -> Content:
-    """Return an asset or archive to check the data type of an input with; its content is not read for that."""
+    """Return an asset or archive for a check of its data type, without reading its content."""
     return assets.KINDS[spec.word](spec.sha256)

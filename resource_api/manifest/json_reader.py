@@ -37,10 +37,10 @@ _NO_PARTS: Final[dict[str | int, tuple[Position, Node]]] = {}
 
 
 def read(text: bytes, file: str) -> Document:
-    """Return the document in a JSON text, which is named ``file`` in problems; its positions are found when needed.
+    """Return the document of a JSON text; ``file`` is its name in problems, positions are computed when needed.
 
-    Raises ``ManifestError`` with every problem: invalid JSON, duplicate keys, exceeded limits, characters and numbers
-    that a manifest cannot hold.
+    Raise ``ManifestError`` with every problem: invalid JSON, duplicate keys, exceeded limits, invalid characters or
+    numbers.
     """
     decoded = document.decode(text, file)
     try:
@@ -54,15 +54,14 @@ def read(text: bytes, file: str) -> Document:
 
 
 def _parse(decoded: str) -> tuple[Any, bool]:
-    """Return the data, and whether its tokens must be checked, because something in it may be forbidden.
+    """Return the data, and whether its tokens must be checked: that is slow, and hardly ever necessary.
 
-    It decides by cheap signs alone: the check of the tokens is slow, and hardly any manifest needs it. Raises
-    ``ValueError`` and ``RecursionError`` for a text that is certainly wrong.
+    Raise ``ValueError`` or ``RecursionError`` for a text that is certainly wrong.
     """
     keys: set[str] = set()
 
     def unique(items: list[tuple[str, object]]) -> dict[str, Any]:
-        """Return an object of the text as a dictionary; of a repeated key ``json`` would silently keep the last."""
+        """Return an object of the text as a dictionary; ``json`` would silently keep the last of repeated keys."""
         data = dict(items)
         if len(data) != len(items):
             raise ValueError("duplicate key")
@@ -129,7 +128,7 @@ def _syntax_error(error: json.JSONDecodeError) -> tuple[int, str]:
 
 
 def _other_problems(text: str, file: str) -> Iterator[Problem]:
-    """Yield the problems other than syntax, such as repeated keys, with their positions, which ``json`` does not keep.
+    """Yield the problems other than syntax, such as repeated keys, with their positions, which ``json`` omits.
 
     ``text`` is valid JSON, but may end anywhere: at the first syntax error.
     """
@@ -160,7 +159,7 @@ def _other_problems(text: str, file: str) -> Iterator[Problem]:
 
 
 def _scalar_problem(written: str) -> str:
-    """Return why a manifest cannot hold a number, ``true``, ``null`` or ``NaN`` of a JSON text, or an empty string."""
+    """Return why a number, ``true``, ``null`` or ``NaN`` of a JSON text is invalid in a manifest, or ""."""
     if written in _NOT_FINITE:
         return yaml_scalar.NOT_FINITE
     if written[0] in yaml_scalar.NUMERIC:
@@ -183,14 +182,14 @@ def _positions(text: str) -> Callable[[int], Position]:
 
 
 def _index(text: str) -> Node:
-    """Return the positions of everything in a text that ``read`` accepted, where a problem needs them."""
+    """Return the positions of everything in a text that ``read`` accepted, for a problem."""
     with gc_paused():  # it makes very many objects, and none is garbage
         tokens = _TOKEN.finditer(text)
         return _node(next(tokens), tokens, _positions(text))
 
 
 def _node(token: Match[str], tokens: Iterator[Match[str]], position: Callable[[int], Position]) -> Node:
-    """Return the position of the value that starts with ``token``, and of all in it, whose ``tokens`` it takes.
+    """Return the position of the value that starts with ``token``, and of all in it, from its ``tokens``.
 
     ``position`` computes line and column of an offset.
     """

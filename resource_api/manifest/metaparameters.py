@@ -41,7 +41,7 @@ def violations(name: str, value: object) -> Iterator[Violation]:
 def purge_violations(path: Path, item: object) -> Iterator[Violation]:
     """Yield the violations of an entry of ``purge`` (contract §10.7), without loading its type.
 
-    Whether the type has the attributes of ``where`` is checked when the manifest is compiled.
+    The attributes of ``where`` are checked when the manifest is compiled.
     """
     if type(item) is not dict:
         yield Violation(path, "an item of purge must be a mapping", "as in {type: Cron, at_most: 10}")
@@ -78,7 +78,7 @@ def _reference_list(path: Path, value: object) -> Iterator[Violation]:
 
 
 def _reference(path: Path, value: object) -> Iterator[Violation]:
-    """Check that a value may be a reference; the hint tells if YAML has misread one for lack of quotes."""
+    """Check that a value may be a reference; the hint is about a missing quote if YAML has misread one."""
     if type(value) is not str:
         message = f"{_name(path)} must be a reference such as Package[nginx]"
         yield Violation(path, message, syntax_hints.value_quoting_hint(value))
@@ -100,7 +100,7 @@ def _boolean(path: Path, value: object) -> Iterator[Violation]:
 
 
 def _string(path: Path, value: object) -> Iterator[Violation]:
-    """Check a text that is not empty and holds no expression: it is needed before expressions are evaluated."""
+    """Check a text that is not empty and has no expression: it is needed before expressions are evaluated."""
     if type(value) is not str or not value:
         hint = "write it in quotes" if type(value) in (int, float, bool) else ""
         yield Violation(path, f"{_name(path)} must be a string that is not empty", hint)
@@ -109,7 +109,7 @@ def _string(path: Path, value: object) -> Iterator[Violation]:
 
 
 def _strings(path: Path, value: object) -> Iterator[Violation]:
-    """Check a list of texts as ``_string`` does; to one text, or ``all``, the hint is the list that it may mean."""
+    """Check a list of texts as ``_string`` does; for one text, or ``all``, the hint is the likely list."""
     if type(value) is not list:
         hint = f'write ["{"*" if value == "all" else value}"]' if type(value) is str else ""
         yield Violation(path, f"{_name(path)} must be a list of strings", hint)
@@ -123,7 +123,7 @@ def _string_or_list(path: Path, value: object) -> Iterator[Violation]:
 
 
 def _tag(path: Path, value: Any) -> Iterator[Violation]:
-    """Check a tag, or a list of tags, which are written on command lines: only some characters are allowed."""
+    """Check a tag, or a list of tags, for the characters that are allowed on command lines."""
     if violations_of_text := list(_string_or_list(path, value)):
         yield from violations_of_text
         return
@@ -207,7 +207,7 @@ def _when(path: Path, value: object) -> Iterator[Violation]:
 
 
 def _where(path: Path, value: object) -> Iterator[Violation]:
-    """Check ``where`` of a purge: tests of attributes, written as those of conditions."""
+    """Check ``where`` of a purge: tests of attributes, written like those of conditions."""
     if type(value) is not dict:
         yield Violation(path, "where must be a mapping of attributes to tests", "as in where: {size: {lt: 10}}")
         return

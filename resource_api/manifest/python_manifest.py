@@ -61,11 +61,11 @@ def read(
     *,
     builtin_names: Mapping[str, object] = vars(builtins),
 ) -> Document:
-    """Execute a Python manifest and return what it declares as a document. Raises ``ManifestError`` with its line.
+    """Execute a Python manifest and return its declarations as a document. Raise ``ManifestError`` with its line.
 
-    The constants of the module come first, because they declare the inputs with which ``manifest(m)`` is called.
-    ``inputs`` are values by name; ``facts`` has ``[name]`` and ``names()``. ``on_inputs`` gets the checked inputs
-    first, to mask secrets in the log. ``builtin_names``: Python's, with an ``__import__`` that knows ``lib``.
+    The constants of the module come first: they declare the inputs of ``manifest(m)``. ``facts`` has ``[name]`` and
+    ``names()``. ``on_inputs`` receives the checked inputs first, to mask secrets in the log. ``builtin_names``:
+    Python's, with an ``__import__`` for ``lib``.
     """
     module = _execute(raw, file, builtin_names)
     _check_constants(module, file, raw)
@@ -98,7 +98,7 @@ def _check_constants(module: Mapping[str, object], file: str, raw: bytes) -> Non
 def _document(
     data: Mapping[str, object], file: str, raw: bytes, calls: Mapping[str, Mapping[str, CallSite]]
 ) -> Document:
-    """Return the document of ``data``, its positions found only when a problem needs them. Raises ``ManifestError``.
+    """Return the document of ``data``, its positions computed when needed. Raise ``ManifestError``.
 
     ``calls``: section → key → the author's call that declared it.
     """
@@ -107,9 +107,9 @@ def _document(
 
 
 def _inputs(constants: Document, arguments: Mapping[str, object]) -> Mapping[str, Any]:
-    """Return the values of the inputs that the constant ``INPUTS`` declares, coerced, with their defaults.
+    """Return the values of the inputs in the constant ``INPUTS``, coerced, with their defaults.
 
-    ``arguments`` are values by name; those of other names are reported later, when all declarations are known. Raise
+    ``arguments``: values by name; unknown names are reported later, when all declarations are known. Raise
     ``ManifestError``, also for wrong constants.
     """
     manifest = assemble([constants])
@@ -123,8 +123,7 @@ def _inputs(constants: Document, arguments: Mapping[str, object]) -> Mapping[str
 def _ephemeral(constants: Mapping[str, Any]) -> dict[str, PendingValue]:
     """Return the ephemeral inputs as pending values, which replace their values for ``manifest(m)``.
 
-    An ephemeral value must not be recorded: used as a value it would be copied into the data unseen, as a reference it
-    is checked where it is used.
+    An ephemeral value would be copied into the recorded data unseen; a reference is checked at its use.
     """
     names = [name for name, body in (constants.get("inputs") or {}).items() if body and body.get("ephemeral")]
     return {name: PendingValue(Expression((ExpressionPath("inputs", (name,)),))) for name in names}
@@ -143,9 +142,9 @@ def _execute(raw: bytes, file: str, builtin_names: Mapping[str, object]) -> dict
 
 
 def _run_author_code(file: str, raw: bytes | None, run: Callable[[], object]) -> None:
-    """Call ``run``, which executes the author's code; an exception in it becomes a ``ManifestError`` at its line.
+    """Call ``run``, which executes the author's code; make an exception a ``ManifestError`` at its line.
 
-    So it is reported like a mistake in YAML. ``raw`` are the file's bytes, or None to read them when needed.
+    ``raw``: the file's bytes, or None to read them when needed.
     """
     try:
         run()
@@ -159,7 +158,7 @@ def _run_author_code(file: str, raw: bytes | None, run: Callable[[], object]) ->
 
 
 def _check_executed(function: Callable[..., object], answer: Any) -> None:
-    """Raise ``ManifestError`` if the author's ``manifest(m)`` returned a value: only calls of ``m`` declare something.
+    """Raise ``ManifestError`` if the author's ``manifest(m)`` returned a value: only calls of ``m`` are declarations.
 
     The code of a generator or a coroutine was not even executed. A ``lambda`` may return a declared resource.
     """
@@ -185,13 +184,13 @@ def blueprint(
 ) -> LoadedComponent:
     """Return a component with the function that builds the declarations of each use of it in a manifest.
 
-    ``function`` is the author's ``build(m)``; ``on_inputs`` gets the inputs before it is called, to mask secrets.
+    ``function``: the author's ``build(m)``. ``on_inputs`` receives the inputs before that is called, to mask secrets.
     """
     code = getattr(function, "__code__", None)
     file, line = (code.co_filename, code.co_firstlineno) if code is not None else (definition.name, 1)
 
     def build(parent: str, title: str, inputs: Mapping[str, object]) -> Document:
-        """Return the declarations of one use, ``parent`` with this title; it must not change the machine."""
+        """Return the declarations of one use, ``parent`` with this title, without changes to the machine."""
         on_inputs({name: value for name, value in inputs.items() if not _is_pending(value)})
         m = ComponentApi(file, parent, title, inputs, facts)
         with read_only("a component"):
@@ -205,14 +204,14 @@ def blueprint(
 
 
 def _is_pending(value: object) -> bool:
-    """Return whether an input of a component is an expression, whose value is not known: there is nothing to mask."""
+    """Return whether an input of a component is an expression without a value: there is nothing to mask."""
     return isinstance(unwrapped(value), Expression)
 
 
 def _refusing(message: str) -> Callable[..., NoReturn]:
     """Return a method that raises ``TypeError`` with ``message``, in which ``{0!r}`` is the object.
 
-    By such methods an operation that would silently do another thing than the author means is an error with advice.
+    It replaces an operation that would silently do another thing than the author means.
     """
 
     def refuse(self: object, *_arguments: object) -> NoReturn:
@@ -280,7 +279,7 @@ class SecretInput(Sensitive[Any]):
 
 
 def _viewed(value: object) -> Any:
-    """Return an input or a fact as authors get it: mappings as ``View``, secrets as ``SecretInput``, at any depth."""
+    """Return an input or a fact for authors: mappings as ``View``, secrets as ``SecretInput``, at any depth."""
     if isinstance(value, dict):
         return View({key: _viewed(item) for key, item in value.items()})
     if isinstance(value, list):
@@ -324,9 +323,9 @@ class _MissingKeyError(KeyError):
 
 
 def _key_as_attribute(self: Any, name: str) -> Any:
-    """Return the value of a mapping's key, for ``__getattr__``; raise ``AttributeError`` with the keys that exist.
+    """Return the value of a mapping's key, for ``__getattr__``. Raise ``AttributeError`` with the existing keys.
 
-    Each class has a ``__getattr__`` of its own that calls it: type checkers do not accept an assigned one.
+    Each class has a ``__getattr__`` of its own for it: type checkers do not accept an assigned one.
     """
     try:
         return self[name]
@@ -397,7 +396,7 @@ class ManifestApi:
     def __init__(self, file: str, inputs: Mapping[str, object], facts: object, values: Iterable[str] = ()) -> None:
         """Begin with no declarations; ``file`` is the author's, for line numbers.
 
-        ``inputs``: name → value; ``values``: the names in the constant ``VALUES``, whose values are not known yet.
+        ``inputs``: name → value. ``values``: the names in the constant ``VALUES``, whose values are not known yet.
         """
         self.inputs = Inputs(_viewed(inputs))
         #: The values that ``VALUES`` names, pending: ``m.values.address``.
@@ -426,18 +425,18 @@ class ManifestApi:
         return DeclaredResource(self._qualified(reference))
 
     def _qualified(self, reference: Reference) -> Reference:
-        """Return the name that a resource declared here has in the whole manifest; in a component it has a prefix."""
+        """Return the name of a resource declared here in the whole manifest; in a component it has a prefix."""
         return reference
 
     def asset(self, **origin: object) -> dict[str, Any]:
-        """Return content for an attribute, as the mapping that YAML has for it, read when it is applied.
+        """Return content for an attribute, as the mapping in YAML, read when it is applied.
 
         It is one of ``text=``, of ``file=`` relative to the manifest, or of ``url=`` with ``sha256=``.
         """
         return {"asset": origin}
 
     def archive(self, **origin: object) -> dict[str, Any]:
-        """Return an archive for an attribute, as the mapping that YAML has for it, read when it is applied.
+        """Return an archive for an attribute, as the mapping in YAML, read when it is applied.
 
         It is one of ``file=``, of ``url=`` with ``sha256=``, of ``directory=``, or of ``files=``.
         """
@@ -499,7 +498,7 @@ class ManifestApi:
         def declare(
             title: Any = ..., attributes: Mapping[str, object] | None = None, **more: object
         ) -> DeclaredResource:
-            """Declare a resource of the type. Raise ``TypeError`` without a title, in words for authors."""
+            """Declare a resource of the type. Raise ``TypeError`` without a title."""
             if title is ...:
                 raise TypeError(f"the title is missing; write m.{type_name}('TITLE', ...)")
             return self.resource(type_name, title, attributes, **more)
@@ -507,10 +506,7 @@ class ManifestApi:
         return declare
 
     def _declare(self, section: str, key: str, value: object) -> None:
-        """Record a declaration and the line of the author's call. Raise ``ManifestError`` for a key declared before.
-
-        ``value`` is as a YAML manifest has it under this ``key`` of the section.
-        """
+        """Record a declaration, ``value`` as in YAML, with the author's call. Raise ``ManifestError`` if repeated."""
         call = current_call(self._file)
         first = self._calls[section].setdefault(key, call)
         if key in self._sections[section]:
@@ -542,10 +538,7 @@ class ComponentApi(ManifestApi):
         raise TypeError(msg)
 
     def data(self) -> tuple[dict[str, Any], dict[str, dict[str, CallSite]]]:
-        """Return the sections as ``ManifestApi.data`` does.
-
-        Authors refer to resources of the component by their names in it; these become the names in the manifest.
-        """
+        """Return the sections as ``ManifestApi.data`` does, with references to the component's resources qualified."""
         data, calls = super().data()
         declared = data["resources"]
         for body in declared.values():
@@ -557,7 +550,7 @@ class ComponentApi(ManifestApi):
     def _qualify(self, body: dict[str, object], keys: Collection[str], declared: Mapping[str, object]) -> None:
         """Replace, in place, the references under ``keys`` of a resource's body by names in the whole manifest.
 
-        ``declared`` has the component's resources by their names in it; other references stay as they are.
+        ``declared`` has the component's resources by their names in it; other references stay unchanged.
         """
         for key in keys:
             if body.get(key) is not None:
@@ -566,7 +559,7 @@ class ComponentApi(ManifestApi):
     def _resolved(self, value: object, declared: Mapping[str, object]) -> Any:
         """Return a reference, or a list of them, with the names of ``declared`` resources in the whole manifest.
 
-        Others are returned as written: they mean resources outside of the component.
+        Others, to resources outside of the component, are returned as written.
         """
         if isinstance(value, list):
             return [self._resolved(item, declared) for item in value]
@@ -592,7 +585,7 @@ def _check_type_name(type_name: object) -> None:
 
 
 def _title(type_name: str, title: object) -> str:
-    """Return the title of a resource as text: a number or path may be given. Raise ``TypeError`` with advice."""
+    """Return the title of a resource, also a number or path, as text. Raise ``TypeError`` with advice."""
     if isinstance(title, str):
         return title
     if type(title) is int or hasattr(title, "__fspath__"):
@@ -602,10 +595,10 @@ def _title(type_name: str, title: object) -> str:
 
 
 def _plain(value: object) -> Any:
-    """Return a value of the author as YAML manifests write it, for the later stages know only this form.
+    """Return a value of the author as YAML manifests write it, the only form for later stages.
 
     Pending values become ``${...}``, resources their names, and a ``${`` of a text is escaped. Raise ``ValueError`` for
-    one that is nested beyond Python's stack, such as a list that contains itself.
+    a value nested beyond Python's stack, such as a list that contains itself.
     """
     try:
         return map_leaves(value, _plain_leaf, _plain_key)
@@ -638,7 +631,7 @@ def _plain_leaf(leaf: object) -> Any:
 
 
 def _check_method(value: Any) -> None:
-    """Raise ``TypeError`` for ``m.inputs.site.items`` where the mapping has a key ``items``: it is the method."""
+    """Raise ``TypeError`` for ``m.inputs.site.items`` if the mapping has a key ``items``: it is the method."""
     mapping = getattr(value, "__self__", None)
     if isinstance(mapping, View) and (name := value.__name__) in mapping:
         raise TypeError(f"'.{name}' is a method of mappings; write [{name!r}] for the value under that key")
@@ -647,7 +640,7 @@ def _check_method(value: Any) -> None:
 def _parts(value: object, label: str) -> tuple[str | ExpressionPath, ...]:
     """Return a value of ``m.text`` as parts of an expression: those of a pending value, otherwise its text.
 
-    Raise ``TypeError`` for a function, and ``ValueError`` naming the field ``label`` for null and collections.
+    Raise ``TypeError`` for a function, and ``ValueError`` with the field ``label`` for null and collections.
     """
     _check_method(value)
     if callable(value):
@@ -660,7 +653,7 @@ def _parts(value: object, label: str) -> tuple[str | ExpressionPath, ...]:
 def _fields(template: str) -> list[tuple[str, int | None]]:
     """Split the template of ``m.text`` into pairs of literal text and the number of the value after it, or None.
 
-    Raise ``ValueError`` for fields such as ``{name}`` or ``{0:>5}``: a value that is not known has no format.
+    Raise ``ValueError`` for fields such as ``{name}`` or ``{0:>5}``: an unknown value has no format.
     """
     fields: list[tuple[str, int | None]] = []
     for literal, field, spec, conversion in Formatter().parse(template):
@@ -675,7 +668,7 @@ def _fields(template: str) -> list[tuple[str, int | None]]:
 
 
 def _as_pending(value: object) -> Any:
-    """Return an input of a component as its author gets it: expressions, at any depth, as pending values."""
+    """Return an input of a component for its author: expressions, at any depth, as pending values."""
     if isinstance(value, Expression):
         return PendingValue(value)
     if isinstance(value, dict):

@@ -51,13 +51,13 @@ class CallSite(NamedTuple):
 
     @property
     def extent(self) -> Extent:
-        """Where its source starts and ends, by which the syntax tree's node of the call is found."""
+        """The start and end of its source, by which the syntax tree is searched for the call."""
         positions = self.code.co_positions() if self.code is not None else ()
         line, end_line, start, end = next(islice(positions, self.offset // _INSTRUCTION_BYTES, None), (None,) * 4)
         return line, start, end_line, end
 
     def position(self, raw: bytes) -> Position:
-        """Return line and column of the call in its file, of the bytes ``raw``; column 1 if that is not known."""
+        """Return line and column of the call in its file, of the bytes ``raw``; column 1 if it is not known."""
         line, start, *_ = self.extent
         return (self.line, 1) if line != self.line or start is None else _Source(raw).position(line, start)
 
@@ -65,7 +65,7 @@ class CallSite(NamedTuple):
 def current_call(file: str) -> CallSite:
     """Return the innermost call in the author's ``file`` that is being executed, for positions of problems.
 
-    Without one, when the author's function was called from elsewhere, it is line 1.
+    If the author's function was called from elsewhere, it is line 1.
     """
     frame = sys._getframe()  # noqa: SLF001 - the documented way to the caller's line
     while frame.f_back is not None and frame.f_code.co_filename != file:
@@ -84,10 +84,7 @@ def source(file: str) -> bytes:
 
 
 def raised_at(error: BaseException, file: str, raw: bytes) -> Position:
-    """Return the innermost line of an exception's traceback that is in the author's ``file``, not in a library.
-
-    ``raw`` are the file's bytes.
-    """
+    """Return the innermost position of an exception's traceback in the author's ``file``, with the bytes ``raw``."""
     if isinstance(error, SyntaxError):
         return error.lineno or 1, error.offset or 1
     call, trace = CallSite(None, 0, 1), error.__traceback__
@@ -99,10 +96,10 @@ def raised_at(error: BaseException, file: str, raw: bytes) -> Position:
 
 
 def positions(calls: Mapping[str, Mapping[str, CallSite]], raw: bytes, top: Position = _TOP) -> Node:
-    """Return the positions of a Python manifest's declarations, in the form that other readers return.
+    """Return the positions of a Python manifest's declarations, in the form of the other readers.
 
-    ``calls``: section → key → the call that declared it; the constants are found in ``raw``. ``top`` is the position of
-    everything else.
+    ``calls``: section → key → the call that declared it. Constants have their position in ``raw``, everything else
+    ``top``.
     """
     source = _Source(raw)
     sections: Children = source.constants()
@@ -117,14 +114,14 @@ def positions(calls: Mapping[str, Mapping[str, CallSite]], raw: bytes, top: Posi
 
 
 def constant_position(raw: bytes, name: str) -> Position:
-    """Return the position where a module first assigns or imports a name; its first line if it does so otherwise."""
+    """Return the position where a module first assigns or imports a name; line 1 if it does so otherwise."""
     return _Source(raw).first(name)
 
 
 def literal_section(raw: bytes, file: str, constant: str) -> Document:
-    """Return the section of one of ``CONSTANTS`` of a Python manifest without executing it; empty if it is computed.
+    """Return the section of a literal constant of a Python manifest, without executing it; empty if computed.
 
-    So its project is known without its inputs, and its included files can be sent to a host, which alone executes it.
+    So its project is known without inputs, and its included files can be sent to a host.
     """
     return Document(_Source(raw).literal_section(constant), file, raw)
 
@@ -146,15 +143,12 @@ class _Source:
         self._calls: dict[Extent, ast.Call] | None = None
 
     def position(self, line: int, offset: int) -> Position:
-        """Return line and column, in characters from 1, of an offset in bytes from 0, which the syntax tree has."""
+        """Return line and column, in characters from 1, of the syntax tree's offset in bytes from 0."""
         text = self._lines[line - 1] if 0 < line <= len(self._lines) else b""
         return line, len(text[:offset].decode(errors="replace")) + 1
 
     def node(self, call: CallSite) -> Node:
-        """Return the positions of a call, and as its children those of the attributes that it declares.
-
-        These are its keywords and the keys of mappings written in it.
-        """
+        """Return the positions of a call, and as its children those of its keywords and keys of literal mappings."""
         if self._calls is None:
             nodes = (node for node in self._ast.walk(self._tree) if isinstance(node, self._ast.Call))
             self._calls = {(node.lineno, node.col_offset, node.end_lineno, node.end_col_offset): node for node in nodes}

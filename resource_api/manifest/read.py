@@ -83,9 +83,9 @@ def read_stdin(raw: bytes) -> Manifest:
 
 
 def _json_or_yaml(raw: bytes, file: str) -> Document:
-    """Read standard input, which has no suffix to choose the reader by, as JSON if it starts like JSON, else as YAML.
+    """Read standard input, which has no suffix, as JSON if it starts like JSON, otherwise as YAML.
 
-    YAML too may begin with ``{"``: it is tried second, and where both fail JSON's error is the one to show.
+    YAML too may begin with ``{"``: it is tried second, and if both fail, JSON's error is raised.
     """
     if raw.lstrip()[:1] != b"{" or raw.lstrip()[1:].lstrip()[:1] not in {b'"', b"}"}:
         return _yaml(raw, file)
@@ -103,10 +103,9 @@ def parse(raw: bytes, file: str) -> Document:
 
 
 def read_providers(path: str) -> Manifest:
-    """Read a ``providers.yaml``, which configures ``resource TYPE`` where no manifest does, as a manifest of providers.
+    """Read a ``providers.yaml``, the configurations for ``resource TYPE``, as a manifest. Raise ``ManifestError``.
 
-    It maps names to entries, or has the section ``providers`` beside ``inputs`` and ``values``. Raises
-    ``ManifestError``.
+    It maps names to entries, or has the section ``providers`` beside ``inputs`` and ``values``.
     """
     loader = _load(path)
     for pending in loader.pending:  # names in the file choose it, before there are inputs for a condition
@@ -123,10 +122,10 @@ def read_providers(path: str) -> Manifest:
 
 
 def from_texts(files: Sequence[Mapping[str, Any]], root: str = "", path: str = "") -> Manifest:
-    """Return the manifest that a saved plan embeds: its files' names, data and the positions of their keys.
+    """Return the manifest in a saved plan, from its files' names, data and positions of keys.
 
-    So a plan is applied as it was made, although the files have changed since. ``root`` is the directory of relative
-    file names, ``path`` the manifest's path, or "". Raises ``ManifestError``, and ``ValueError`` for a nameless file.
+    So a plan is applied unchanged even if the files have changed. ``root``: the directory of relative file names.
+    ``path``: the manifest's path, or "". Raise ``ManifestError``, and ``ValueError`` for a file without a name.
     """
     if not all(isinstance(file["file"], str) and file["file"] for file in files):
         raise ValueError("a file of the manifest has no name")
@@ -141,17 +140,17 @@ def from_texts(files: Sequence[Mapping[str, Any]], root: str = "", path: str = "
 
 
 def absolute(file: str) -> str:
-    """Return the absolute path of a manifest's file; links are not resolved, for people know it by this name."""
+    """Return the absolute path of a manifest's file, under the name that the user knows: links are not resolved."""
     return os.path.abspath(file)
 
 
 def load_documents(
     path: str, python: Reader | None = None, open_code: Callable[[str], int] | None = None
 ) -> tuple[list[Document], list[Problem]]:
-    """Read ``path`` and every file that it may include, whatever the conditions: another machine may judge these.
+    """Read ``path`` and every file that it may include, whatever the conditions: another machine may evaluate these.
 
-    Included files come before the one that includes them. Return the documents that could be read, and the problems.
-    Raises ``UsageError`` when ``path`` itself has a suffix without a reader.
+    Return the readable documents, included ones before their includer, and the problems. Raise ``UsageError`` for a
+    suffix without a reader.
     """
     loader = _load(path, python, open_code)
     loader.resolve(lambda _documents, _when: "")  # every condition holds
@@ -159,10 +158,9 @@ def load_documents(
 
 
 def from_documents(documents: Sequence[Document], path: str = "") -> Manifest:
-    """Return the manifest of the files that ``load_documents`` read, the named one last, without reading again.
+    """Return the manifest of the documents of ``load_documents``, the named one last, without reading again.
 
-    The conditions of ``include`` decide which of them belong to it. ``path`` is the manifest's path. Raises
-    ``ManifestError``.
+    The conditions of ``include`` select among them. ``path``: the manifest's path. Raise ``ManifestError``.
     """
     loader = _Loader({}, {}, {source.file: source for source in documents})
     loader.add(documents[-1], os.path.dirname(documents[-1].file), 0, loader.roots)
@@ -172,7 +170,7 @@ def from_documents(documents: Sequence[Document], path: str = "") -> Manifest:
 def _load(path: str, python: Reader | None = None, open_code: Callable[[str], int] | None = None) -> _Loader:
     """Read ``path`` and the files that it includes without conditions; return the loader, for the other files.
 
-    Raises ``UsageError`` with advice for a suffix without a reader, mostly a directory or a misspelt name.
+    Raise ``UsageError`` with advice for a suffix without a reader, mostly a directory or a misspelt name.
     """
     readers = {**READERS, **({".py": python} if python is not None else {})}
     if _suffix(path) not in readers:
@@ -187,17 +185,14 @@ def _load(path: str, python: Reader | None = None, open_code: Callable[[str], in
 
 
 def manifest_names(directory: str) -> list[str]:
-    """Return the names of a directory's files whose suffix is a manifest's, sorted: for hints and completion.
-
-    Raise ``OSError``.
-    """
+    """Return the sorted names of a directory's files with a manifest's suffix, for hints. Raise ``OSError``."""
     return sorted(name for name in os.listdir(directory) if _suffix(name) in {*READERS, ".py"})
 
 
 def nearest_file(path: str, written: str) -> str:
-    """Return the hint on a manifest that cannot be read: the nearest name; for a directory the manifests in it; or "".
+    """Return the hint on an unreadable manifest: the nearest name, in the form of the user's ``written`` one, or "".
 
-    ``written`` is the file as the user named it, and in this form the hint names another.
+    For a directory it has the manifests in it.
     """
     root, name = (path, "") if os.path.isdir(path) else os.path.split(path)
     try:
@@ -216,10 +211,10 @@ def _open(path: str) -> int:
 
 
 def read_file(path: str, open_file: Callable[[str], int] = _open) -> tuple[bytes, tuple[int, int]]:
-    """Return the bytes of a regular file, and its device and inode, which tell whether it was read by another name.
+    """Return the bytes of a regular file, and its device and inode, which identify it under any name.
 
-    At most one byte more than the limit is read: by it the parser refuses a file that is too large. Raises
-    ``OSError``, or ``ValueError`` with the reason.
+    At most one byte more than the limit is read, so that the parser refuses a larger file. Raise ``OSError``, or
+    ``ValueError`` with the reason.
     """
     descriptor = open_file(path)
     try:
@@ -273,7 +268,7 @@ class _Loader:
     ) -> None:
         """Load no file yet; ``readers``, ``openers``: suffix → the function that parses, or opens, such files.
 
-        ``sent``: label → document, of files that were read before, maybe on another machine: none is read here then.
+        ``sent``: label → document, of files read before, maybe on another machine; then none is read here.
         """
         self._readers = readers
         self._openers = openers
@@ -292,17 +287,14 @@ class _Loader:
         return [document for file in self.roots for document in file.documents()]
 
     def manifest(self) -> Manifest:
-        """Return the manifest of the files so far.
-
-        Conditions of ``include`` need inputs and facts: where they are known, ``with_includes`` adds those files.
-        """
+        """Return the manifest of the files so far; ``with_includes`` adds conditional ones, given inputs and facts."""
         manifest = assemble(self.documents, self.problems)
         return manifest._replace(with_includes=self._with_includes) if self.pending else manifest
 
     def _with_includes(self, judge: Callable[[Manifest, Any], str]) -> Manifest:
         """Return the manifest with the included files whose conditions hold.
 
-        ``judge`` gets the manifest so far and a condition, and returns why that does not hold, or "".
+        ``judge`` returns why a condition does not hold in the manifest so far, or "".
         """
         skipped = self.resolve(
             lambda documents, when: judge(assemble(documents)._replace(with_includes=self._with_includes), when)
@@ -310,10 +302,10 @@ class _Loader:
         return assemble(self.documents, self.problems)._replace(skipped_includes=tuple(skipped))
 
     def resolve(self, judge: Callable[[Sequence[Document], Any], str]) -> list[SkippedInclude]:
-        """Read the files of ``include`` whose conditions hold, and the files that these include; return the others.
+        """Read the files of ``include`` whose conditions hold, and those that they include; return the others.
 
-        ``judge`` gets the documents so far, whose values a condition may use, and the condition; it returns why that
-        does not hold, or "". A condition that cannot be judged is reported.
+        ``judge`` returns why a condition does not hold with the documents so far, or "". An invalid condition is
+        reported.
         """
         skipped = []
         while self.pending:  # a file that is read may add more
@@ -334,8 +326,8 @@ class _Loader:
     def load(self, path: str, label: str, depth: int, files: list[_File]) -> str:
         """Read a file and its includes into ``files``, once however often it is included; return why it failed, or "".
 
-        ``label`` is its name in messages, ``depth`` how many files include each other above it. Mistakes in its text
-        are added to ``problems``; the reason is returned because it belongs to the entry that includes the file.
+        ``label``: its name in messages. ``depth``: the number of files that include each other above it. Mistakes in
+        its text go to ``problems``; the failure belongs to the entry that includes the file.
         """
         if self._sent is not None:
             if label in self._sent and label not in self._seen:
@@ -361,9 +353,9 @@ class _Loader:
         return ""
 
     def add(self, source: Document, root: str, depth: int, files: list[_File]) -> None:
-        """Add a file that was read to ``files``, and read what it includes, beneath the directory ``root``.
+        """Add a parsed file to ``files``, and read its includes, beneath the directory ``root``.
 
-        An entry with a condition keeps its empty place in the order, and waits in ``pending``.
+        An entry with a condition has an empty list at its position, and waits in ``pending``.
         """
         names = source.data.get("include") if type(source.data) is dict else None
         if names is not None and type(names) is not list:
@@ -384,7 +376,7 @@ class _Loader:
                 self.pending.append(pending)
 
     def _conditional(self, source: Document, number: int, entry: dict[str, object]) -> tuple[Any, Any] | None:
-        """Return the file and the condition of ``{file: F, when: C}`` in ``include``; report an invalid one: None."""
+        """Return file and condition of ``{file: F, when: C}`` in ``include``; None, reported, if invalid."""
         path: tuple[str | int, ...] = ("include", number)
         before = len(self.problems)
         if "file" not in entry:
@@ -416,7 +408,7 @@ class _Loader:
 def _refusal(root: str, name: object, depth: int) -> tuple[str, str]:
     """Return the reason that a file in ``root`` may not include ``name``, and a hint; or two empty strings.
 
-    It must lie beneath ``root``, links resolved: a manifest from elsewhere must not make root read any file.
+    It must be beneath ``root``, links resolved: a foreign manifest must not make root read any file.
     """
     if type(name) is not str or not name:
         return "an included file must be a name", ""
@@ -443,11 +435,11 @@ def read_mapping(
     heads: Mapping[str, Mapping[str, Position]] | None = None,
     scalars: tuple[type, ...] = (Sensitive,),
 ) -> Document:
-    """Return data that Python code made as a document, so that later stages treat it like a file's.
+    """Return data from Python code as a document, so that later stages treat it like a file's.
 
     It is copied and checked: tuples become lists, sensitive values stay wrapped. ``index`` returns the positions of
-    everything in ``data``; without it only ``heads`` are known: section → key → its position. ``scalars``: the classes
-    of values beyond JSON that it may hold. Raises ``ManifestError`` for others that JSON cannot hold.
+    everything in ``data``; without it only ``heads`` are known: section → key → position. ``scalars``: the accepted
+    classes of values beyond JSON's. Raise ``ManifestError`` for others.
     """
     copier = _Copier(Document(None, file, b"", index), scalars)
     copied = copier.copy(data, ())
@@ -463,7 +455,7 @@ class _Copier:
     def __init__(self, positions: Document, scalars: tuple[type, ...]) -> None:
         """Prepare to copy; ``positions``: a document without data, for the file and the positions of problems.
 
-        ``scalars``: the classes of values beyond JSON's that are accepted.
+        ``scalars``: the accepted classes of values beyond JSON's.
         """
         self._positions = positions
         self._scalars = scalars
@@ -471,9 +463,9 @@ class _Copier:
         self.problems: list[Problem] = []
 
     def copy(self, value: object, path: tuple[str, ...]) -> Any:
-        """Copy a value as plain dictionaries, lists and scalars; ``path`` holds the keys above it.
+        """Copy a value as plain dictionaries, lists and scalars; ``path`` has the keys above it.
 
-        What exceeds a limit, as a list that contains itself does, is reported and becomes None.
+        A value beyond a limit, such as a list that contains itself, is reported and becomes None.
         """
         self._weight += document.NODE_WEIGHT
         if not isinstance(value, (list, tuple, Mapping)):
@@ -490,7 +482,7 @@ class _Copier:
         return [self.copy(item, (*path, str(number))) for number, item in enumerate(value)]
 
     def _key(self, key: object, path: tuple[str, ...]) -> str:
-        """Return the text of a mapping's key; report one that no manifest could have, and go on with its ``repr``."""
+        """Return the text of a mapping's key; report an invalid one, and continue with its ``repr``."""
         if isinstance(key, str):
             text, message = str(key), document.character_problem(key, key=True)
         else:
@@ -500,7 +492,7 @@ class _Copier:
         return text
 
     def _scalar(self, value: object, path: tuple[str, ...]) -> Any:
-        """Return a scalar, one of a subclass of text as plain text; report one that no manifest file could hold."""
+        """Return a scalar, one of a subclass of text as plain text; report one that is invalid in a manifest file."""
         message = ""
         if isinstance(value, str):
             value = str(value)

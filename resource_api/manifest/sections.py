@@ -78,8 +78,8 @@ _NO_DEFAULTS: Final = {
 def assemble(documents: Sequence[Document], problems: Iterable[Problem] = ()) -> Manifest:
     """Build one manifest from the documents of its files, the named file last.
 
-    A problem of a single declaration is kept in the manifest, without that declaration: compiling finds the others.
-    Raises ``ManifestError`` for a problem that may hide names which the rest uses, and for the ``problems`` of reading.
+    A problem of a single declaration is recorded in the manifest, without that declaration: compiling adds others.
+    Raise ``ManifestError`` for the ``problems`` of reading, and for one that may hide names used elsewhere.
     """
     builder = ManifestBuilder(problems)
     for source in documents:
@@ -108,9 +108,9 @@ def assemble(documents: Sequence[Document], problems: Iterable[Problem] = ()) ->
 
 
 def without(documents: Iterable[Document], keys: Collection[str]) -> list[Document]:
-    """Return documents without the resources under ``keys``, for the cached plan of these is valid.
+    """Return documents without the resources under ``keys``, whose cached plan is valid.
 
-    Defaults of types that no other resource has go too: they would load types that the rest does not need.
+    Defaults of types without another resource go too: they would load these types in vain.
     """
     reduced = []
     for source in documents:
@@ -124,7 +124,7 @@ def without(documents: Iterable[Document], keys: Collection[str]) -> list[Docume
 def _stem(file: str) -> str:
     """Return the default project of a file: its name without directory and suffix.
 
-    Characters at the start with which no project may begin go too, as in ``.site.yaml``.
+    Invalid characters at the start go too, as in ``.site.yaml``.
     """
     if file == MAPPING:
         return MAPPING.strip("<>")
@@ -180,7 +180,7 @@ class ManifestBuilder:
     def add(self, source: Document, *, first: bool) -> None:
         """Add the sections of one document, and report its problems; ``first``: it is the named file.
 
-        Only that may name the project; others are included by it.
+        Only that may declare the project; others are included by it.
         """
         self._source = source
         data = {} if source.data is None else source.data
@@ -207,10 +207,10 @@ class ManifestBuilder:
         self._add_purges(data.get("purge"))
 
     def _report(self, violation: Violation, resource: str = "", code: str = "invalid", *, value: bool = False) -> None:
-        """Add a problem, and note in ``lacks_names`` if the rest of the manifest may use a name that it leaves out.
+        """Add a problem; set ``lacks_names`` if it leaves out a name that the rest may use, which would seem unknown.
 
-        References to such names would be reported as unknown, though only this is wrong. ``resource``: the reference of
-        the resource, if it is one's; ``value``: the position is the value's, not the key's.
+        ``resource``: the reference of the resource, if it is one's. ``value``: the position is the value's, not the
+        key's.
         """
         self.problems.append(self._problem(violation, resource, code, value=value))
         path = violation.path
@@ -243,7 +243,7 @@ class ManifestBuilder:
         )
 
     def _line(self, number: int) -> str:
-        """Return a line of the document, counted from 1, for hints; an empty string for 0, an unknown position."""
+        """Return a line of the document, counted from 1, for hints; "" for 0, an unknown position."""
         lines = self._source.raw.splitlines()[number - 1 : number] if number else []
         return lines[0].decode(errors="replace") if lines else ""
 
@@ -261,8 +261,8 @@ class ManifestBuilder:
     def _sections(self, data: dict[str, object]) -> dict[str, Any]:
         """Return the sections of a document by name; report other keys at its top.
 
-        A misspelt section is reported, and read all the same to find the problems in it. Of resources that stand beside
-        the sections only the first is reported; the types of all are incomplete.
+        A misspelt section is reported, and read all the same, for the problems in it. Of resources beside the sections
+        only the first is reported; the types of all are incomplete.
         """
         if data.keys() <= _SECTION_NAMES:
             return data
@@ -282,7 +282,7 @@ class ManifestBuilder:
         return renamed
 
     def _section(self, section: str, data: dict[str, object]) -> dict[str, Any]:
-        """Return a section that must be a mapping; {} if it is missing or null, and for another, reported, value."""
+        """Return a section that must be a mapping; {} if it is missing or null, or reported as another value."""
         body = data.get(section)
         if body is None or type(body) is dict:
             return body or {}
@@ -295,10 +295,7 @@ class ManifestBuilder:
         return {}
 
     def _named(self, section: str, data: dict[str, object]) -> Iterator[tuple[str, Any]]:
-        """Yield name and value of the entries of a section such as ``inputs``.
-
-        Report those whose names are invalid, or given before in this or another file.
-        """
+        """Yield name and value of a section's entries, such as ``inputs``; report invalid or repeated names."""
         kind = section.removesuffix("s")
         for name, body in self._section(section, data).items():
             origin = DocumentPath(self._source, (section, name))
@@ -327,8 +324,7 @@ class ManifestBuilder:
     def _add_input(self, name: str, body: object) -> None:
         """Add the declaration of an input; report one that is no mapping, and wrong keys.
 
-        One with wrong keys is added all the same, or its uses would be reported as unknown. The default ``UNKNOWN``
-        marks it: nothing is checked against its data type.
+        One with wrong keys is added with the default ``UNKNOWN``, unchecked, so that its uses are not reported too.
         """
         path: Path = ("inputs", name)
         body, before = {} if body is None else body, len(self.problems)
@@ -355,7 +351,7 @@ class ManifestBuilder:
         return value is True
 
     def _output(self, name: str, body: object) -> Any:
-        """Return the value of an output, wrapped if its long form declares it sensitive; keep its condition.
+        """Return the value of an output, wrapped if its long form declares it sensitive; record its condition.
 
         A mapping is the long form only if it has ``value`` and nothing but keys of that form: outputs may be mappings.
         """
@@ -372,9 +368,9 @@ class ManifestBuilder:
         return Sensitive(body["value"]) if secret else body["value"]
 
     def _add_provider(self, name: str, body: object) -> None:
-        """Add an entry of ``providers``, a provider with a configuration; report a wrong one, and leave it out.
+        """Add an entry of ``providers``, a provider with a configuration; report and leave out a wrong one.
 
-        Without ``type`` its name is the type, and it is the default provider of that.
+        Without ``type`` its name is the type, whose default provider it is.
         """
         path: Path = ("providers", name)
         if type(body) is not dict:
@@ -409,9 +405,9 @@ class ManifestBuilder:
             self.providers[name] = ConfiguredProvider(name, type_name, config=fields["config"], origin=origin, **texts)
 
     def _add_defaults(self, section: dict[str, object]) -> dict[str, dict[str, Any]]:
-        """Add the section ``defaults`` of one file, for whose resources alone it holds.
+        """Add the section ``defaults`` of one file, which holds for its resources alone.
 
-        Defaults of attributes are kept for the catalog; return those of metaparameters by type, which are merged into
+        Defaults of attributes are recorded for the catalog; return those of metaparameters by type, to be merged into
         the declarations at once.
         """
         defaults: dict[str, dict[str, object]] = {}
@@ -443,10 +439,10 @@ class ManifestBuilder:
         return meta_defaults
 
     def _meta(self, path: Path, body: dict[str, object], resource: Reference | str) -> dict[str, Any]:
-        """Return the metaparameters in the body of a resource, or of a type's defaults; report and omit invalid ones.
+        """Return the valid metaparameters of a resource, or of a type's defaults; report invalid ones.
 
-        Where ``when`` or ``for_each`` is invalid it is not known which resources there are: the result then has the
-        condition false, so that there are none, and their type is incomplete.
+        With an invalid ``when`` or ``for_each`` the resources are unknown: the condition becomes false, so that there
+        are none, and their type incomplete.
         """
         meta = body
         if not METAPARAMETERS.issuperset(body) or None in body.values():
@@ -509,7 +505,7 @@ class ManifestBuilder:
     def _no_attributes(self, path: Path, body: Any, resource: Reference) -> None:
         """Report a resource whose ``body`` is no mapping of attributes.
 
-        Text is mostly the first attribute without its colon, which YAML reads as a text: its line gives the advice.
+        Text is mostly the first attribute without its colon: the advice is about its line.
         """
         number = self._source.position(path, value=True)[0] if type(body) is str else 0
         advice = syntax_hints.missing_colon(self._line(number), number)
@@ -522,9 +518,9 @@ class ManifestBuilder:
         self.problems[-1] = self.problems[-1]._replace(line=number, column=advice.position[1], paste=advice.paste)
 
     def _reference(self, path: Path, key: object, body: object = None) -> Reference | None:
-        """Parse a reference such as ``File[/etc/motd]``; None for an invalid one, which is reported.
+        """Return the parsed reference ``key``, such as ``File[/etc/motd]``; None, reported, for an invalid one.
 
-        ``body``: the value under it if it is a key; how YAML has misread that may tell the mistake.
+        ``body``: the value under a key, for the hint: YAML may have misread it.
         """
         head, _, rest = key.partition("[") if type(key) is str else ("", "", "")
         name = self._types.get(head)
@@ -547,17 +543,14 @@ class ManifestBuilder:
         return parsed
 
     def _list(self, section: str, value: object) -> list[Any]:
-        """Return the items of a section that must be a list; for another value report it, and return none."""
+        """Return the items of a section that must be a list; none, reported, for another value."""
         if value is None or type(value) is list:
             return value or []
         self._error((section,), f"{section} must be a list")
         return []
 
     def _add_moved(self, section: object) -> None:
-        """Add the entries ``{from: REFERENCE, to: REFERENCE}`` of ``moved``: resources that have another title now.
-
-        A wrong one is reported and left out.
-        """
+        """Add the entries ``{from: REFERENCE, to: REFERENCE}`` of ``moved``, former titles; report wrong ones."""
         for number, pair in enumerate(self._list("moved", section)):
             path: Path = ("moved", number)
             if type(pair) is not dict or not {"from", "to"} <= pair.keys():

@@ -74,7 +74,7 @@ def advise(failure: Failure) -> Advice | None:
 def value_needs_quotes(line: str, position: Position) -> Advice:
     """Return the advice to quote a value, because its first character, at ``position``, is special in YAML.
 
-    The corrected line is pasted if it holds nothing but this value, otherwise the quoted item of ``[...]``.
+    To paste it has the corrected line if that is this value alone, otherwise the quoted item of ``[...]``.
     """
     begin, start = position[1] - 1, _value_start(line)
     # Of '{{ x }}' YAML refuses the second brace.
@@ -117,7 +117,7 @@ def _first_character(failure: Failure) -> Advice | None:
 
 
 def _construct(failure: Failure) -> Advice | None:
-    """Explain a value that YAML reads as an alias (``*``), an anchor, a tag or a block, for its first character."""
+    """Explain a value whose first character makes it an alias (``*``), an anchor, a tag or a block in YAML."""
     line = failure.line(failure.start[0])
     return value_needs_quotes(line, failure.start) if line else None
 
@@ -137,10 +137,7 @@ def _second_colon(failure: Failure) -> Advice | None:
 
 
 def missing_colon(line: str, number: int) -> Advice | None:
-    """Explain a line without a proper colon, which YAML takes for the start of a text over several lines.
-
-    ``number`` is its number. Return None for a line that has one.
-    """
+    """Explain a line ``number`` without a proper colon, which YAML reads as the start of a text; None if it has one."""
     if match := _RESOURCE.match(line):
         return Advice((number, match.end(1) + 1), "a resource needs a colon behind it", f"{match[1]}:")
     if _KEY.match(line) or not (match := _NO_COLON.match(line)):
@@ -159,10 +156,7 @@ def missing_colon(line: str, number: int) -> Advice | None:
 
 
 def _deeper(failure: Failure, line_before: int) -> Advice | None:
-    """Advise about a line that is indented deeper than the one before it, whose key has a value already.
-
-    ``line_before``: the number of that, 0 for none.
-    """
+    """Explain a line indented deeper than ``line_before``, 0 for none, whose key has a value already."""
     line = failure.line(failure.position[0])
     indentation, previous = _indentation(line), _indentation(failure.line(line_before))
     if not line_before or indentation <= previous:
@@ -236,7 +230,7 @@ def _escape(failure: Failure) -> Advice | None:
 
 
 def _surrogate(failure: Failure) -> Advice | None:
-    """Explain the two escapes by which JSON writes a character beyond U+FFFF; paste the one that YAML has for it."""
+    """Explain JSON's two escapes for a character beyond U+FFFF; paste YAML's single one."""
     line = failure.line(failure.position[0])
     whole = _SURROGATES.sub(lambda pair: f"\\U{ord(bytes.fromhex(pair[1] + pair[2]).decode('utf-16-be')):08X}", line)
     if whole == line:
@@ -247,9 +241,9 @@ def _surrogate(failure: Failure) -> Advice | None:
 
 
 def _open_bracket(failure: Failure) -> Advice | None:
-    """Advise about a bracket without its end, or a missing comma within it.
+    """Explain a bracket without its end, or a missing comma within it.
 
-    Return None where a reference that lacks quotes, and has brackets too, is the likelier mistake.
+    Return None if a reference with brackets but without quotes is the likelier mistake.
     """
     line = failure.line(failure.start[0])
     bracket = line[failure.start[1] - 1 : failure.start[1]]
@@ -283,12 +277,12 @@ _RULES: Final[tuple[tuple[str, Callable[[Failure], Advice | None]], ...]] = (
 
 
 def lacks_bracket(value: object) -> bool:
-    """Return whether a value is a reference without its ``]``: YAML takes a `` #`` in its title for a comment."""
+    """Return whether a value is a reference without its ``]``: to YAML a `` #`` in its title is a comment."""
     return type(value) is str and _CUT_REFERENCE.match(value) is not None
 
 
 def value_quoting_hint(value: object) -> str:
-    """Return the hint that a reference needs quotes, for a value as which YAML may have read one without; or "".
+    """Return the hint that a reference needs quotes, for a value that may result without; or "".
 
     ``[Type[a: b]]`` is read as lists and a mapping.
     """
@@ -299,9 +293,9 @@ def value_quoting_hint(value: object) -> str:
 
 
 def quoting_hint(line: str) -> str:
-    """Return the hint for a line of YAML with a reference that may lack quotes, or an empty string.
+    """Return the hint for a line of YAML with a reference that may lack quotes, or "".
 
-    It repeats the quoted reference to paste where it can be told from other text, which may be secret.
+    It has the quoted reference to paste if that is distinct from other text, which may be secret.
     """
     line = line[:_LONGEST_LINE]
     starts = [match.start() for match in _PASTABLE.finditer(line) if not _inside_quotes(line[: match.start()])]
@@ -315,9 +309,9 @@ def quoting_hint(line: str) -> str:
 
 
 def first_quoting_hint(lines: Sequence[str], near: Sequence[int]) -> tuple[Position | None, str]:
-    """Return the position, if it is certain, and the hint for a reference that lacks quotes near a syntax error.
+    """Return the position, if certain, and the hint for a reference without quotes near a syntax error.
 
-    ``near`` are numbers of lines, from 1, the likeliest first. Certain is only a reference that a comment cuts off.
+    ``near``: numbers of lines, from 1, the likeliest first. Certain is only a reference that a comment cuts off.
     """
     numbers = [number for number in dict.fromkeys(near) if 0 < number <= len(lines)]
     for number in numbers:
@@ -327,7 +321,7 @@ def first_quoting_hint(lines: Sequence[str], near: Sequence[int]) -> tuple[Posit
 
 
 def _cut_by_comment(line: str) -> int:
-    """Return the column, from 1, of a reference with a `` #`` in it, where YAML takes a comment to begin; 0 if none."""
+    """Return the column, from 1, of a reference with a `` #`` in it, which begins a comment in YAML; 0 if none."""
     line = line[:_LONGEST_LINE]
     for match in _PASTABLE.finditer(line):
         start = match.start()

@@ -85,7 +85,7 @@ def read(text: bytes, file: str) -> Document:
 
 
 def _index(text: bytes) -> Node:
-    """Return the positions of everything in a text that ``read`` accepted: parsed again where a problem needs them."""
+    """Return the positions of everything in a text that ``read`` accepted, parsed again for a problem."""
     with gc_paused():  # it makes very many objects, and none is garbage
         return _Index(text).document()
 
@@ -96,10 +96,7 @@ def _position(mark: Any) -> Position:
 
 
 def _scalar(event: Any) -> Any:
-    """Return the value of a scalar by the core schema of YAML 1.2: text in quotes stays text.
-
-    Raise ``_PositionedError`` for a value that a manifest cannot hold.
-    """
+    """Return the value of a scalar by YAML 1.2's core schema: text in quotes stays text. Raise ``_PositionedError``."""
     text: str = event.value
     try:
         value: object = text
@@ -165,7 +162,7 @@ class _Builder:
     def _node(self, event: Any, depth: int) -> Any:
         """Return the value of the node that begins with ``event``: a scalar, a collection or an alias.
 
-        An anchor is ``_OPEN`` until its value is complete, so that an alias within it is found to be a cycle.
+        An anchor is ``_OPEN`` until its value is complete: an alias within it is a cycle.
         """
         if type(event) is AliasEvent:
             return self._alias(event, depth)
@@ -185,7 +182,7 @@ class _Builder:
     def _collection(self, event: Any, depth: int) -> Any:
         """Return the mapping or list that begins with ``event``; refuse one that is too deep or has another tag.
 
-        Of the keys of each section, the second level, the marks are kept in ``heads``: most problems need only these.
+        The marks of the second level, the keys of each section, are kept in ``heads``: most problems need only these.
         """
         if depth > document.MAX_DEPTH:
             raise _PositionedError(event.start_mark, "limit", f"nested deeper than {document.MAX_DEPTH}")
@@ -201,7 +198,7 @@ class _Builder:
         return self._mapping(depth, marks)
 
     def _sequence(self, depth: int) -> list[Any]:
-        """Read the rest of a list; scalars, which are most items, without the call of ``_node``."""
+        """Read the rest of a list; scalars, most of its items, without a call of ``_node``."""
         get, node = self._get, self._node
         data: list[Any] = []
         while type(event := get()) is not SequenceEndEvent:
@@ -263,8 +260,8 @@ class _Builder:
     def _alias(self, event: Any, depth: int) -> Any:
         """Return the value of an alias's anchor.
 
-        Raise ``_PositionedError`` for an unknown anchor, for an alias within its own value, and where aliases of
-        aliases would make the data too deep or, as exponentially many, too large.
+        Raise ``_PositionedError`` for an unknown anchor, for an alias within its own value, and if aliases of aliases
+        make the data too deep or, exponentially, too large.
         """
         # The name of an anchor is not shown: it may be a password that begins with '*'.
         if event.anchor not in self._anchors:
@@ -282,9 +279,9 @@ class _Builder:
         return value
 
     def _measure(self, value: Any) -> tuple[int, int]:
-        """Return how large (as if copied, in about bytes) and how deep an alias's value is.
+        """Return the size (as if copied, in about bytes) and the depth of an alias's value.
 
-        Collections are measured once: a collection may hold aliases of others, and these again.
+        Collections are measured once, because aliases may be nested.
         """
         if type(value) not in (dict, list):
             return document.NODE_WEIGHT + (len(value) if type(value) is str else 0), 0
@@ -303,14 +300,14 @@ class _ProblemCollector(_Builder):
     """Reads a refused text again, and continues after problems other than limits and syntax errors."""
 
     def __init__(self, text: bytes, decoded: str, file: str) -> None:
-        """Read ``text`` again, which is also ``decoded``: its lines may tell the mistake; ``file`` is its name."""
+        """Read ``text`` again, for the problems of ``file``; ``decoded``: the same, for advice by its lines."""
         super().__init__(text)
         self._lines = _LINE_END.split(decoded)
         self._file = file
         self._problems: list[Problem] = []
 
     def all_problems(self) -> list[Problem]:
-        """Read the document, and return its problems up to one after which reading cannot go on."""
+        """Read the document, and return its problems up to one that ends the reading."""
         try:
             self.document()
         except _EnoughProblems:
@@ -333,9 +330,9 @@ class _ProblemCollector(_Builder):
         return problem._replace(paste=advice.paste)
 
     def _syntax_problem(self, error: MarkedYAMLError) -> Problem:
-        """Return libyaml's error as a problem, with advice if its line tells the mistake.
+        """Return libyaml's error as a problem, with advice by its line if possible.
 
-        The parser's messages are constant: they never repeat the text, which may hold a secret.
+        The parser's messages are constant: they never repeat the text, which may contain a secret.
         """
         message = " ".join(part for part in ("not valid YAML:", error.problem, error.context) if part)
         lines, position, start = self._lines, _position(error.problem_mark), _position(error.context_mark)
@@ -355,7 +352,7 @@ class _ProblemCollector(_Builder):
         return document.problem(self._file, cut or position, "syntax", message, hint)
 
     def _refuse(self, error: _PositionedError) -> None:
-        """Record an error, after which reading goes on to find others; raise one about a limit, which ends it."""
+        """Record an error, and read on for others; raise one about a limit, which ends the reading."""
         if error.code == "limit":
             raise error
         self._add(self._problem(error))
@@ -386,7 +383,7 @@ class _ProblemCollector(_Builder):
         return []
 
     def _mapping(self, depth: int, marks: dict[str, Mark] | None) -> dict[str, Any]:
-        """Read a mapping only for its problems; of repeated keys both positions are known here."""
+        """Read a mapping only for its problems, with both positions of repeated keys."""
         del marks
         positions: dict[str, Position] = {}
         while type(event := self._get()) is not MappingEndEvent:
@@ -397,10 +394,7 @@ class _ProblemCollector(_Builder):
         return {}
 
     def _any_key(self, event: object, depth: int) -> str | None:
-        """Return a key, or None for a refused one, which is recorded.
-
-        The rest of a collection as a key is read too, so that the next event is the value.
-        """
+        """Return a key, or None for a refused one, recorded; the rest of a collection as a key is read too."""
         if type(event) is AliasEvent and self._anchors.get(event.anchor or "") is _REFUSED:
             return None
         count = len(self._problems)
@@ -430,10 +424,7 @@ class _Index:
         return self._node(self._get())
 
     def _node(self, event: Any) -> Node:
-        """Return the position of a node, with the positions of its children by key or number.
-
-        An alias has its own position, and the children of its anchor.
-        """
+        """Return the position of a node, and of its children by key or number; an alias has its anchor's children."""
         node = Node(_position(event.start_mark), {})
         if type(event) is AliasEvent:
             anchored = self._anchors.get(event.anchor or "")

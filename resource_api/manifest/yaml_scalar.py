@@ -36,8 +36,7 @@ _TAGS: Final = {CORE + "null": type(None), CORE + "bool": bool, CORE + "int": in
 def plain(text: str) -> Any:
     """Return the value of an unquoted scalar: null, Boolean or number by its spelling, otherwise text.
 
-    Raises ``ValueError``, with a message for users, for values that JSON cannot hold: integers beyond 64 bits,
-    infinity, not-a-number.
+    Raise ``ValueError`` for users for values beyond JSON: integers beyond 64 bits, infinity, not-a-number.
     """
     if text in WORDS:
         return WORDS[text]
@@ -67,7 +66,7 @@ def integer(text: str) -> int:
 
 
 def number_problem(number: float) -> str:
-    """Return the reason that a manifest cannot hold a number, or an empty string: state and plans are JSON."""
+    """Return the reason that a number is invalid in a manifest, or "": state and plans are JSON."""
     if isinstance(number, float):
         return "" if number - number == 0 else NOT_FINITE  # infinity minus itself is not a number
     fits = _MIN_INTEGER <= number <= _MAX_INTEGER
@@ -75,7 +74,7 @@ def number_problem(number: float) -> str:
 
 
 def finite(text: str) -> float:
-    """Return the float of ``text``. Raises ``ValueError`` for one such as ``1e999``, which Python makes infinite."""
+    """Return the float of ``text``. Raise ``ValueError`` for one such as ``1e999``, which Python makes infinite."""
     number = float(text)
     if number - number != 0:
         raise ValueError("the number is too large for a float; in quotes it is a string")
@@ -85,7 +84,7 @@ def finite(text: str) -> float:
 def tagged(text: str, tag: str) -> Any:
     """Return the value of a scalar with an explicit tag, as in ``!!str 22``.
 
-    Raises ``ValueError`` for a tag that is not of the core schema, and for text that is no value of that tag.
+    Raise ``ValueError`` for a tag that is not of the core schema, and for text that is no value of that tag.
     """
     if tag in ("!", CORE + "str"):
         return text
@@ -100,5 +99,5 @@ def tagged(text: str, tag: str) -> Any:
 
 
 def quote(text: str) -> str:
-    """Return a text in quotes, for hints; single quotes where double ones would need escapes."""
+    """Return a text in quotes, for hints; single quotes if double ones would need escapes."""
     return "'" + text.replace("'", "''") + "'" if '"' in text or "\\" in text else f'"{text}"'

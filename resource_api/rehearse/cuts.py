@@ -123,9 +123,9 @@ def _run_held(
 
 
 def _call_held(function: Callable[[], int], channel: socket.socket) -> NoReturn:
-    """In the forked process, let the kernel hold its changing system calls, call ``function``, and exit with its code.
+    """In the forked process, have changing system calls held, call ``function``, and exit with its code, or 1.
 
-    First the descriptor by which the parent answers the held calls is sent to it. The code is 1 after an exception.
+    First the descriptor by which the parent answers the held calls is sent to it.
     """
     code = 1
     try:
@@ -142,7 +142,7 @@ def _call_held(function: Callable[[], int], channel: socket.socket) -> NoReturn:
 def _watch(
     listener: int, child: int, kill_at: int, state_write: Callable[[], int], stopped: Callable[[], bool]
 ) -> tuple[int, str]:
-    """Let the held system calls of the child pass one by one, until it ends or the call number ``kill_at`` comes.
+    """Let the held system calls of the child pass one by one, until its end or call number ``kill_at``.
 
     Return the number of changing calls, and the call to kill the child at, ``mv: rename``, or "". That call gets no
     answer, so it is never made.
@@ -196,7 +196,7 @@ def _is_file(process: int, descriptor: int) -> bool:
 
 
 def _program(process: int) -> str:
-    """Return the name of the program of a process, for the message at which call it was killed."""
+    """Return the name of a process's program, for the description of the call at which it was killed."""
     try:
         with open(f"/proc/{process}/comm", encoding="utf-8", errors="replace") as file:
             return file.read().strip()
@@ -207,7 +207,7 @@ def _program(process: int) -> str:
 def _kill_others() -> None:
     """Kill all other processes, and wait until the first process of the table has reaped them.
 
-    Otherwise one of them could still change a file while the next run begins.
+    Otherwise one of them could still change a file when the next run begins.
     """
     with suppress(ProcessLookupError):  # raised when there is none left
         while True:
@@ -216,10 +216,7 @@ def _kill_others() -> None:
 
 
 def _names() -> Mapping[int, str]:
-    """Return number → name of the changing system calls on this machine.
-
-    Raise ``IsolationError`` for another machine, as the numbers differ.
-    """
+    """Return number → name of the changing system calls. Raise ``IsolationError`` for an unknown sort of machine."""
     if platform.machine() not in _MACHINES:
         msg = f"cuts need the numbers of system calls, which are known for x86-64 and arm64, not {platform.machine()}"
         raise IsolationError(msg)
@@ -230,7 +227,7 @@ def _names() -> Mapping[int, str]:
 def _filter(machine: int) -> list[bpf.Instruction]:
     """Return the program for seccomp that holds the changing system calls and lets all others pass.
 
-    Of the calls that open files, only those that create or truncate one change anything.
+    Of the calls that open files, only those that create or truncate one are changes.
     """
     code = [(bpf.LOAD, 0, 0, bpf.MACHINE), (bpf.EQUAL, 1, 0, machine), _PASS, (bpf.LOAD, 0, 0, bpf.NUMBER)]
     for number, name in _names().items():
@@ -318,7 +315,7 @@ class _Monitor:
     def write(self, method: Callable[..., Any], *arguments: object, **options: object) -> Any:
         """Call a method that writes state and return its result: all system calls in it count as one change.
 
-        SQLite makes many calls for one commit, which would take most of the cuts.
+        SQLite makes many calls for one commit, to which most cuts would fall.
         """
         self._count += 1
         _NUMBER.pack_into(self._memory, 0, self._count)
@@ -332,16 +329,13 @@ class _MonitoredStore:
     """A store that records its writes in a monitor, so that a cut is named by the write of state that it hit."""
 
     def __init__(self, store: SqliteStore, monitor: _Monitor) -> None:
-        """Pass all calls on to ``store``, and note in ``monitor`` when it writes."""
+        """Pass all calls on to ``store``, and record in ``monitor`` when it writes."""
         self._store = store
         self._monitor = monitor
 
     @contextmanager
     def lock(self, command: str, timeout: float) -> Iterator[None]:
-        """Hold the lock of the store for the ``with`` block.
-
-        Taking and releasing it count as writes of state; what happens in the block does not.
-        """
+        """Hold the lock of the store for the ``with`` block; only taking and releasing it count as writes of state."""
         held = self._store.lock(command, timeout)
         self._monitor.write(held.__enter__)
         try:
@@ -356,10 +350,7 @@ class _MonitoredStore:
 
 
 def points(changes: int, count: int) -> list[int]:
-    """Return up to ``count`` of the ``changes`` of a run at which it is cut, by number from 1 on.
-
-    One is drawn from each of ``count`` equal parts, so that the cuts are spread over the run.
-    """
+    """Return the numbers, from 1, of up to ``count`` of a run's ``changes`` to cut at, one in each of equal parts."""
     chance = random.Random(_SEED)  # noqa: S311 - no secret
     parts = min(count, changes)
     borders = [changes * part // parts for part in range(parts + 1)] if parts else []
@@ -375,9 +366,9 @@ def survives_cuts(
 ) -> Verdict:
     """Return the verdict whether the next run reaches the same state after each of ``count`` runs that are cut once.
 
-    ``first`` are the contents after the first run: paths that differ in a second uncut run too are not compared.
-    ``attempt`` returns the document of ``run`` for a cut before a change. ``writers``: path → the references of its
-    writers; ``position_of`` returns the position of a reference's declaration.
+    ``first``: the contents after the first run; paths that differ in a second uncut run are not compared. ``attempt``
+    returns the document of ``run`` for a cut before a change. ``writers``: path → the references of its writers.
+    ``position_of`` returns the position of a reference's declaration.
     """
     whole = attempt(0)
     compared = whole["contents"].keys() | first.keys()
@@ -402,10 +393,10 @@ def survives_cuts(
 def _findings(
     outcome: Mapping[str, Any], whole: Mapping[str, Any], compared: set[str], writers: Mapping[str, Sequence[str]]
 ) -> Iterator[Finding]:
-    """Yield what the next run did not mend after a cut: its failed steps, or else the paths that differ.
+    """Yield the failed steps of the next run after a cut, or else the paths that it leaves different.
 
-    ``outcome`` and ``whole`` are the documents of a cut run and of an uncut one; only ``compared`` paths count.
-    ``writers``: path → the references of the resources that write it, to name one.
+    ``outcome`` and ``whole``: the documents of a cut run and of an uncut one; only ``compared`` paths count.
+    ``writers``: path → the references of the resources that write it.
     """
     if outcome["failed"]:
         for fields in outcome["failed"]:

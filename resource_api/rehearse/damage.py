@@ -84,7 +84,7 @@ class Damaged(NamedTuple):
 def damages(steps: Sequence[Step], first: RunReport) -> Iterator[Damage]:
     """Yield the damages to try on the resources after the run ``first``; ``steps``: the plan after it.
 
-    One that is known to be impossible, because its effect cannot be read back, has an obstacle: it is reported.
+    A damage whose effect cannot be read back has an obstacle, to be reported.
     """
     successes = {report.reference: report for report in first.steps if report.status == "success"}
     for step in steps:
@@ -102,7 +102,7 @@ def damages(steps: Sequence[Step], first: RunReport) -> Iterator[Damage]:
 def _existence(step: Step, before: StepReport | None) -> Iterator[Damage]:
     """Yield the removal of a resource that the run created, or the creation of one that it removed.
 
-    ``before``: its step in the run; None if the run did not change it, which leaves it as it was on this machine.
+    ``before``: its step in the run, or None if the run did not change it.
     """
     if before is None:
         return
@@ -116,8 +116,8 @@ def _existence(step: Step, before: StepReport | None) -> Iterator[Damage]:
 def _attributes(step: Step, before: StepReport | None, alike: Sequence[Step]) -> Iterator[Damage]:
     """Yield for each declared attribute the damage that gives it another value.
 
-    Tried are the value before the run, those of ``alike`` resources of the type, and similar ones: a data type does not
-    say which values the machine accepts.
+    Candidates are the value before the run, those of ``alike`` resources of the type, and similar ones: a data type
+    does not determine the values that the machine accepts.
     """
     definition, should = step.definition, step.should
     for name in definition.managed:
@@ -137,7 +137,7 @@ def _attributes(step: Step, before: StepReport | None, alike: Sequence[Step]) ->
 
 
 def _removal(step: Step) -> dict[str, Any]:
-    """Return the declaration that removes a resource; only its names and parameters, such as ``force``, are needed."""
+    """Return the declaration that removes a resource, with only its names and parameters, such as ``force``."""
     definition = step.definition
     identity = {*definition.namevars, *definition.parameters}
     return {**{name: value for name, value in step.should.items() if name in identity}, "ensure": "absent"}
@@ -147,10 +147,10 @@ class Compared:
     """Compares the contents of an overlay before a damage and after its repair."""
 
     def __init__(self, first: Contents, second: Contents, shared: Collection[str]) -> None:
-        """Take the contents of the overlay after two creations, the ``first`` and the ``second``.
+        """Compare with the overlay's contents after two creations, the ``first`` and the ``second``.
 
-        Paths that differ between these, as by a time, are not compared. Files in ``shared`` hold parts of several
-        resources, whose order is not compared.
+        Paths that differ between these, as by a time, are not compared, nor is the order of lines in ``shared`` files,
+        to which more than one resource contributes.
         """
         self._shared = shared
         #: Paths with other contents after each creation, and those that only one of the two has left.
@@ -163,10 +163,9 @@ class Compared:
         return {path for path in paths if self._part(path, before.get(path)) != self._part(path, after.get(path))}
 
     def _part(self, path: str, entry: object) -> Any:
-        """Return the fields of a path's contents that are compared, or None for no path.
+        """Return the compared fields of a path's contents, or None for no path.
 
-        A digest that two creations differ in is left out; that of a shared file is computed over its parts in any
-        order.
+        The digest is omitted if it differs between two creations; of a shared file it disregards the order of lines.
         """
         fields = comparable(entry)
         if fields is None:
@@ -183,10 +182,9 @@ class Damager:
     """Damages a resource on an overlay, and repairs it by a run, one after another."""
 
     def __init__(self, runtime: Runtime, layers: int, apply: Callable[[], RunReport], compared: Compared) -> None:
-        """Use the types of ``runtime`` and the ``layers`` of the overlay, in which the changed files are.
+        """Use the types of ``runtime`` and the ``layers`` of the overlay, which have the changed files.
 
-        ``apply`` makes a run of the manifest, which should repair each damage; ``compared`` finds the files that it
-        does not.
+        ``apply`` makes a run of the manifest, which should repair each damage; ``compared`` finds unrepaired files.
         """
         self._runtime = runtime
         self._layers = layers
@@ -199,7 +197,7 @@ class Damager:
     def try_from(self, candidates: Sequence[Damage], start: int) -> Damaged:
         """Try one damage after another from number ``start`` on, until a run does not repair one.
 
-        Then the overlay is spoilt: the caller goes on with ``next_damage`` on another one.
+        Then the overlay is spoilt: the caller continues with ``next_damage`` on another one.
         """
         self._contents = read_contents(self._layers)
         tried, not_damaged = 0, []
@@ -268,7 +266,7 @@ class Damager:
     def _repair(self, damage: Damage, changed: set[str]) -> str:
         """Make the next run of the manifest, which should repair a damage; return the remaining problem, or "".
 
-        Only the paths in ``changed``, which the damage changed, are judged.
+        Only the paths in ``changed``, by the damage, are judged.
         """
         before, damaged = self._before, self._contents
         report = self._apply()
@@ -296,7 +294,7 @@ class Damager:
 def other_values(datatype: DataType, value: object, candidates: Iterable[object] = ()) -> list[Any]:
     """Return values other than ``value`` that the data type accepts, ``candidates`` first, then the likeliest.
 
-    The machine may refuse any of them, for example a user that does not exist, so the caller tries several.
+    The machine may refuse any of them, such as the name of a missing user, so the caller tries more than one.
     """
     values: list[object] = []
     words = [word for leaf in datatype.leaves for word in leaf.words]
@@ -328,10 +326,7 @@ def _near(value: object) -> Iterator[Any]:
 
 
 def _near_text(text: str) -> Iterator[str]:
-    """Yield texts that resemble ``text``, with another last letter or digit or one more.
-
-    A machine is likely to accept them in its place.
-    """
+    """Yield texts with another last letter or digit, or one more, which a machine is likely to accept."""
     for index in range(len(text) - 1, -1, -1):
         last = text[index]
         if last.isalnum():

@@ -60,9 +60,9 @@ class Relationships:
     """The order between resources, and the untried pairs: unrelated ones that no order has reversed yet."""
 
     def __init__(self, count: int, pairs: Collection[tuple[int, int]], aside: Collection[int] = ()) -> None:
-        """Take ``count`` resources and the relationships as ``pairs`` of indexes, first and then.
+        """Begin with ``count`` resources and the relationships as ``pairs`` of indices, first and then.
 
-        Those in ``aside`` are not rehearsed, so no pair with them is to be tried.
+        Those in ``aside`` are not rehearsed, so no pair with them is tried.
         """
         self.count = count
         self._edges = [Edge(*pair) for pair in pairs]
@@ -114,9 +114,9 @@ class Relationships:
         self._untried = [bits & ~related for bits, related in zip(self._untried, self._after(), strict=True)]
 
     def _after(self) -> list[int]:
-        """Return index → the later indexes that depend on it, directly or not, as the bits of a number: a quick test.
+        """Return index → the later indices that depend on it, directly or not, as the bits of a number.
 
-        Edges lead from lower to higher indexes, so from the last edge on, those of ``then`` are complete when they are
+        Edges lead from lower to higher indices, so from the last edge on, those of ``then`` are complete when they are
         added to ``first``.
         """
         after = [0] * self.count
@@ -128,7 +128,7 @@ class Relationships:
 def _arranged(preferred: Order, edges: Sequence[Edge]) -> list[int]:
     """Return the order nearest to ``preferred`` in which the edges hold.
 
-    ``graph.order`` stays as near as it can to 0, 1, 2, …, so the indexes are numbered by their rank in ``preferred``.
+    ``graph.order`` stays near 0, 1, 2, …, so the indices are numbered by their rank in ``preferred``.
     """
     rank = {index: number for number, index in enumerate(preferred)}
     arranged = graph.order(len(preferred), [Edge(rank[first], rank[then]) for first, then, *_ in edges])
@@ -180,7 +180,7 @@ class Search:
     def run(self, count: int) -> list[Finding]:
         """Try up to ``count`` orders; return a finding for each relationship that is missing in the manifest.
 
-        An order is tried again with each relationship that was found missing, until its result equals the first.
+        An order is tried again with each missing relationship added, until its result equals the first.
         """
         causes: list[tuple[int, int, Finding]] = []
         for order in orders(self._relationships, count):
@@ -208,10 +208,7 @@ class Search:
         return Tried(failed, dict.fromkeys(_differing(self._first, again)))
 
     def _is_bad(self, order: Order) -> bool:
-        """Try an order; return whether its result differs from that of the file's order.
-
-        A result that differs is kept as ``_bad``, for the finding about it.
-        """
+        """Try an order; return whether its result differs from that of the file's order, and record it then."""
         tried = self._attempt(order)
         if not (tried.failed or self._changed(tried)):
             return False
@@ -226,8 +223,8 @@ class Search:
     def _cause(self, order: Order) -> tuple[int, int, Finding]:
         """Return two neighbours whose swap makes an order wrong, first the one that must come later, and the finding.
 
-        The way from the order of the file to ``order`` is a sequence of swaps of neighbours; the first wrong swap is
-        found by bisection, with few applied orders. Later orders keep the pair: it becomes a relationship.
+        Swaps of neighbours lead from the order of the file to ``order``; the first wrong one is found by bisection.
+        Later orders respect the pair, which becomes a relationship.
         """
         good, bad = 0, _distance(order)
         while bad - good > 1:
@@ -249,10 +246,7 @@ def _differing(first: Tried, second: Tried) -> list[str]:
 
 
 def _distance(order: Order) -> int:
-    """Return the number of swaps of neighbours that lead from the file's order to ``order``.
-
-    The bisection for a wrong swap begins with it.
-    """
+    """Return the number of swaps of neighbours that lead from the file's order to ``order``."""
     remaining, distance = list(range(len(order))), 0
     for index in order:
         position = remaining.index(index)
@@ -264,7 +258,7 @@ def _distance(order: Order) -> int:
 def _on_the_way(order: Order, exchanges: int) -> list[int]:
     """Return the file's order after the first ``exchanges`` of the swaps of neighbours that lead to ``order``.
 
-    The indexes move forward to their positions in turn, so that orders with more swaps continue those with fewer.
+    The indices move forward to their positions in turn, so that orders with more swaps continue those with fewer.
     """
     current = list(range(len(order)))
     for target, index in enumerate(order):
@@ -303,10 +297,9 @@ def free_in_order(run: FirstRun, count: int, attempt: Callable[[tuple[str, ...]]
 
 
 def _comparable_result(document: Mapping[str, Any], shared: Collection[str]) -> Tried:
-    """Return the failures and contents in an order's document, as far as an order must not change them.
+    """Return the failures and contents in an order's document that must not depend on the order.
 
-    Owners are left out, as numbers of users depend on the order of their creation; files in ``shared`` may have their
-    lines in any order.
+    Owners may: numbers of users depend on the order of their creation; so may the order of lines in ``shared`` files.
     """
     compared = {
         path: (kind, mode, in_any_order(digest) if path in shared else digest)
@@ -317,7 +310,7 @@ def _comparable_result(document: Mapping[str, Any], shared: Collection[str]) -> 
 
 
 def shared_paths(catalog_entries: Sequence[Entry], writers: Mapping[str, Collection[str]]) -> set[str]:
-    """Return the paths of files that hold parts of several resources: the order of the parts is irrelevant.
+    """Return the paths of files to which more than one resource contributes, in any order.
 
     No writer of such a file has its path as name, and none is imperative: a program may write anything. ``writers``:
     path → the references of its writers.
@@ -336,7 +329,7 @@ def _missing_relationship(
 ) -> Finding:
     """Return the finding that the second resource of ``pair``, or its component, must require the first.
 
-    It says the symptom too: the path in ``changed`` that differs, or the resource that fails in ``worse``, the result
+    It includes the symptom: the path in ``changed`` that differs, or the resource that fails in ``worse``, the result
     of the wrong order.
     """
     first, then = (run.catalog.entries[index] for index in pair)
@@ -371,10 +364,7 @@ def _path(catalog: Catalog, entry: Entry) -> list[Declared]:
 
 
 def _may_require(then: Declared, first: Declared, relationships: Relationships) -> bool:
-    """Return whether ``then`` may be declared to require ``first``: no resource of ``first`` may depend on one of it.
-
-    Otherwise the manifest would have a cycle.
-    """
+    """Return whether ``then`` may be declared to require ``first`` without a cycle between their resources."""
     return not any(
         relationships.is_before(later.index, earlier.index) for later in _members(then) for earlier in _members(first)
     )

@@ -122,10 +122,9 @@ class _Outside:
     """The work outside of the overlays: it starts the runs on them, and judges their documents."""
 
     def __init__(self, runtime: Runtime, request: Request) -> None:
-        """Compile the manifest, and find the resources that must be left out of the rehearsal.
+        """Compile the manifest, and leave out resources outside of the machine's files.
 
-        They act outside of the machine's files, such as those of a service elsewhere: an overlay could not discard
-        that.
+        An overlay could not discard their changes, such as those of a service elsewhere.
         """
         with _silent(runtime):  # inside, the same is shown
             self._catalog = runtime.validate(request.source, request.inputs)
@@ -145,7 +144,7 @@ class _Outside:
         return self._positions[reference]().line_text if reference in self._positions else ""
 
     def planned(self) -> list[Finding]:
-        """Return for each resource that is left out what a run would do to it, by a plan on this machine.
+        """Return for each left-out resource its predicted change, by a plan on this machine.
 
         Those with a configured provider are read over the network, so only if that is allowed.
         """
@@ -166,8 +165,7 @@ class _Outside:
     def first_run(self, show: Callable[[RunReport], None]) -> Any:
         """Do all the work of the first overlay and return its document; ``show`` gets the report of the run there.
 
-        The process inside needs the descriptors of the shell's terminal and of the archive for ``keep``, so these stay
-        open.
+        The descriptors of the shell's terminal and of the archive for ``keep`` stay open, for the process inside.
         """
         with overlay.stored(self._request.keep) as file:
             descriptors = {descriptor for descriptor in (file, self._request.terminal) if descriptor is not None}
@@ -176,7 +174,7 @@ class _Outside:
             return self._isolated(lambda inside: inside.run(show, file), self._request._replace(isolation=isolation))
 
     def free_in_order(self, document: Mapping[str, Any]) -> Verdict:
-        """Return the verdict whether other orders have the same result as the first run, whose ``document`` this is."""
+        """Return the verdict whether other orders have the same result as the first run with ``document``."""
 
         def attempt(order: tuple[str, ...]) -> Any:
             source, options = self._catalog.manifest._replace(order=order), {**self._request.options, "parallel": 1}
@@ -201,7 +199,7 @@ class _Outside:
     def damaged(self, rehearsal: Rehearsal, document: Mapping[str, Any]) -> Rehearsal:
         """Return the rehearsal with the verdict whether runs repair damages to the result of the first run.
 
-        ``document`` is that of the first run. A damage that is not repaired spoils its overlay: the next are tried on
+        ``document`` is that of the first run. An unrepaired damage spoils its overlay: the next ones are tried on
         another.
         """
         shared = orders.shared_paths(self._catalog.entries, _writers(document))
@@ -217,10 +215,9 @@ class _Outside:
         return rehearsal.with_verdict(verdict)._replace(not_damaged=untouched)
 
     def _isolated(self, work: Callable[[_Inside], dict[str, Any]], request: Request | None = None) -> Any:
-        """Run ``work`` on a new overlay and return its document, with secrets masked.
+        """Run ``work`` on a new overlay, in another process, and return its document, with secrets masked.
 
-        Raise ``RehearsalError`` or ``_Interrupted``. It runs in another process, so its result comes back as JSON, and
-        so does its error.
+        Raise ``RehearsalError`` or ``_Interrupted``. Result and error come back as JSON.
         """
         request = request or self._request
 
@@ -244,9 +241,9 @@ class _Outside:
 
 
 def _writers(document: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return path → the references of the resources whose calls wrote it in the first run, in order, from its document.
+    """Return path → the references of the resources whose calls wrote it in the first run, in order.
 
-    The document has the calls of all later work too; a call is a triple of references, declared paths and changes.
+    ``document`` also has the later calls; a call is a triple of references, declared paths and changes.
     """
     writers: dict[str, list[str]] = {}
     for references, _, changes in document["calls"][: document["first_calls"]]:
@@ -285,8 +282,8 @@ class _Inside:
     def damage(self, start: int, first: Contents, shared: Collection[str]) -> dict[str, Any]:
         """Apply the manifest, damage its resources one by one, and let runs repair them; return the outcome.
 
-        ``start`` is the number of the first damage. ``first`` are the contents after another creation: what differs
-        between the two is not compared.
+        ``start``: the number of the first damage. ``first``: the contents after another creation; differences between
+        the two are not compared.
         """
         with _silent(self._runtime):
             report = self._apply()
@@ -297,10 +294,9 @@ class _Inside:
             return damager.try_from(candidates, start)._asdict()
 
     def run(self, show: Callable[[RunReport], None], archive: int | None) -> dict[str, Any]:
-        """Do all the work of the first overlay: apply, apply again, tests, shell, destroy.
+        """Do all the work of the first overlay: apply, apply again, tests, shell, destroy; return a document.
 
-        Call ``show`` with the report of the first run, pack the written files into ``archive``, and return the document
-        with the results.
+        ``show`` receives the report of the first run; the written files are packed into ``archive``.
         """
         runtime, request = self._runtime, self._request
         recorder = EffectRecorder(self._layers, runtime.run.progress)
@@ -341,10 +337,7 @@ class _Inside:
         return document
 
     def _destroy(self, created: set[str]) -> list[Finding]:
-        """Destroy the resources that the first run created; return the failures.
-
-        Others that the copied state has recorded were there before, and stay.
-        """
+        """Destroy the resources that the first run created, but no others in the copied state; return the failures."""
         store = self._runtime.store
         for name in store.stacks():
             state = store.load(name)
@@ -374,7 +367,7 @@ def _failures(report: RunReport) -> list[Finding]:
 
 
 def _result(document: Mapping[str, Any], position_of: Callable[[str], str]) -> Rehearsal:
-    """Return the rehearsal that follows from the document of ``_Inside.run``: a verdict for each part of its work.
+    """Return the rehearsal from the document of ``_Inside.run``: a verdict for each part of its work.
 
     ``position_of`` returns the position of a reference in the manifest.
     """
@@ -403,9 +396,9 @@ def _remnants(
     packages: Mapping[str, str],
     position_of: Callable[[str], str],
 ) -> Iterator[Finding]:
-    """Yield findings about the differences from the machine that ``destroy`` leaves behind, but for caches and logs.
+    """Yield findings about the differences from the machine after ``destroy``, without caches and logs.
 
-    ``remaining``: path → the file's fields and digest; ``packages``: path → package, whose files come last, counted;
+    ``remaining``: path → the file's fields and digest. ``packages``: path → package, whose files come last, counted.
     ``position_of`` returns the position of a reference in the manifest.
     """
     is_declared = side_effects.declared_paths(calls)
@@ -423,10 +416,10 @@ def _remnants(
 
 
 def _packages_last(all_effects: Sequence[Effect]) -> list[Effect]:
-    """Return effects ordered for output, last those of the resources that installed packages.
+    """Return effects ordered for output, those of the resources that installed packages last.
 
-    ``folded`` counts files by their package. Where they fold into one line by directory, that line says more: they lose
-    the package.
+    ``folded`` counts files by their package. Those that fold into one line by directory, which is clearer, lose the
+    package.
     """
     installing = {reference for effect in all_effects if effect.package for reference in effect.references}
     by_package: dict[str, list[Effect]] = {}
@@ -451,7 +444,7 @@ def _recorded_call(references: Sequence[str], declared: Mapping[str, Any], chang
 
 
 def _prediction(step: Step) -> str:
-    """Return what a planned step would do as the end of a sentence: ``would be created``."""
+    """Return the effect of a planned step as the end of a sentence: ``would be created``."""
     if step.error:
         return f"cannot be planned: {step.error}"
     if step.action is Action.SAME:
@@ -464,7 +457,7 @@ def _prediction(step: Step) -> str:
 def _repeated(report: StepReport, calls: Sequence[RecordedCall], acted: set[str]) -> Iterator[Finding]:
     """Yield the findings about a step that acted again in the second run, which should change nothing.
 
-    ``calls`` are those of the first run, ``acted`` the references of all steps of the second one: they tell the cause.
+    ``calls``: those of the first run. ``acted``: the references of all steps of the second one. Both are for the cause.
     """
     step = report.step
     if report.status != "success":
@@ -485,19 +478,16 @@ def _repeated(report: StepReport, calls: Sequence[RecordedCall], acted: set[str]
 
 
 def _remedy(definition: TypeDefinition) -> str:
-    """Return as a hint how a resource of this type can say when it is done, or "".
-
-    An imperative resource without that runs each time.
-    """
+    """Return a hint how a resource of an imperative type, which runs each time, can state that it is done, or ""."""
     if definition.attributes.keys() >= set(_GUARDS):
         return "; say by 'creates', 'unless' or 'onlyif' when it is done"
     return "; by 'refreshonly: true' it runs only when notified" if "refreshonly" in definition.attributes else ""
 
 
 def _overwritten(report: StepReport, calls: Sequence[RecordedCall], acted: set[str]) -> str:
-    """Return the resource that overwrote this one's file during the first run, as the end of a message, or "".
+    """Return the resource that overwrote this one's file in the first run, as the end of a message, or "".
 
-    That is a frequent cause of a change that is made again.
+    That is a frequent cause of a repeated change.
     """
     path = report.step.entry.name
     wrote = [call.references for call in calls if any(path == change.path for change in call.changes)]

@@ -166,7 +166,7 @@ def _section(title: str, texts: Iterable[str], width: int | None) -> Iterator[st
 def _verdict_lines(verdict: Verdict, widest: int, width: int | None) -> Iterator[str]:
     """Yield the lines of a verdict in the table: question, mark, and its findings or text beside them.
 
-    ``widest`` is the column of the questions. On a narrow terminal the findings stand below the question.
+    ``widest``: the column of the questions. On a narrow terminal the findings are below the question.
     """
     question = escape(verdict.question)
     head = f"{_GAP}{question:{widest}}{_GAP}{verdict_mark(verdict.text, ok=verdict.ok):2}"
@@ -187,7 +187,7 @@ def _verdict_lines(verdict: Verdict, widest: int, width: int | None) -> Iterator
 def _wrapped(start: str, text: str, width: int | None, indent: str) -> Iterator[str]:
     """Yield a text in lines of ``width`` columns, the first behind ``start``, the others behind ``indent``.
 
-    Text to paste and words that are longer, such as paths, stay whole, to be copied.
+    Text to paste and longer words, such as paths, stay whole, to be copied.
     """
     if width is None or len(start) + len(text) <= width:
         yield f"{start}{text}".rstrip()

@@ -75,10 +75,7 @@ class EffectRecorder:
 
     @contextmanager
     def running(self, activity: Activity) -> Iterator[None]:
-        """Record which paths change in the ``with`` block, in which a provider is called.
-
-        The activity is also shown on the run's display.
-        """
+        """Record the paths that change during a provider's call, the ``with`` block, and display the activity."""
         before = overlay.read(self._descriptor)
         display: AbstractContextManager[None] = (
             nullcontext() if self._display is None else self._display().running(activity)
@@ -96,10 +93,7 @@ class EffectRecorder:
 
 
 def packages(calls: Sequence[RecordedCall]) -> Mapping[str, str]:
-    """Return path → package for the files of packages that calls installed or upgraded: output counts them by package.
-
-    dpkg's new lists of files tell which these are.
-    """
+    """Return path → package for the files of packages that calls installed or upgraded, by dpkg's new lists."""
     owners: dict[str, str] = {}
     lists = {change.path for call in calls for change in call.changes if change.path.startswith(_PACKAGE_LISTS)}
     for path in sorted(path for path in lists if path.endswith(".list")):
@@ -151,7 +145,7 @@ class Effect(NamedTuple):
 def effects(
     calls: Sequence[RecordedCall], packages: Mapping[str, str], position_of: Callable[[str], str]
 ) -> list[Effect]:
-    """Return the changes of paths that no resource of their call declares, in their order, with what they mean.
+    """Return the changes of paths that no resource of their call declares, in their order, each with its verb.
 
     Each is compared with the machine's own file. ``packages``: path → package, of new files. ``position_of`` returns
     the position of a reference's declaration.
@@ -202,7 +196,7 @@ def is_common(path: str) -> bool:
 
 
 def declared_paths(calls: Sequence[RecordedCall]) -> Callable[[str], bool]:
-    """Return a function that tells whether a resource of the calls declares a path: then its change is no side effect.
+    """Return the test whether a resource of the calls declares a path, whose change is no side effect then.
 
     A resource declares its name, the values of its attributes, and all paths beneath its name.
     """
@@ -256,7 +250,7 @@ def subject(references: Sequence[str]) -> str:
 def _verb(change: PathChange, verbs: Mapping[str, Verb]) -> Verb | None:
     """Return the verb for a change of a path, compared with the machine, or None for no change.
 
-    ``verbs``: path → verb of its last change in this run: what the run made itself can be changed or deleted, too.
+    ``verbs``: path → verb of its last change in this run, whose own files can be changed or deleted, too.
     """
     status = _status(change.path)
     if change.written is None or change.written.kind == "deleted":
