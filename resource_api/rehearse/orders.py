@@ -197,10 +197,7 @@ class Search:
 
     @cached_property
     def _unsteady(self) -> Tried:
-        """The differences that the file's order has when it is tried again: no order causes these.
-
-        ``contents`` has the paths only. It is computed only when a difference is found.
-        """
+        """The differences in a second try of the file's order, of ``contents`` the paths: no order causes these."""
         again = self._attempt(range(self._relationships.count))
         failed = {
             failed_reference: f"fails when applied anew: {error}" for failed_reference, error in again.failed.items()

@@ -112,7 +112,7 @@ class _Interrupted(Exception):  # noqa: N818 - no error
     """A signal ended the process inside."""
 
     def __init__(self, number: int, document: Any) -> None:
-        """Keep the exit code for the signal ``number``, and the ``document`` if the process has still returned one."""
+        """Record the exit code for the signal ``number``, and the process's ``document``, if it returned one."""
         super().__init__(number)
         self.exit_code = 128 + number
         self.document = document
@@ -185,10 +185,7 @@ class _Outside:
         return orders.free_in_order(first, self._request.orders, attempt)
 
     def survives_cuts(self, document: Mapping[str, Any]) -> Verdict:
-        """Return the verdict whether runs recover from a cut at any moment, tried on new overlays.
-
-        ``document`` is that of the first run, whose state is to be reached.
-        """
+        """Return the verdict whether runs that are cut reach the state of the first run's ``document``."""
 
         def attempt(point: int) -> Any:
             return self._isolated(lambda inside: inside.cut(point))

@@ -281,10 +281,7 @@ def _differs(status: os.stat_result, written: Written) -> bool:
 
 
 def _folded_call(group: Sequence[Effect]) -> Iterator[tuple[str, str]]:
-    """Yield verb and text for groups of a call's effects: files of a package, account files, then by directory.
-
-    The verb of a package's files is "".
-    """
+    """Yield verb ("" for a package) and text for a call's effects: by package, account files, by directory."""
     for package, count in Counter(
         effect.package for effect in group if effect.package and effect.verb == "made"
     ).items():

@@ -61,10 +61,7 @@ class Style(NamedTuple):
         return _part(line, 0)
 
     def reason(self, line: str) -> str:
-        """Return the reason of a failure; of a long one both ends.
-
-        It often begins with a command line and ends in that program's own message.
-        """
+        """Return the reason of a failure; of a long one both ends: a command line, and its program's message."""
         if len(line) <= _WIDEST or self.diff == "full":
             return line
         end = line[_BEGINNING - _WIDEST :]  # the last 120 characters
@@ -72,7 +69,7 @@ class Style(NamedTuple):
 
 
 def _part(line: str, start: int) -> str:
-    """Return as much of a long line as is shown, from ``start``, with ``…`` where text is left out, and its length."""
+    """Return the displayed part of a long line from ``start``, with ``…`` for omitted text, and its length."""
     end = start + _WIDEST
     return f"{'…' if start else ''}{line[start:end]}{'…' if end < len(line) else ''} ({len(line)} characters)"
 
@@ -98,9 +95,9 @@ def text_diff(
     most: int = SCREEN,
     advice: str = " (--diff full)",
 ) -> Iterator[str]:
-    """Yield the lines of a text's unified diff, as ``--diff`` selects: all, none, or ``most`` and a count of the rest.
+    """Yield the lines of a text's unified diff, by ``--diff``: all, none, or ``most`` and a count of the rest.
 
-    ``names``: those of the two sides in the header. ``advice``: how to see the rest, at the end of the count.
+    ``names``: those of the two sides in the header. ``advice`` on the rest, after the count.
     """
     is_, should = difference.is_ or "", difference.should or ""
     if style.diff == "none" or (style.diff == "short" and not is_compared(is_, should)):
@@ -116,7 +113,7 @@ def text_diff(
 def log_lines(event: LogEvent, style: Style, most: int = SCREEN) -> str:
     """Return the line of a log event, with its change made readable.
 
-    Long values in it are cut, and the diff of a text, of at most ``most`` lines, stands under it.
+    Long values in it are cut; the diff of a text, of at most ``most`` lines, is under it.
     """
     text, under = event.text, list[str]()
     if event.change is not None and is_text_change(event.change):

@@ -121,10 +121,7 @@ class FunctionPage(NamedTuple):
 
 
 def types_list(registry: Registry) -> tuple[list[Definition], dict[str, str]]:
-    """Return all types and components on the module path, sorted by name; and the errors of broken ones, by name.
-
-    One broken file must not hide the others.
-    """
+    """Return all types and components on the module path, sorted by name; and the errors of broken ones, by name."""
     definitions: list[Definition] = []
     broken: dict[str, str] = {}
     for name in sorted({*registry.names(), *registry.component_names()}):
@@ -185,7 +182,7 @@ def _facts(attribute: Attribute, noun: str) -> Item:
 
 
 def datatype_words(attribute: Attribute, *, expressions: bool = False) -> Item:
-    """Return a data type, without ``Optional``, for people: in the words that its author gives (``must_be``), if any.
+    """Return a data type, without ``Optional``, in its author's words (``must_be``), if any.
 
     With ``expressions`` the words are followed by the data type, regular expressions included.
     """
@@ -204,9 +201,10 @@ def datatype_words(attribute: Attribute, *, expressions: bool = False) -> Item:
 
 
 def _alternatives(datatype: DataType, must_be: str) -> str:
-    """Return a data type that is a restricted text, or a list of such, in words: ``auto or a port, or a list of them``.
+    """Return a restricted text, or a list of such, in words: ``auto or a port, or a list of them``.
 
-    Return "" for one of which ``must_be``, the author's words, describes only a part: a hash, a list of other elements.
+    Return "" for a data type that ``must_be``, the author's words, describes only in part: a hash, a list of other
+    elements.
     """
     leaves = datatype.leaves
     scalars = [leaf for leaf in leaves if leaf.kind != "Array"]
@@ -221,7 +219,7 @@ def _alternatives(datatype: DataType, must_be: str) -> str:
 
 
 def _patterns(datatype: DataType) -> set[str]:
-    """Return the texts of the patterns, ``Pattern[/.../]``, in a data type, for which words are shown to people."""
+    """Return the texts of the patterns, ``Pattern[/.../]``, in a data type, which words replace."""
     if datatype.kind == "Pattern":
         return {datatype.text}
     return {text for part in datatype.parts for text in _patterns(part)}
@@ -247,7 +245,7 @@ def _sections(
 ) -> Iterator[tuple[str, Sequence[Item]]]:
     """Yield the sections of a page below the attributes: heading and items, the same for text and Markdown.
 
-    ``expressions``: with data types in full; ``explained``: with the meanings of features and kinds.
+    ``expressions``: with data types in full. ``explained``: with the meanings of features and kinds.
     """
     origins: list[tuple[str, Sequence[Item]]] = [("Origin", [[str(origin)]])] if origin is not None else []
     if not isinstance(definition, TypeDefinition):
@@ -278,7 +276,7 @@ def _sections(
 def _feature_sections(definition: TypeDefinition, *, explained: bool) -> Iterator[tuple[str, Sequence[Item]]]:
     """Yield the sections of the features and of the versions.
 
-    Unless ``explained``, as in the reference, which explains them once, features are only named, and the usual schema
+    Unless ``explained``, as in the reference, which explains them once, features are names only, and the usual schema
     version 1 is no section.
     """
     items = [[words] for words in features(definition)] if explained else _short_capabilities(definition)
@@ -325,10 +323,7 @@ def implementations(providers: Sequence[Suitability]) -> list[str]:
 
 
 def _title(pattern: re.Pattern[str], *, expressions: bool) -> Item:
-    """Return the line on a title pattern: ``NAME@HOST gives name and host``.
-
-    With ``expressions``, and where it has no template, it is shown as the regular expression.
-    """
+    """Return the line on a title pattern, ``NAME@HOST gives name and host``, or on its regular expression."""
     names, form = " and ".join(pattern.groupindex) or "nothing", template(pattern)
     if expressions or not (form or pattern.pattern == _ANY_TITLE):
         return [_Code(pattern.pattern), f" gives {names}"]
@@ -346,7 +341,7 @@ def _config(name: str, attribute: Attribute, *, expressions: bool) -> Item:
 def _function(name: str, function: Function, *, mixed: bool) -> Item:
     """Return the line on a function of a type: inputs, result and documentation, examples below.
 
-    ``mixed``: other functions of the type are not pure, so that it is said which are.
+    ``mixed``: other functions of the type are not pure, so that pure ones are marked.
     """
     inputs: list[str] = []
     for key, attribute in function.inputs.attributes.items():
@@ -381,9 +376,9 @@ def _targets(types: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _cleaned(docs: str) -> str:
-    """Return documentation without the indentation that its lines have in the author's source.
+    """Return documentation without the indentation of its lines in the author's source.
 
-    Of a text that begins beside the opening quotes it is that of the closing ones: all further lines may belong to an
+    If it begins beside the opening quotes, that is the indentation of the closing ones: all other lines may be an
     indented example.
     """
     # The bar stands for the closing quotes, so that their line counts.
@@ -406,10 +401,9 @@ def text(
     *,
     expressions: bool = False,
 ) -> str:
-    """Return the page that ``describe`` prints on a terminal of ``width`` columns, without a last line break.
+    """Return the page of ``describe`` for a terminal of ``width`` columns, without a last line break.
 
-    ``providers``: whether each is suitable here; ``origin``: where the type is defined; ``expressions``: with data
-    types in full.
+    ``providers``: with their suitability here. ``origin``: of the type. ``expressions``: with data types in full.
     """
     width = max(width, _MIN_COLUMNS)
     lines = [definition.name, "", *_wrapped_paragraphs(definition.docs, width, _MARGIN)]
@@ -435,7 +429,7 @@ def _attribute_lines(
 ) -> Iterator[str]:
     """Yield the lines of an attribute on a terminal: its name, beside it kind, documentation and data type (``words``).
 
-    All beside it begins at the ``margin``, in the next line where the name is too long. ``noun``: for one without kind.
+    All beside it begins at the ``margin``, below a long name. ``noun``: for one without kind.
     """
     head = f"{_MARGIN}{name}"
     first = head.ljust(len(margin)) if len(head) < len(margin) else margin
@@ -450,7 +444,7 @@ def _attribute_lines(
 def wrapped(line: str, width: int, margin: str, first: str | None = None) -> list[str]:
     """Return a line wrapped at spaces, behind ``first`` and then ``margin``; longer words stay whole.
 
-    A link to another page of the documentation, which a terminal cannot follow, becomes its words.
+    A link to another page of the documentation becomes its words.
     """
     return textwrap.wrap(
         _LINK.sub(r"\1", escape(line)),

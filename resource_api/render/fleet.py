@@ -57,7 +57,7 @@ def group(
 ) -> Iterator[str]:
     """Yield the lines of a group of hosts with equal results: their names, of many only the first, and the result.
 
-    ``names``: folded, such as ``web[1:3]``; ``number``: of the hosts; ``lines``: the result; ``paint``: see ``Style``.
+    ``names``: folded, such as ``web[1:3]``. ``number``: of the hosts. ``lines``: the result. ``paint``: see ``Style``.
     """
     labels, room = list[str](), _WIDEST
     for name in names:
@@ -76,7 +76,7 @@ def error(reason: str, paint: Callable[[str, str], str] = _plain) -> str:
 
 
 def document_lines(document: Mapping[str, object], *, color: bool = False) -> Iterator[str]:
-    """Yield the line of a document that a host has sent during a run: of its log, or of a problem; none of others."""
+    """Yield the line of a host's document during a run: of its log, or of a problem; none of others."""
     kind = document["type"]
     if kind == "log":
         level, subject, words = (str(document.get(key) or "") for key in ("level", "subject", "message"))
@@ -96,7 +96,7 @@ def diagnostic(document: Mapping[str, object]) -> str:
 def batch(number: int, batches: int, counts: Mapping[str, int], remaining: int) -> str:
     """Return ``Batch 1 of 2: 1 host, 1 changed. 49 hosts follow.``, the line on a finished batch.
 
-    ``counts``: status → hosts of this batch; ``remaining``: the hosts of later ones.
+    ``counts``: status → hosts of this batch. ``remaining``: the hosts of later ones.
     """
     total = sum(counts.values())
     words = ", ".join(f"{counts[status]:,} {status}" for status in (SUCCEEDED, *ORDER) if counts.get(status))
@@ -105,10 +105,7 @@ def batch(number: int, batches: int, counts: Mapping[str, int], remaining: int) 
 
 
 def shown_counts(command: str, by_status: Mapping[str, int]) -> Mapping[str, int]:
-    """Return the number of hosts by status, for ``run`` with ``succeeded`` in place of changed and unchanged.
-
-    Of any program only the success is known, not whether it changed anything.
-    """
+    """Return the number of hosts by status; for ``run``, which cannot detect changes, all successes as one."""
     if command != "run":
         return by_status
     remaining = {status: number for status, number in by_status.items() if status not in {"changed", "unchanged"}}
@@ -134,7 +131,7 @@ def progress(total: int, started: int, ended: int, failed: int, seconds: float) 
 def hosts_in_progress(failed: Sequence[str], slowest: Mapping[str, float]) -> str:
     """Return the end of the line of progress: ``; failed: web3,web[7:8]; slowest: web7 4 s, web9 2 s``.
 
-    ``failed``: folded names; ``slowest``: host → the seconds that it has been running.
+    ``failed``: folded names. ``slowest``: host → the seconds since its start.
     """
     joined = escape(",".join(failed))
     end = f"; failed: {joined if len(joined) <= _NAMES else joined[: _NAMES - 1] + '…'}" if failed else ""
@@ -163,7 +160,7 @@ def _value_lines(value: object) -> Iterable[str]:
 
 
 def result_lines(command: str, result: object) -> Iterable[str]:
-    """Return the lines of the result of a command, the document that a host has sent; none for an unexpected one.
+    """Return the lines of the result of a command, a host's document; none for an unexpected one.
 
     Plans have a renderer of their own.
     """

@@ -42,7 +42,7 @@ def render(catalog: Catalog, form: Form) -> str:
 def _edges(catalog: Catalog) -> list[Edge]:
     """Return the relationships of a catalog, sorted so that equal catalogs are drawn equally.
 
-    Two resources with several relationships have one edge of all their kinds.
+    Two resources have one edge for all kinds of their relationships.
     """
     refreshing = {(first, then) for then, firsts in catalog.subscribes.items() for first in firsts}
     pairs = {(first, then) for then, firsts in catalog.requires.items() for first in firsts} | refreshing
@@ -137,9 +137,9 @@ def _escaped(name: str, special: Mapping[str, str]) -> str:
 
 
 def _label(entry: Entry, special: Mapping[str, str]) -> str:
-    """Return the text of a node: its reference, and below it the element of ``for_each`` that it is made for.
+    """Return the text of a node: its reference, and below it its element of ``for_each``.
 
-    ``special``: the escapes of the language, by which its line break is chosen too.
+    ``special``: the escapes of the language, which determine its line break too.
     """
     element = entry.declaration.element
     lines = [str(entry.reference), *([element.origin] if element is not None else [])]
@@ -225,7 +225,7 @@ def _body(
 ) -> str:
     """Return the details of the resource with this ``number`` on the page: links to those before and after it.
 
-    ``edges``: number → the edges in which it comes after another resource, and → those in which it comes before one.
+    ``edges``: number → the edges from earlier resources to it, and → those from it to later ones.
     """
     after, before = (side.get(number, ()) for side in edges)
     return "".join((

@@ -114,7 +114,7 @@ def origin(declared: Declaration, element: Element) -> OriginJson:
 
 
 def step(step: Step, *, may_change: bool = False) -> PlanStepJson:
-    """Return one step of a plan's document; ``may_change``: it is in sync, but a step before it may change that."""
+    """Return one step of a plan's document; ``may_change``: it is in sync, but an earlier step may change that."""
     hidden = step.definition.write_only
     document: PlanStepJson = {
         "reference": str(step.reference),
@@ -173,7 +173,7 @@ def drift(reference: str, changes: Sequence[Difference]) -> DriftJson:
 
 
 def _expression(value: object) -> object:
-    """Return a declared value as JSON, with its expressions as text, as they are written."""
+    """Return a declared value as JSON, with its expressions as text, as written."""
     if isinstance(value, (str, int, float, bool)) or value is None:
         return value
     if isinstance(value, list):
@@ -232,7 +232,7 @@ def problem(problem: Problem) -> ProblemJson:
 
 
 def step_end(report: StepReport) -> dict[str, object]:
-    """Return the outcome of one step, as ``apply --json`` emits it; for a failed one also its position, if known."""
+    """Return the outcome of one step for ``apply --json``; of a failed one with its position, if known."""
     declared = report.step.entry.declaration if report.status == "failed" else None
     position = declared.place() if declared is not None else None
     return {

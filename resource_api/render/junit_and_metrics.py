@@ -31,7 +31,7 @@ _TRUST: Final = ("verified", "directory", "untrusted", "unreachable")
 
 
 def junit(document: Mapping[str, Any]) -> str:
-    """Return the document of a run or a plan as JUnit XML, as which continuous integration shows it."""
+    """Return the document of a run or a plan as JUnit XML, for continuous integration."""
     name = f"{document.get('project') or 'unknown'}/{document.get('stack') or 'default'}"
     suite = ET.Element("testsuite", name=name)
     if isinstance(document.get("started"), (int, float)):
@@ -108,7 +108,7 @@ def metrics(document: Mapping[str, object]) -> str:
 
 
 def _gauges(document: Mapping[str, Any]) -> Iterator[_Gauge]:
-    """Yield the gauges of a document: of its run or plan, of its source, and of the agent that has run it."""
+    """Yield the gauges of a document: of its run or plan, of its source, and of its agent."""
     if "summary" in document:
         yield from _run_gauges(document)
     if document.get("ended"):
@@ -166,7 +166,7 @@ def _lines(gauge: _Gauge, labels: Mapping[str, str]) -> Iterator[str]:
 
 
 def _escaped(text: str) -> str:
-    """Return the value of a label as Prometheus' text format has it between quotes."""
+    """Return the value of a label as in Prometheus' text format between quotes."""
     # A byte that is no UTF-8 is written as its escape: one invalid label makes the whole file unreadable.
     printable = text.encode("utf-8", "backslashreplace").decode()
     return printable.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

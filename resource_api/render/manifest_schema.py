@@ -95,7 +95,7 @@ def _closed(properties: Schema) -> Schema:
 def _type(definition: TypeDefinition | ComponentDefinition, metaparameters: Iterable[str]) -> Schema:
     """Return the schema's definitions for a type: its resources, its ``defaults``, and its provider's shapes.
 
-    ``metaparameters`` are all names; some of them no defaults can have.
+    ``metaparameters``: all names, some of which are invalid in defaults.
     """
     resource = f"type-{definition.name}"
     attributes = {name: _attribute(attribute) for name, attribute in _spelt(definition).items()}
@@ -187,7 +187,7 @@ def _head(name: str) -> str:
 def _resource_conditions(types: Iterable[Definition], implementations: Implementations) -> Iterator[Schema]:
     """Yield the conditions for resources, such as their mandatory attributes.
 
-    Those of a type hold only in a file without ``defaults`` of it, which may give what a resource lacks.
+    Those of a type hold only in a file without ``defaults`` of it, which may supply missing attributes.
     """
     for definition in types:
         patterns = dict(_resource_patterns(definition, implementations.get(definition.name, ())))
@@ -222,14 +222,14 @@ def _mandatory(definition: Definition) -> list[str]:
 
 
 def _spelt(definition: Definition) -> Mapping[str, Attribute]:
-    """Return the attributes by their names in manifests, ``retry_`` where one is called like a metaparameter."""
+    """Return the attributes by their names in manifests, ``retry_`` for one with the name of a metaparameter."""
     if not isinstance(definition, TypeDefinition) or not definition.spelt:
         return definition.attributes
     return {definition.spelling(name): attribute for name, attribute in definition.attributes.items()}
 
 
 def _absence(definition: Definition) -> Schema | bool:
-    """Return the shape of a resource for which nothing is mandatory, because it is absent or an expression may say so.
+    """Return the shape of a resource that is, or may be by an expression, absent: nothing is mandatory.
 
     False, which no resource has, for a type without ``ensure``.
     """
@@ -299,8 +299,8 @@ def _provider_conditions(types: Iterable[Definition], implementations: Implement
 def _call_conditions(types: Iterable[Definition]) -> list[Schema]:
     """Return the conditions for calls, ``{invoke: FUNCTION, with: INPUTS}``: a known function, and its inputs.
 
-    A function is called by its type and name, or by its name alone if no other type has one of that name. Functions of
-    a named ``provider`` may be of a type that is not known here.
+    A function is called by its type and name, or by a unique name alone. Functions of a named ``provider`` may be of a
+    type that is not known here.
     """
     functions = [
         (definition.name, name, function.inputs.mandatory)
@@ -327,10 +327,7 @@ def _call_conditions(types: Iterable[Definition]) -> list[Schema]:
 
 
 def _snippets(types: Iterable[Definition]) -> Iterator[Schema]:
-    """Yield the snippets for new resources that editors offer, one for each type.
-
-    Each has ``Type[title]``, with the title as the first placeholder to fill in, and the mandatory attributes.
-    """
+    """Yield an editor's snippet for a new resource of each type: ``Type[title]`` and the mandatory attributes."""
     for definition in types:
         namevars: Sequence[str] = getattr(definition, "namevars", ())
         title = namevars[0] if len(namevars) == 1 else "title"

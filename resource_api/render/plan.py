@@ -109,7 +109,7 @@ def lines(plan: ExecutionPlan, style: Style = _PLAIN, *, verbose: bool = False) 
 
 
 def document_lines(document: PlanDocument, style: Style = _PLAIN) -> Iterator[str]:
-    """Yield the lines of a plan's document, in blocks of one line or of several with a blank line around them."""
+    """Yield the lines of a plan's document, in blocks, with a blank line around those of more than one line."""
     is_long = False
     for index, block in enumerate(_blocks(document, style)):
         if index and (is_long or len(block) > 1):
@@ -133,7 +133,7 @@ def left_out_lines(left_out: Iterable[tuple[str, str]]) -> Iterator[str]:
 def _blocks(document: PlanDocument, style: Style) -> Iterator[Sequence[str]]:
     """Yield the lines of a plan in blocks: each step, each handler of failures, the remaining drift, changed outputs.
 
-    Drift that a step corrects is only a word beside the step; lines of their own have attributes that no step corrects.
+    Drift that a step corrects is only a word beside it; other drift has lines of its own.
     """
     #: Reference → the part of its drift that no step so far corrects, or None.
     drifts: dict[str, Drifted | None] = {drift.reference: drift for drift in document.drift}
@@ -169,10 +169,9 @@ def _uncorrected(drift: Drifted, step: StepDocument) -> Drifted | None:
 
 
 def _step_documents(plan: ExecutionPlan, may_change: Mapping[int, int]) -> Iterator[StepDocument]:
-    """Yield the documents of the steps that a plan shows: those that act, fail, or would be refreshed if they could.
+    """Yield the documents of the steps in a plan's output: those that act, fail, or would be refreshed if they could.
 
-    ``may_change``: index of a resource in sync → that of an acting one before it, which may change it; these are shown
-    too.
+    ``may_change``: index of a resource in sync, also included → that of an earlier acting one, which may change it.
     """
     blocked, notified = plan.blocked, _only_notified(plan)
     for step in plan.steps:
@@ -274,7 +273,7 @@ def _notes(step: StepDocument) -> Iterator[str]:
 
 
 def _details(step: StepDocument, style: Style) -> Iterator[str]:
-    """Yield the lines below a step: the values that it changes, aligned by their names, and its side effects.
+    """Yield the lines below a step: its changed values, aligned by their names, and its side effects.
 
     A step that is decided later has one line with the reason.
     """
@@ -312,7 +311,7 @@ def _outputs(changes: Sequence[Difference], style: Style) -> Iterator[str]:
 def refresh_lines(
     resources: Sequence[Drifted], outputs: Sequence[Difference], style: Style, *, noop: bool
 ) -> Iterator[str]:
-    """Yield the lines that the command ``refresh`` prints: the differences, and the number of resources."""
+    """Yield the lines of the command ``refresh``: the differences, and the number of resources."""
     yield from refreshed_lines(resources, outputs, style, noop=noop)
     yield f"{len(resources)} refreshed.{' (noop)' if noop else ''}"
 
@@ -320,7 +319,7 @@ def refresh_lines(
 def refreshed_lines(
     resources: Sequence[Drifted], outputs: Sequence[Difference], style: Style, *, noop: bool
 ) -> Iterator[str]:
-    """Yield the lines of what a refresh has read and recorded; under ``noop``, as a plan, with the attributes."""
+    """Yield the lines of the recorded values of a refresh; under ``noop``, as a plan, with the attributes."""
     for drift in resources:
         yield f"<= {escape(drift.reference)}"
         if noop:
@@ -330,10 +329,7 @@ def refreshed_lines(
 
 
 def _attributes(differences: Sequence[Difference], style: Style, width: int = 0) -> Iterator[str]:
-    """Yield the lines of attributes, names padded to ``width`` (0: the longest).
-
-    Their diffs together take at most one screen.
-    """
+    """Yield the lines of attributes, names padded to ``width`` (0: the longest), with one screen of diffs at most."""
     width, remaining = width or max([len(difference.attribute) for difference in differences], default=0), SCREEN
     for difference in differences:
         rendered = _attribute(difference, width, style, remaining)
@@ -393,9 +389,9 @@ _NAMED: Final = 10
 
 
 def explanation_lines(plan: ExecutionPlan, patterns: Sequence[str], style: Style) -> Iterator[str]:
-    """Yield the lines of ``--explain``: the steps of the resources that ``patterns`` match, with explanations.
+    """Yield the lines of ``--explain``: the steps of resources that match ``patterns``, explained, and all counts.
 
-    The counts of the whole plan end them. Raise ``UsageError`` for a pattern that matches nothing.
+    Raise ``UsageError`` for a pattern without a match.
     """
     chosen = matching(patterns, plan.catalog, "--explain", plan.prior.undeclared)
     for step in plan.steps:
@@ -408,7 +404,7 @@ def explanation_lines(plan: ExecutionPlan, patterns: Sequence[str], style: Style
 
 
 def _explain(plan: ExecutionPlan, step: Step, style: Style) -> Iterator[str]:
-    """Yield the lines of ``--explain`` for a step: where each value is declared, why it differs, relationships."""
+    """Yield the lines of ``--explain`` for a step: declaration and cause of each value, and relationships."""
     entry, record = step.entry, plan.decision_inputs(step).record
     position = entry.declaration.place()
     inside = f" by {entry.parent}" if entry.parent else ""
@@ -425,7 +421,7 @@ def _explain(plan: ExecutionPlan, step: Step, style: Style) -> Iterator[str]:
 
 
 def _origin(manifest: Manifest, entry: Entry, name: str) -> Iterator[str]:
-    """Yield where the value of an attribute comes from (manifest, title, type), and what it is computed from."""
+    """Yield the origin of an attribute's value (manifest, title, type), and the sources of its computation."""
     declaration = entry.declaration
     defaults = manifest.defaults.get(declaration.file, {}).get(declaration.type, {})
     attribute = entry.definition.attributes.get(name)
@@ -443,7 +439,7 @@ def _origin(manifest: Manifest, entry: Entry, name: str) -> Iterator[str]:
 
 
 def _sources(value: object) -> Iterator[str]:
-    """Yield the inputs, values and facts that a value refers to, in words; resources are named by the caller."""
+    """Yield the inputs, values and facts in a value, in words; the caller adds resources."""
     for path in dict.fromkeys(find_paths(value)):
         if isinstance(path.root, str):
             # "${inputs.port}" is: input 'port'.
@@ -468,7 +464,7 @@ def _history(difference: Difference | None, record: Record | None, style: Style)
 
 
 def _relationships(plan: ExecutionPlan, step: Step) -> Iterator[str]:
-    """Yield the lines on the resources that a step comes after, and on those that refresh it, with the place."""
+    """Yield the lines on the resources before a step, and on those that refresh it, with the position."""
     if before := step.depends_on:
         yield f"  comes after {show_first(before, _NAMED)}"
     entries = {entry.reference_text: entry for entry in plan.catalog.entries} if step.refreshed_by else {}
@@ -479,13 +475,13 @@ def _relationships(plan: ExecutionPlan, step: Step) -> Iterator[str]:
 
 
 def _declared(declaration: Declaration, word: str) -> str:
-    """Return ``: notify at site.yaml:5`` if a declaration has the metaparameter ``word``, or an empty string."""
+    """Return ``: notify at site.yaml:5`` if a declaration has the metaparameter ``word``, or ""."""
     position = declaration.place(word) if word in declaration.meta else None
     return f": {word} at {position}" if position is not None and position.line else ""
 
 
 def _recorded(record: Record | None) -> str:
-    """Return in words how a resource is recorded: ours (then destroy deletes it) or not, its status, its last run."""
+    """Return the record of a resource in words: ours (then destroy deletes it) or not, its status, its last run."""
     if record is None:
         return "not recorded"
     owner = "ours" if record.owned else "not ours"

@@ -92,7 +92,7 @@ def _groups(report: RunReport, mask: Mask) -> list[StepGroup]:
 
 
 def _group(call: int | None, steps: Sequence[StepReport], mask: Mask) -> StepGroup:
-    """Return the group of steps with the outcome that they share, without secrets; ``call``: index of their call."""
+    """Return the group of steps with their common outcome, without secrets; ``call``: index of their call."""
     last = steps[-1]
     concealed = (conceal_difference(last.step.definition, change) for change in last.changes)
     return StepGroup(
@@ -164,14 +164,14 @@ def _critical_path(plan: ExecutionPlan, calls: Sequence[ProviderCall]) -> list[i
 
 
 def _positions(report: RunReport) -> dict[str, list[Any]]:
-    """Return reference → file and line of the declarations of failed resources: reports lead to these alone."""
+    """Return reference → file and line of the declarations of failed resources, for reports."""
     failed = [step.step.entry for step in report.steps if step.status == "failed"]
     positions = {entry.reference_text: entry.declaration.place() for entry in failed}
     return {reference: [position.file, position.line] for reference, position in positions.items() if position.file}
 
 
 def _notifications(plan: ExecutionPlan, report: RunReport) -> list[list[str]]:
-    """Return the pairs of notifying and refreshed resource of a run, also of refreshes that failed."""
+    """Return the pairs of notifying and refreshed resource of a run, also of failed refreshes."""
     if not (subscribes := plan.catalog.subscribes):
         return []
     texts = {
@@ -230,7 +230,7 @@ def _step(reference: str, group: StepGroup, positions: Mapping[str, tuple[str | 
 
 
 def history_document(run: Mapping[str, Any]) -> RunJson:
-    """Return the document of a run that is no longer, or was never, stored: from its line in the history alone."""
+    """Return the document of a run that is no longer, or was never, stored, from its line in the history."""
     seconds = round(run["ended"] - run["started"], 6) if "ended" in run and "started" in run else None
     empty: dict[str, object] = {name: [] for name in ("steps", "calls", "critical_path", "notifications", "drift")}
     fields = {"kind": "run", "format_version": FORMAT_VERSION, **run, "seconds": seconds, **empty, "problems": []}

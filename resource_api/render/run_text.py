@@ -103,10 +103,7 @@ def change_lines(changes: Iterable[ChangeJson], style: Style = _PLAIN) -> Iterat
 
 
 def _critical_path(document: RunJson, style: Style) -> Iterator[str]:
-    """Yield the lines on the chain of calls that waited for each other, and so determined the run's length.
-
-    Its longest calls are named: these are worth shortening.
-    """
+    """Yield the lines on the chain of calls that determined the run's length, with its longest calls."""
     calls, longest = longest_chain(document, _CALLS)
     if not calls:
         return
@@ -212,7 +209,7 @@ def differences(first: RunJson, second: RunJson) -> dict[str, Any]:
 
 
 def _about(run: RunJson) -> dict[str, Any]:
-    """Return the fields by which a comparison names one of its two runs, and its counts."""
+    """Return the fields that identify one of two compared runs, and its counts."""
     return {name: run.get(name) for name in ("run", "command", "started", "ended", "seconds", "summary")}
 
 
@@ -274,7 +271,7 @@ def ago(overview: OverviewJson, moment: float) -> str:
 
 
 def overview_row(host: HostOverview) -> dict[str, object]:
-    """Return the row of a machine in the table of many, without its name; its status alone if it sent no overview."""
+    """Return the row of a machine in the table of many, without its name; without an overview its status alone."""
     if (overview := host.overview) is None:
         return {"status": host.status}
     last = overview["last"]
@@ -317,7 +314,7 @@ def overview_lines(overview: OverviewJson) -> Iterator[str]:
 
 
 def run_summary(run: FinishedRunJson) -> str:
-    """Return a finished run in words: ``apply of web, 3 changes, exit code 1``; the default stack is not named."""
+    """Return a finished run in words: ``apply of web, 3 changes, exit code 1``, with a stack other than ``default``."""
     code = f", exit code {run['exit_code']}" if run["exit_code"] else ""
     changes = f", {counted(run['changes'], 'change')}" if run["changes"] else ""
     stack = f", stack {escape(run['stack'])}" if run["stack"] != "default" else ""

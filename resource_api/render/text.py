@@ -45,8 +45,8 @@ def plan_summary(summary: Summary) -> str:
 def destroy_question(summary: Summary, projects: str, stack: str, suffix: str = "") -> str:
     """Return the question before a destruction: ``Delete 3 resources of project web, stack default?``.
 
-    ``projects`` are the names, joined by commas; ``suffix``, as for hosts, follows the stack's name. A step that is
-    decided when its turn comes may delete too; the plan counts it as an update.
+    ``projects``: the names, joined by commas. ``suffix``, as for hosts, follows the stack's name. A step that is
+    decided at its turn may delete too; the plan counts it as an update.
     """
     counts = (("delete", summary.deleted), ("forget", summary.forgotten), ("decide at its turn", summary.updated))
     (word, number), *rest = [(word, count) for word, count in counts if count] or [("delete", 0)]
@@ -94,7 +94,7 @@ def facts(values: Mapping[str, object], above: str = "") -> Iterator[str]:
 
 
 def output(value: object, *, terminal: bool) -> str:
-    """Return one output of a stack as scripts read it: text as it is, any other value as JSON.
+    """Return one output of a stack for scripts: text unchanged, any other value as JSON.
 
     On a ``terminal``, which might obey control characters in it, text is escaped.
     """
@@ -147,7 +147,7 @@ def run(run: Mapping[str, object]) -> str:
 
 
 def with_projects(runs: Sequence[Mapping[str, object]]) -> Sequence[Mapping[str, Any]]:
-    """Return finished runs for a list; if they are of several projects, with these in the commands: ``apply web``."""
+    """Return finished runs for a list; if their projects differ, with these in the commands: ``apply web``."""
     if len({run.get("project") for run in runs}) <= 1:
         return runs
     return [{**run, "command": f"{run.get('command')} {run.get('project')}"} for run in runs]
@@ -172,10 +172,7 @@ def time_of(seconds: object) -> str:
 
 
 def verdict_mark(text: str, *, ok: bool) -> str:
-    """Return the mark of a rehearsal's verdict: ``ok``, ``no``, or ``-`` where nothing was tried.
-
-    Only the text tells that: it begins with the number of attempts.
-    """
+    """Return the mark of a verdict: ``ok``, ``no``, or ``-`` without a try, as in a text that begins with 0."""
     return "no" if not ok else "-" if text.startswith("0 ") else "ok"
 
 

@@ -48,9 +48,8 @@ def manifest(
     ``listed``: types with the rows that their providers have listed. ``read_only`` values are comments, and so is the
     reason that a resource or value cannot be declared. Resources of a configured provider name it.
 
-    ``unlisted``: reference → the reason that a resource cannot be declared; such resources are comments. ``declared``:
-    attribute → its members that are declared elsewhere; the remaining members, which the system made, are comments.
-    ``project``: its name, unless empty.
+    ``unlisted``: reference → the reason that a resource cannot be declared. ``declared``: attribute → its members that
+    are declared elsewhere; the others, which the system made, are comments. ``project``: its name, unless empty.
     """
     if project:
         yield f"project: {_scalar(project)}"
@@ -78,7 +77,7 @@ def _resource(
     row: Mapping[str, object],
     declared: Mapping[str, Collection[str]],
 ) -> Iterator[str]:
-    """Yield the lines that declare a listed resource, of whose values ``row`` has each by its attribute.
+    """Yield the lines that declare a listed resource with the values in ``row``, attribute → value.
 
     ``attributes`` are in the order of the lines; ``declared`` as for ``manifest``.
     """
@@ -101,8 +100,8 @@ def _attributes(
 ) -> Iterator[str]:
     """Yield the lines of one resource, at the end as comments those of values that cannot be declared.
 
-    ``implied``: the namevar's value if the title is that already, or None; ``row``: attribute → value; ``declared``:
-    attribute → its keys that are declared elsewhere; ``spelling``: the name that manifests write for an attribute.
+    ``implied``: the namevar's value if the title is that already, or None. ``row``: attribute → value. ``declared``:
+    attribute → its keys that are declared elsewhere. ``spelling``: the name of an attribute in manifests.
     """
     comments = []
     for name, attribute in attributes:
@@ -146,7 +145,7 @@ def _undeclarable(definition: TypeDefinition, title: str, row: Mapping[str, obje
 
 
 def _value_problem(value: object) -> str:
-    """Return the reason that no manifest can hold a value that a provider has read, or an empty string."""
+    """Return the reason that a provider's value is invalid in a manifest, or ""."""
     if isinstance(value, str):
         return character_problem(value, key=False)
     if isinstance(value, float):
@@ -158,7 +157,7 @@ def _value_problem(value: object) -> str:
 
 
 def _comment(value: object) -> str:
-    """Return a value on one line for a comment of the manifest; no reader of YAML has to understand it."""
+    """Return a value on one line for a comment of the manifest, not necessarily valid YAML."""
     if isinstance(value, Content):
         return escape(str(value))
     return escape(
@@ -190,10 +189,10 @@ def entry(key: str, value: object, indent: str) -> Iterator[str]:
 
 
 def _block(value: str, indent: str) -> list[str]:
-    """Return the lines of a text as a literal block (``|``); none for text that only quotes keep as it is.
+    """Return the lines of a text as a literal block (``|``); none for text that only quotes preserve.
 
-    That is text that begins with a space or a line end, has spaces at the end of a line or several line ends at its
-    end, or characters that are escaped.
+    That is text that begins with a space or a line end, has spaces at the end of a line or more than one line end at
+    its end, or characters that are escaped.
     """
     lines = value.split("\n")
     if value.startswith((" ", "\n")) or any(line != line.rstrip() or not line.isprintable() for line in lines):

@@ -114,16 +114,13 @@ def rows_section(title: str, rows: Sequence[PageRow], anchors: Mapping[str, str]
 
 
 def chunked(rows: Sequence[str]) -> str:
-    """Return the HTML of rows in parts, which the style lets a browser lay out only when they come near the window.
-
-    A page may have ten thousand rows.
-    """
+    """Return the HTML of rows in parts, which a browser lays out only near the window: there may be thousands."""
     chunks = (rows[start : start + _CHUNK] for start in range(0, len(rows), _CHUNK))
     return "".join(f'<div class="chunk">{"".join(chunk)}</div>' for chunk in chunks)
 
 
 def _row(row: PageRow, id_: str, *, opened: bool) -> str:
-    """Return the HTML of a row; with details it can be opened, and is if ``opened``. ``id_``: for links to it."""
+    """Return the HTML of a row; its details, if any, are visible if ``opened``. ``id_``: for links to it."""
     head = f'<span class="sign">{e(row.sign)}</span><span class="reference">{e(row.reference)}</span>'
     head += f'<span class="note">{e(row.note)}</span>' if row.note else ""
     names = f'id="{id_}" class="row{" bad" if row.bad else ""}"'

@@ -74,7 +74,7 @@ _FEW: Final = 12
 def page(hosts: Sequence[HostOverview], fold: Fold, moment: float, period: float, version: str) -> str:
     """Return the HTML page of the overviews of ``hosts``, for the last ``period`` seconds before ``moment``.
 
-    ``fold`` shortens many names to ``web[1:300]``; ``version`` is that of this program.
+    ``fold`` shortens many names to ``web[1:300]``. ``version``: of this program.
     """
     anchors = row_anchors(host.name for host in hosts)
     view = _View(hosts, fold, anchors)
@@ -128,7 +128,7 @@ class _View:
         return self._section("Without a run", rows, sum(len(names) for _, names in by_age))
 
     def failing(self) -> Section:
-        """Return the section of failing resources; hosts on which one fails with the same error are one row."""
+        """Return the section of failing resources; hosts with the same failure are one row."""
         by_failure = _grouped(
             ((failing["reference"], failing["error"]), (host, overview["until"] - failing["since"], failing))
             for host, overview in self._answered()
@@ -147,7 +147,7 @@ class _View:
         return self._section("Failing", rows, len(rows))
 
     def drift(self) -> Section:
-        """Return the section of drifted resources, each with the hosts where it has drifted, most hosts first."""
+        """Return the section of drifted resources, each with its hosts, those with most hosts first."""
         by_reference = _grouped(
             (drift["reference"], (host.name, drift))
             for host, overview in self._answered()
@@ -183,7 +183,7 @@ class _View:
         return self._section("Last changes", rows, len(rows))
 
     def slow(self) -> Section:
-        """Return the section with a table of the calls of providers that took longest, on any host."""
+        """Return the section with a table of the longest calls of providers on any host."""
         calls = [(call, host) for host, overview in self._answered() for call in overview["slow"]]
         slowest = nlargest(_SLOWEST, calls, key=lambda item: item[0]["seconds"])
         rows = (
@@ -198,9 +198,9 @@ class _View:
     def _row(
         self, title: str, sign: str, names: Sequence[str], note: str = "", body: str = "", *, bad: bool = False
     ) -> PageRow:
-        """Return a row about the hosts ``names``, which have what the ``title`` says in common.
+        """Return a row about the hosts ``names`` with their common ``title``.
 
-        Below it the first are linked; of many, all follow in folded form.
+        Below it are links to the first ones; if there are more, all follow in folded form.
         """
         linked = ", ".join(link(name, self._anchors) for name in names[:_LINKED])
         more = f" and {len(names) - _LINKED:,} more" if len(names) > _LINKED else ""
@@ -209,10 +209,7 @@ class _View:
         return PageRow(title, sign, " · ".join(filter(None, (hosts_of(len(names)), note))), body, bad=bad)
 
     def _section(self, title: str, rows: Sequence[PageRow], number: int) -> Section:
-        """Return a section with the first of the rows, and the ``number`` of items for its heading.
-
-        The rows get ids that no other section has.
-        """
+        """Return a section with the first of the rows, with unique ids, and the ``number`` of items in its heading."""
         visible = rows[:_MOST]
         anchors = {row.reference: f"g{self._number + index}" for index, row in enumerate(visible)}
         self._number += len(visible)

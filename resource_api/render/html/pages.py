@@ -120,7 +120,7 @@ def _diff_line(line: str) -> str:
 
 
 def _diff_limit(document: PlanJson | RunJson) -> int:
-    """Return how many lines each diff on a page may have: fewer for more changes, so that a browser can open it."""
+    """Return the most lines of each diff on a page: fewer for more changes, so that a browser can open it."""
     count = sum(len(row["changes"]) for row in (*document["steps"], *document["drift"]))
     most, least = _LINES
     return max(least, min(most, _ALL_LINES // max(1, count)))
@@ -141,7 +141,7 @@ def run(document: RunJson) -> str:
 def run_sections(document: RunJson) -> list[Section]:
     """Return the sections of the page of a run: problems and failures, the timeline, then the other statuses.
 
-    If only the line in the history is left of the run, the only section says so.
+    For a run of which only the line in the history remains, the only section is that remark.
     """
     anchors, diff_lines = row_anchors(step["reference"] for step in document["steps"]), _diff_limit(document)
     notified = _notified(document["notifications"])
@@ -161,7 +161,7 @@ def run_sections(document: RunJson) -> list[Section]:
 
 
 def run_facts(document: RunJson) -> list[tuple[str, str]]:
-    """Return the names and texts of facts about a run for the head of its page, which leaves out empty ones."""
+    """Return the names and texts of facts about a run for the head of its page, which omits empty ones."""
     counts: Mapping[str, object] = document.get("summary") or {}
     return [
         ("run", str(document.get("run", ""))),
@@ -176,7 +176,7 @@ def run_facts(document: RunJson) -> list[tuple[str, str]]:
 
 
 def _notified(pairs: Iterable[NotificationJson]) -> dict[str, _Pair]:
-    """Return, by reference, the resources that notified a resource in a run, and those that it notified."""
+    """Return reference → the resources that notified this one in a run, and those that it notified."""
     notified: dict[str, _Pair] = {}
     for pair in pairs:
         notified.setdefault(pair["to"], ([], []))[0].append(pair["from"])
@@ -215,9 +215,9 @@ def _problems(problems: Sequence[ProblemJson]) -> Section:
 
 
 def _drift(drift: Sequence[DriftJson], anchors: Mapping[str, str], diff_lines: int, title: str = "Drifted") -> Section:
-    """Return the section of drifted resources, each linked to its step.
+    """Return the section of drifted resources, each linked to its step by ``anchors``.
 
-    ``anchors`` are those of the steps. A resource has another row here, so that its id is another too: ``dr3``.
+    A resource has a second row here, and so a second id: ``dr3``.
     """
     drift_anchors = {reference: f"d{id_}" for reference, id_ in row_anchors(row["reference"] for row in drift).items()}
     rows = [
@@ -335,10 +335,7 @@ _CALLS: Final = 40
 
 
 def _timeline(document: RunJson, anchors: Mapping[str, str]) -> list[Section]:
-    """Return two sections on the calls of a run: when each worker made which, and the longest chain of them.
-
-    No sections if no provider was called.
-    """
+    """Return two sections on a run's calls, by worker and time, and the longest chain of them; none without calls."""
     calls = document["calls"]
     if not calls:
         return []
@@ -369,8 +366,8 @@ _LEGEND: Final = (
 def _bar_groups(calls: Sequence[CallJson], end: float) -> Iterator[list[int]]:
     """Yield groups of indices of calls, each group one bar of the timeline.
 
-    Successive calls of one worker share a bar as long as it is too narrow to be seen: there may be thousands. ``end``:
-    the seconds of the whole timeline.
+    Successive calls of one worker share a bar that is too narrow to be seen: there may be thousands. ``end``: the
+    seconds of the whole timeline.
     """
     order = sorted(range(len(calls)), key=lambda number: (calls[number]["worker"], calls[number]["started"]))
     group: list[int] = []
@@ -389,10 +386,9 @@ def _bar_groups(calls: Sequence[CallJson], end: float) -> Iterator[list[int]]:
 def _bar(
     group: Sequence[int], calls: Sequence[CallJson], kinds: Mapping[int, str], end: float, anchors: Mapping[str, str]
 ) -> str:
-    """Return a bar of the timeline: one call, or several of one worker that are too short to be drawn apart.
+    """Return a bar of the timeline, for the calls at ``group``, linked to the row of its first resource.
 
-    ``group``: their indices in ``calls``. ``kinds``: index → CSS class ``failed`` or ``path``. ``end``: seconds of the
-    whole timeline. The bar links to the row of its first resource, by ``anchors``.
+    ``kinds``: index → CSS class ``failed`` or ``path``. ``end``: seconds of the whole timeline.
     """
     first, last = calls[group[0]], calls[group[-1]]
     seconds = last["started"] + last["seconds"] - first["started"]
@@ -432,10 +428,7 @@ def _scale(end: float, height: int) -> str:
 
 
 def _critical_path(document: RunJson, anchors: Mapping[str, str]) -> Section:
-    """Return the section on the chain of calls that waited for each other and so determined the run's length.
-
-    Its longest calls are listed.
-    """
+    """Return the section on the chain of calls that determined the run's length, with its longest calls."""
     calls, longest = longest_chain(document, _CALLS)
     total, rows = sum(call["seconds"] for call in calls), []
     for call in longest:
@@ -475,9 +468,9 @@ def rehearsal(document: RehearsalJson) -> str:
 
 
 def _verdict(verdict: VerdictJson, anchors: Mapping[str, str]) -> PageRow:
-    """Return the row of a question that a rehearsal answers, such as whether a second run is silent.
+    """Return the row of a rehearsal's question, such as whether a second run is silent.
 
-    Its findings, the resources for which the answer is no, stand below it.
+    Below it are its findings, the resources with the answer no.
     """
     lines = "".join(
         f"<p>{link(finding['reference'], anchors)} {e(finding['text'])}{_place(finding)}</p>"
@@ -490,7 +483,7 @@ def _verdict(verdict: VerdictJson, anchors: Mapping[str, str]) -> PageRow:
 
 
 def _place(finding: FindingJson | EffectJson) -> str:
-    """Return the HTML of the file and line of a rehearsal's finding or side effect, or "" where they are not known."""
+    """Return the HTML of the file and line of a rehearsal's finding or side effect, or "" if they are not known."""
     return f' <span class="label">{e(finding["place"])}</span>' if finding["place"] else ""
 
 
@@ -504,7 +497,7 @@ def _findings(title: str, findings: Sequence[FindingJson], anchors: Mapping[str,
 
 
 def _effects(effects: Sequence[EffectJson], anchors: Mapping[str, str]) -> Section:
-    """Return the section of the paths that a rehearsal changed beyond what is declared, as a tree of directories.
+    """Return the section of the undeclared paths that a rehearsal changed, as a tree of directories.
 
     The many files of a package have a closed tree of their own; ``""`` is the package of all other paths.
     """
@@ -525,7 +518,7 @@ def _effects(effects: Sequence[EffectJson], anchors: Mapping[str, str]) -> Secti
 def _add_effect(tree: Tree, effect: EffectJson) -> None:
     """Add a side effect to a tree of directories, by its path.
 
-    The empty name, which no file has, holds the effects on a directory or file itself.
+    Under the empty name, which no file has, are the effects on a directory or file itself.
     """
     for depth, part in enumerate(filter(None, effect["path"].split("/"))):
         tree = tree.setdefault(part if depth else f"/{part}", {})
@@ -538,9 +531,9 @@ def _branches(tree: Tree, anchors: Mapping[str, str], *, opened: bool) -> str:
 
 
 def _branch(name: str, below: Tree, anchors: Mapping[str, str], *, opened: bool) -> str:
-    """Return the HTML of a file or directory of a tree: its side effects, and what is ``below`` it.
+    """Return the HTML of a file or directory of a tree: its side effects, and the tree ``below`` it.
 
-    A chain of directories with nothing but one entry each, as ``/var/lib/apt``, is one entry.
+    A chain of directories with a single entry each, such as ``/var/lib/apt``, is one entry.
     """
     while len(below) == 1 and "" not in below:
         ((part, below),) = below.items()  # the only entry
@@ -571,7 +564,7 @@ _HOST_COUNTS: Final = (*text.CHANGES, "unchanged")
 
 
 def fleet(document: FleetJson) -> str:
-    """Return the HTML page of a run over hosts from its JSON document: groups that need attention first, then hosts."""
+    """Return the HTML page of a run over hosts from its JSON document: failures first, then all hosts."""
     anchors = row_anchors(host["name"] for host in document["hosts"])
     # Folded names → the id of a group's row, which differs from those of hosts.
     folded = {
@@ -608,7 +601,7 @@ def _host_groups(status: str, groups: Sequence[HostGroupJson], anchors: Mapping[
 
 
 def _host_group(group: HostGroupJson) -> PageRow:
-    """Return the row of a group of hosts with equal results; the result stands below it."""
+    """Return the row of a group of hosts with equal results, with the result below."""
     lines = [*group["lines"], *([f"… {group['more']} more"] if group["more"] else [])]
     body = f'<p class="error">{e(group["error"])}</p>' if group["error"] else ""
     body += f"<pre>{chr(10).join(map(e, lines))}</pre>" if lines else ""
@@ -628,7 +621,7 @@ def _untouched(hosts: Iterable[HostJson]) -> Section:
 
 
 def _batches(hosts: Iterable[HostJson]) -> Section:
-    """Return the section with the hosts of each batch by status; empty, and so left out, if there is one batch."""
+    """Return the section with the hosts of each batch by status; empty, and so omitted, for a single batch."""
     batches: dict[int, dict[str, int]] = {}
     for host in hosts:
         batch = batches.setdefault(host["batch"], dict.fromkeys(ORDER, 0))
