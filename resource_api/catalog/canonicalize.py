@@ -164,8 +164,8 @@ def canonicalize(
     """Return the canonical form of each resource of one type, and the problems by the resource's index.
 
     The provider's ``canonicalize`` is called once for all resources, or once for each if that raises, so that the
-    exception becomes the problem of one resource. A resource with problems is returned unchanged. ``written`` returns
-    the values, with their references, of the resource at an index.
+    exception is the problem of one resource. A resource with problems is returned unchanged. ``written`` returns the
+    values, with their references, of the resource at an index.
     """
     definition = provider.definition
     problems = {}
@@ -269,8 +269,7 @@ def _failures(
 ) -> list[Problem]:
     """Return the problems of a resource for which the provider's method ``method`` has raised ``error``.
 
-    A wrapped secret in an attribute that is not declared ``sensitive`` makes a method fail with an unrelated error:
-    then the problem is that the attribute cannot be a secret.
+    A method fails with an unrelated error for a secret in an attribute that is not ``sensitive``: report the secret.
     """
     secrets = [name for name, value in resource.items() if name not in definition.sensitive and holds_secret(value)]
     if secrets and isinstance(error, (AttributeError, TypeError)):

@@ -215,7 +215,7 @@ def _names_after(name: Reference, forward: Mapping[Reference, Reference]) -> set
 
 
 def _may_have_moved(source: Reference, entry: Entry) -> bool:
-    """Return whether ``source`` may be a former name: of the same type, or of one that the type takes over."""
+    """Return whether a resource may have been called ``source``: of its type, or of one that this takes over."""
     former_type = split_component(source, entry.type)[1].type
     return former_type == entry.type or entry.definition.takes_over(former_type)
 
@@ -296,7 +296,7 @@ def _purge_rules(table: ResourceTable, diagnostics: Diagnostics, scope: Scope) -
 
 
 def _purged_definition(purge: Purge, table: ResourceTable, diagnostics: Diagnostics) -> TypeDefinition | None:
-    """Return the type of an entry of ``purge``, for its provider instance; None, reported, if it cannot be purged."""
+    """Return the type of an entry of ``purge``, for its provider instance; report one that cannot be purged: None."""
     name = capitalize_type(purge.type)
     try:
         if table.component(purge.type) is not None:
@@ -361,10 +361,7 @@ def _check_purge_attributes(purge: Purge, definition: TypeDefinition, diagnostic
 def declaration_problems(
     manifest: Manifest, find_type: Callable[[str], TypeDefinition], is_component: Callable[[str], bool]
 ) -> Sequence[Problem]:
-    """Return the problems of a manifest that any host would report, before it is sent to many.
-
-    Without facts only names and literal values are checked. ``find_type`` may raise ``DefinitionError``.
-    """
+    """Return the problems of a manifest that any host would report, found without facts, before it is sent."""
     if any(declared.is_program for declared in manifest.providers.values()):
         return ()  # the types of Terraform providers are known when these are started
     # A configured provider may be one of another version of the type.

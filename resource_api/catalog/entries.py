@@ -253,7 +253,7 @@ class EntryBuilder:
         return values
 
     def _check_attribute(self, entry: Entry, name: str, values: dict[str, object]) -> None:
-        """Remove an invalid attribute from ``values``, reported; replace references to resources by expressions."""
+        """Report and remove an invalid attribute of ``values``; replace references to resources by expressions."""
         definition, value = entry.definition, values[name]
         if name not in definition.attributes:
             names = {*map(definition.spelling, definition.attributes), *METAPARAMETERS}
@@ -348,7 +348,7 @@ class Expander:
         self._resolve = scope.resolver(lambda _path: UNKNOWN, expand_components=False)
 
     def expand(self, component: ComponentInstance, loaded: LoadedComponent) -> list[Declaration] | None:
-        """Return the declarations of a component's resources, and set its inputs and outputs; None if reported."""
+        """Return the declarations of a component's resources, with inputs and outputs set; None for a misuse."""
         if message := self._misuse(component):
             self._error(component, None, message, "component")
             return None
@@ -442,7 +442,7 @@ class Expander:
         return inputs
 
     def _input(self, component: ComponentInstance, name: str, attribute: Attribute, value: object) -> Any:
-        """Return the evaluated value of a component's input; ``UNKNOWN`` for an invalid one, reported.
+        """Return the evaluated value of a component's input; report an invalid one, and return ``UNKNOWN``.
 
         Assets and archives are made here, unless they wait for a resource, because their paths are relative to the
         manifest, not to the component.
@@ -459,8 +459,7 @@ class Expander:
     def _evaluate(self, value: object) -> Any:
         """Return an input of a component as far as it is known now.
 
-        An expression remains if only a resource yields its value, or if it is ephemeral: the component's resources
-        evaluate it, and ensure that it is not recorded.
+        An expression remains if only a resource yields its value, or if it is ephemeral, so that its use is checked.
         """
         if type(value) is str and "${" in value:
             result = expression.evaluate(value, self._resolve)

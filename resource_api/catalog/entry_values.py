@@ -106,10 +106,7 @@ class Evaluator:
             self._canonicalize([entry])
 
     def _not_literal(self, literal: dict[str, list[Entry]]) -> Iterator[Entry]:
-        """Add entries without expressions to ``literal``, by provider instance; yield the rest.
-
-        For speed a whole batch is tested first, and its entries only if it has an expression.
-        """
+        """Add the entries without expressions to ``literal``, by provider instance; yield the rest."""
         for batch in batches(self._table.entries):
             all_literal = expression.are_literal(
                 [value for entry in batch for value in _written_values(entry).values()]
@@ -276,7 +273,7 @@ class Evaluator:
         return resource_paths
 
     def _ephemeral_problem(self, entry: Entry, name: str, value: object) -> str:
-        """Return the error of an attribute that would record an ephemeral input, or ""; record it as ephemeral."""
+        """Return the error of an attribute that would record an ephemeral input, or ""; note it in the entry."""
         if not (source := self.scope.ephemeral_input(value)):
             return ""
         entry.ephemeral = (*entry.ephemeral, name)
@@ -307,7 +304,7 @@ class Evaluator:
         return self._table.find(path.root)
 
     def _path_problem(self, path: ExpressionPath) -> str:
-        """Return the error of a path to an unknown resource, attribute or key, or "", also for one reported."""
+        """Return the error of a path to an unknown resource, attribute or key, or "" for none or a reported one."""
         target = self._find(path)
         if target is None:
             assert isinstance(path.root, Reference)
@@ -516,9 +513,9 @@ def _used_names(value: object) -> list[str]:
 
 
 def referenced_first(references: Mapping[T, Sequence[T]]) -> list[T]:
-    """Return the keys of ``references``, each after its references.
+    """Return the keys of ``references``, each after its references; those in a cycle come in any order.
 
-    Those in a cycle, reported elsewhere, come in any order. Iterative: a chain may be longer than the stack.
+    Iterative: a chain may be longer than the stack.
     """
     ordered: dict[T, None] = {}
     for start in references:

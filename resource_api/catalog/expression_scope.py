@@ -332,10 +332,7 @@ class Scope:
         return expression.follow_keys(value, path, path.keys[1:])
 
     def _stack_output(self, path: ExpressionPath) -> Any:
-        """Return another stack's output, and record its use for the plan.
-
-        Raise ``EvaluationError`` if there is none, ``ValueError`` if it cannot be read.
-        """
+        """Return another stack's output, and record its use. Raise ``EvaluationError`` or ``ValueError``."""
         stack, name = path.keys[:2]
         try:
             outputs = {} if self._stacks is None else self._stacks(stack)
@@ -492,10 +489,7 @@ class NameEvaluator:
         return manifest._replace(moved=tuple(moved), removed=tuple(removed))
 
     def evaluate_declaration(self, declared: Declaration) -> Declaration | None:
-        """Return a declaration with title and metaparameters evaluated; None, reported, if the title is invalid.
-
-        An invalid metaparameter is reported and left out.
-        """
+        """Return a declaration with title and metaparameters evaluated; report invalid ones: None for a title."""
         if "${" in declared.title:
             try:
                 name = self._scope.resolve_name(Reference(declared.type, declared.title))
@@ -517,10 +511,7 @@ class NameEvaluator:
         return declared._replace(meta={key: value for key, value in meta.items() if value is not None})
 
     def _metaparameter(self, declared: Declaration, key: str, written: object) -> Any:
-        """Return the evaluated value of a metaparameter, or None, reported, for an invalid one.
-
-        It is checked here, as a literal value is on reading; the message has the expression and its value.
-        """
+        """Return a metaparameter evaluated, and checked as a literal one is on reading; report an invalid one: None."""
         before = len(self._diagnostics.problems)
         value = self._part(declared, (key,), written)
         lacks_part = len(self._diagnostics.problems) > before
@@ -538,7 +529,7 @@ class NameEvaluator:
         return value if len(self._diagnostics.problems) == before else None
 
     def _part(self, declared: Declaration, path: tuple[str | int, ...], written: object) -> Any:
-        """Return the value at ``path`` in a metaparameter, evaluated, without its invalid texts, which are reported.
+        """Return the value at ``path`` in a metaparameter, evaluated; report and leave out invalid texts in it.
 
         Return ``_INVALID`` for a text that is invalid itself, or that uses an invalid input.
         """
@@ -576,10 +567,7 @@ class NameEvaluator:
             self._diagnostics.problems.append(problem)
 
     def _references(self, declared: Declaration, attribute: str, value: object, label: str = "") -> Any:
-        """Return a reference or a list of references with titles evaluated, without invalid ones, which are reported.
-
-        ``attribute``: the metaparameter that has them. ``label``: its name in messages, if another.
-        """
+        """Return one or more references in ``attribute`` with titles evaluated; report and leave out invalid ones."""
         if isinstance(value, list):
             references = [self._references(declared, attribute, text, label) for text in value]
             return [item for item in references if item is not None]

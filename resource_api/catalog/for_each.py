@@ -108,10 +108,7 @@ class DeclarationMaker:
             yield from self._repeated(plain, elements, conditions.TRUE if at_once else condition)
 
     def _leave_out(self, declared: Declaration, reason: str) -> None:
-        """Record a declaration as left out under each possible name, to explain references to it.
-
-        It need not be valid: if its title cannot be evaluated, a pattern of the possible titles replaces the names.
-        """
+        """Record a declaration as left out by its possible names, or a pattern of them, to explain references."""
         try:
             name = self._scope.resolve_name(Reference(declared.type, declared.title))
         except ValueError:
@@ -148,7 +145,7 @@ class DeclarationMaker:
             return ()
 
     def _valid_elements(self, declared: Declaration, written: object) -> list[Element] | None:
-        """Return the elements of the collection ``written`` in ``for_each``, or None, reported, for an invalid one.
+        """Return the elements of the collection ``written`` in ``for_each``; report an invalid one, and return None.
 
         Its type is then incomplete: references to resources of the type are not reported as unknown.
         """
@@ -168,7 +165,7 @@ class DeclarationMaker:
     ) -> Iterator[Declaration]:
         """Yield the declaration of each element that fulfils the condition; record the others as left out.
 
-        Without an element's value in a name each would declare the same resource: that is an error.
+        Names must depend on the element: otherwise all would declare the same resource.
         """
         namevars = [str(declared.attributes.get(name)) for name in self._namevars(declared)]
         if not any(_EACH in text for text in (declared.title, *namevars)):
@@ -245,10 +242,7 @@ def _parse(when: object, *, has_elements: bool) -> conditions.Condition:
 
 
 def choose_outputs(manifest: Manifest, table: ResourceTable, diagnostics: Diagnostics, scope: Scope) -> Manifest:
-    """Return a manifest without the outputs whose ``when`` does not hold; report invalid ones.
-
-    ``validate`` and the plan show these outputs with the reason, from ``table``.
-    """
+    """Return a manifest without the outputs whose ``when`` does not hold, recorded in ``table``; report errors."""
     outputs = dict(manifest.outputs)
     for name, when in manifest.output_conditions.items():
         try:
@@ -347,10 +341,7 @@ class _Templates:
         return [(name, template) for name, template in pairs if template is not None]
 
     def declaration(self, element: Element) -> Declaration:
-        """Return the declaration for an element: title, attributes and metaparameters with its values.
-
-        Raise ``_TemplateError``, with the attribute that cannot be made.
-        """
+        """Return an element's declaration. Raise ``_TemplateError``, with the attribute, if it cannot be made."""
         declared, name = self._declared, ""
         title, attributes, meta = declared.title, declared.attributes, declared.meta
         try:
@@ -383,10 +374,7 @@ class _Templates:
         )
 
     def _template(self, value: object) -> Template | None:
-        """Return the function that makes ``value`` for an element, or None if it is the same for all.
-
-        Values are parsed once: a collection may have ten thousand elements.
-        """
+        """Return the function, parsed once, that makes ``value`` for an element, or None if it is the same for all."""
         if type(value) is str:
             return self._of_text(value) if _EACH in value and "${" in value else None
         if type(value) is dict:
@@ -468,10 +456,7 @@ class _Templates:
         return lambda element: _literal(get(element))
 
     def _getter(self, path: ExpressionPath, *, whole: bool) -> Template:
-        """Return the function that follows a path into an element, fast for keys of mappings.
-
-        ``whole``: the path is the whole value, not a part of a text.
-        """
+        """Return the function that follows a path into an element, fast for keys; ``whole``: it is the whole value."""
         general = partial(self.member, path, whole=whole)
         if expression.has_choices(path) or path.keys[0] not in conditions.ELEMENT_KEYS:
             return general
@@ -531,10 +516,7 @@ class _Templates:
 
 
 def _title_text(written: str, value: object) -> str:
-    """Return the title of an element's declaration as text. Raise ``ValueError`` for a value that cannot be a title.
-
-    ``written`` is the title in the manifest; its other expressions are evaluated later.
-    """
+    """Return the title of an element's declaration as text, other expressions unevaluated. Raise ``ValueError``."""
     if type(value) is str and value.isprintable() and value:
         return value
     if is_secret(value):
@@ -608,8 +590,7 @@ def _literal(value: object) -> Any:
 def _joined(parts: list[Any], sources: Sequence[Any]) -> Any:
     """Join the parts of a text: literal texts, values of an element, and paths that are evaluated later.
 
-    The result is an expression with such a path, otherwise a secret with a secret part. ``sources`` has each part as
-    written, for messages.
+    The result is an expression with such a path, a secret with a secret part. ``sources``: each part as written.
     """
     pieces = [
         part

@@ -133,7 +133,7 @@ def _sequence(count: int, edges: Iterable[Edge]) -> tuple[list[int], set[int]]:
 def _cycles(in_cycles: set[int], edges: Iterable[Edge]) -> list[list[int]]:
     """Return disjoint cycles among the resources ``in_cycles`` or after one, each from its first in the manifest.
 
-    From each resource edges are followed backwards until a resource repeats: each has one before it.
+    Edges are followed backwards until a resource repeats: each of these resources has one before it.
     """
     before: dict[int, list[int]] = {}
     for edge in edges:
@@ -212,10 +212,7 @@ class EdgeBuilder:
                 yield from self._automatic(entry, relationships)
 
     def _explicit(self, declared: Entry | ComponentInstance, resources: Sequence[Entry]) -> Iterator[Edge]:
-        """Yield the edges of a declaration's metaparameters.
-
-        ``resources``: the resource itself, or all resources of the component.
-        """
+        """Yield the edges of a declaration's metaparameters for its resource, or all ``resources`` of the component."""
         meta = declared.declaration.meta
         for word, (target_first, refresh) in _RELATIONSHIPS.items():  # require, before, notify, subscribe
             if (value := meta.get(word)) is None:
@@ -236,10 +233,7 @@ class EdgeBuilder:
                     yield from (Edge(target.index, resource.index, on_failure=True) for resource in handlers)
 
     def _lifecycle(self, declared: Entry | ComponentInstance, resources: Sequence[Entry]) -> Iterator[Edge]:
-        """Yield the edges of ``lifecycle``: the targets of ``replace_triggered_by`` and ``deleted_with`` come first.
-
-        ``resources``: the resource itself, or all resources of the component.
-        """
+        """Yield the edges of ``lifecycle``: the targets of ``replace_triggered_by`` and ``deleted_with`` come first."""
         triggers = declared.meta.lifecycle.replace_triggered_by
         for text in self._own(declared, triggers, lambda outer: outer.meta.lifecycle.replace_triggered_by):
             for target in self._resolve(declared, "lifecycle", text):
@@ -255,10 +249,7 @@ class EdgeBuilder:
         references: Sequence[str],
         inherited_from: Callable[[ComponentInstance], Sequence[str]],
     ) -> Sequence[str]:
-        """Return the references in a metaparameter without those that the component around it has too.
-
-        ``inherited_from`` returns that component's references: these edges are its own.
-        """
+        """Return the references in a metaparameter without those of the component around it, which has these edges."""
         outer = self._component_around(declared) if references else None
         inherited = inherited_from(outer) if outer is not None else ()
         return [text for text in references if text not in inherited] if inherited else references
@@ -268,10 +259,7 @@ class EdgeBuilder:
         return self._table.components.get(reference.parse(declared.parent)) if declared.parent else None
 
     def _deleted_with(self, declared: Entry | ComponentInstance) -> Entry | None:
-        """Return the resource in ``lifecycle.deleted_with``; report an invalid one.
-
-        None without it, and if it is inherited: the component around it has that edge.
-        """
+        """Return the resource in ``lifecycle.deleted_with``, unless it is inherited; report an invalid one."""
         text, outer = declared.meta.lifecycle.deleted_with, self._component_around(declared)
         if not text or (outer is not None and outer.meta.lifecycle.deleted_with == text):
             return None
@@ -477,10 +465,7 @@ def _is_forbidden(edge: Edge, handled: Mapping[int, Collection[int]]) -> bool:
 def _report_requirement(
     entries: Sequence[Entry], edge: Edge, failing: Collection[int], diagnostics: Diagnostics
 ) -> None:
-    """Report that a resource requires a failure handler, at the first possible declaration of the ``edge``.
-
-    ``failing``: the indices of the resources whose failure the handler handles.
-    """
+    """Report that a resource requires the handler of ``failing``, at the first possible declaration of the ``edge``."""
     handler, dependent = entries[edge.first], entries[edge.then]
     for resource, attribute in _requiring_declarations(handler, dependent):
         message = f"{attribute}: {_handler_error(entries, handler, failing)}"

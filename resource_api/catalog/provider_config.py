@@ -159,10 +159,7 @@ def reduce_to_providers(manifest: Manifest) -> Manifest:
 
 
 def reduce_to_provider(manifest: Manifest, name: str, types_with_function: Callable[[str], Sequence[str]]) -> Manifest:
-    """Return a manifest without resources, with one provider and those whose functions its configuration calls.
-
-    ``types_with_function`` returns the types with a function, which a call need not name.
-    """
+    """Return a manifest without resources, with one provider and those whose functions its configuration calls."""
     needed = [name]
     for provider in needed:  # which grows
         reduced = reduce_to_providers(manifest._replace(providers={provider: manifest.providers[provider]}))
@@ -387,10 +384,7 @@ def _type_with_function(name: str, definitions: Definitions) -> str:
 
 
 def _input_problems(call: FunctionCall) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield the problems of a call that are certain before its evaluation: the key path in it, and a message.
-
-    These are unknown and missing inputs, and literal values that do not fit.
-    """
+    """Yield a call's unknown, missing and wrong literal inputs: the key path in it, and a message."""
     inputs = call.function.inputs
     for name in call.arguments:
         if name not in inputs.attributes:

@@ -89,10 +89,7 @@ class LeftOuts:
         return [part.declaration for part in self.all if part.declaration is not None]
 
     def match(self, text: str, matches: Callable[[str], bool]) -> bool:
-        """Return whether a reference on the command line is a left-out declaration's, and so no mistake.
-
-        ``matches`` tests references where ``text`` is a pattern.
-        """
+        """Return whether ``text``, a reference or a pattern on the command line, matches a left-out declaration."""
         return self._find(text) is not None or any(map(matches, self._by_name))
 
     def find(self, name: Reference) -> LeftOut | None:
@@ -150,10 +147,7 @@ class ResourceTable:
         return {name: provider.definition for name, provider in self._providers.items()}
 
     def is_broken(self, type_name: str) -> bool:
-        """Return whether a type or component, or a declaration of it, is invalid and reported.
-
-        Its resources may be missing therefore: references to them are not reported too.
-        """
+        """Return whether a type, component or declaration of it is invalid: references to it are not reported too."""
         return type_name in self.incomplete or any(split_instance(name)[0] == type_name for name in self._broken)
 
     def attributes(self, name: str) -> Mapping[str, Attribute]:
@@ -177,10 +171,7 @@ class ResourceTable:
         return functions
 
     def component(self, name: str) -> LoadedComponent | None:
-        """Return the component of a name, or None for a type's name. Raise ``DefinitionError``.
-
-        A broken one is recorded, so that references to its resources are not reported too.
-        """
+        """Return the component of a name, or None for a type. Raise ``DefinitionError``, and record a broken one."""
         if name in self._providers or name in self._broken:
             return None
         try:
@@ -197,10 +188,7 @@ class ResourceTable:
         return (self.by_title.get(type_name) or self.by_title.setdefault(type_name, {})).setdefault(title, entry)
 
     def add_namevar(self, entry: Entry, values: Mapping[str, object]) -> None:
-        """Add an entry of a default provider under its only namevar too, if that is a literal text.
-
-        References may use this name before the values are evaluated.
-        """
+        """Add an entry of a default provider under its only namevar too, if that is literal, for references."""
         definition = entry.definition
         value = values.get(definition.namevars[0]) if len(definition.namevars) == 1 else None
         is_title = value == entry.title and not entry.parent

@@ -84,10 +84,7 @@ class CommandInputs:
         return self.reader.resolve(located)
 
     def locate(self, problem: Problem) -> Problem:
-        """Return a problem of an input with the position of its value: a file's line, or a variable.
-
-        Other problems, and those of values on the command line, are returned unchanged.
-        """
+        """Return a problem of an input with its value's position, unless that is from the command line."""
         value = self.located.get(problem.attribute or "") if problem.code in INPUT_CODES else None
         if value is None:
             return problem
@@ -186,10 +183,7 @@ def indirect_value(option: str, text: str) -> str | None:
 
 
 def secret_value(option: str, text: str) -> str:
-    """Return the secret from ``@FILE`` or ``env:NAME``, as an option's value.
-
-    Raise ``UsageError``, also for any other text: other users can read the command line.
-    """
+    """Return the secret of ``@FILE`` or ``env:NAME``. Raise ``UsageError``, also for text that other users can read."""
     if (value := indirect_value(option, text)) is None:
         advice = f"write {option}=@FILE or {option}=env:NAME"
         raise UsageError(f"{option} is sensitive and cannot be given on the command line; {advice}")

@@ -179,10 +179,7 @@ class Word:
 
 
 def split_words(line: str) -> tuple[list[str], Word]:
-    """Split a line by bash's rules of quoting: return its complete words, and the incomplete or empty one at its end.
-
-    That one may have an open quote, which no parser of whole lines accepts.
-    """
+    """Split a line by bash's rules: return its complete words, and the last one, which may have an open quote."""
     words: list[str] = []
     word, begun, rest = Word(), False, iter(line)  # a word has begun also with ''
     for character in rest:
@@ -312,10 +309,7 @@ def resource_names(context: click.Context, incomplete: str) -> Items:
 
 
 def attributes(context: click.Context, incomplete: str) -> Items:
-    """Return ``NAME=`` for the attributes that can be changed, and are not on the line yet, as candidates.
-
-    Behind ``NAME=`` they are its values, if its data type enumerates them.
-    """
+    """Return candidates ``NAME=`` for settable attributes not on the line yet, or behind it their enumerated values."""
     definition = _definition(context)
     assigned = {text.partition("=")[0] for text in context.params.get("changes") or ()}
     offered = {
@@ -371,10 +365,7 @@ def commands(context: click.Context, incomplete: str) -> Items:
 
 
 def hosts(context: click.Context, incomplete: str) -> Items:
-    """Return the inventory's groups and hosts as candidates for the last name of a list such as ``web,!db``.
-
-    An inventory that is a program is not run.
-    """
+    """Return the inventory's groups and hosts, unless it is a program, as candidates for a list such as ``web,!db``."""
     from resource_api.fleet import inventory
 
     path = context.params.get("hosts_file") or inventory.beside(_first_argument(context, "manifest"))
@@ -390,10 +381,7 @@ def hosts(context: click.Context, incomplete: str) -> Items:
 
 
 def _first_argument(context: click.Context, name: str) -> str:
-    """Return the argument ``name`` of the incomplete command, or "".
-
-    Click assigns none if the line ends in an option without its value: then it is the first one on the line.
-    """
+    """Return the argument ``name`` of the incomplete command, its first word if click has assigned none, or ""."""
     return str(context.params.get(name) or next(iter(context.args), ""))
 
 
@@ -460,10 +448,7 @@ def _recorded(context: click.Context) -> list[tuple[StackName, list[RecordedName
 
 
 def _selected(context: click.Context) -> list[RecordedName]:
-    """Return the recorded resources of the selected stack, in one project: the option's, or the manifest's.
-
-    They are of all projects without ``--project`` and records of the manifest's project.
-    """
+    """Return the recorded resources of the stack, in ``--project`` or the manifest's project, or else in all."""
     by_project = {
         name.project: names for name, names in _recorded(context) if name.stack == context.params.get("stack")
     }
@@ -500,10 +485,7 @@ def _programs(manifest: str) -> Iterator[tuple[str, Mapping[str, object]]]:
 
 
 def _names_of_providers(context: click.Context) -> Iterator[tuple[str, TypeNames]]:
-    """Yield each Terraform provider of the manifest with the names of its types and functions.
-
-    The last run has recorded them: no program is started for a completion.
-    """
+    """Yield each Terraform provider of the manifest with the names of its types and functions, recorded before."""
     from resource_api.terraform.type_names import TypeNamesFile
 
     manifest = str(context.params.get("manifest") or "")

@@ -94,10 +94,7 @@ class Console:
                 self._output.log.write("err", reference, message, name, step.log_fields, status="failed")
 
     def show_report(self, report: RunReport, code: int, *, interrupted: bool) -> None:
-        """Print the summary of a run, after the failures again if a long log has scrolled them away.
-
-        After the plan of a noop run nothing is printed: its counts are the same.
-        """
+        """Print the summary of a run, after failures that a long log has scrolled away; nothing after a noop plan."""
         if self._output.json:
             self._output.emit(documents.line("summary", documents.summary(report.summary, code, report.run)))
         elif not self._run.plan_is_shown or interrupted:

@@ -60,10 +60,7 @@ def edit_until_valid(session: Session, used_for: str, path: str, original: str, 
 
 
 def _run_editor(session: Session, used_for: str, path: str, text: str) -> str:
-    """Write a text to the file at ``path``, run the user's editor on it, and return the edited text.
-
-    Raise ``ResourceAPIError`` if the editor fails, ``UsageError`` if there is none.
-    """
+    """Return a text after the user has edited it in the file ``path``. Raise ``ResourceAPIError`` or ``UsageError``."""
     command, private = _editor_command(used_for), partial(os.open, mode=0o600)
     with errors_as(ResourceAPIError, (OSError, ValueError), f"the editor '{command}' cannot be used: "):
         with open(path, "w", encoding="utf-8", errors="surrogateescape", newline="", opener=private) as file:

@@ -258,10 +258,7 @@ def with_advice(error: click.ClickException, arguments: Sequence[str]) -> click.
 
 
 def write_json(error: click.ClickException, arguments: Sequence[str], exit_code: int) -> None:
-    """Write the error of a command line to stdout in the command's JSON, if ``--json`` is among the ``arguments``.
-
-    These are searched because the line was not parsed. Raise ``OSError``.
-    """
+    """Write a usage error in JSON to stdout if ``--json`` is among the unparsed ``arguments``. Raise ``OSError``."""
     options = {word.partition("=")[0] for word in takewhile("--".__ne__, arguments)}
     if "--json" not in options:
         return
@@ -275,10 +272,7 @@ def write_json(error: click.ClickException, arguments: Sequence[str], exit_code:
 
 
 def _streams(name: str, options: Collection[str]) -> bool:
-    """Return whether the command ``name`` with these options writes one object a line with ``--json``.
-
-    There is no session yet; see ``with_session``.
-    """
+    """Return whether the command ``name`` with these options writes one object a line with ``--json``."""
     runs = name in _STREAMING and _OUT.isdisjoint(options)
     return runs or (name != "resource" and not _HOSTS.isdisjoint(options))
 
@@ -292,10 +286,7 @@ def _as_written(name: str, arguments: Sequence[str]) -> str:
 
 
 def _advice_on_option(name: str, context: click.Context | None) -> str:
-    """Return the advice on an unknown option: the nearest one of the command, or "".
-
-    Options that delete or show secrets are not suggested.
-    """
+    """Return the advice on an unknown option: the nearest one, unless that deletes or shows secrets; or ""."""
     command = context.command if context else None
     flags = [flag for parameter in command.params for flag in parameter.opts] if command else []
     if context:

@@ -109,10 +109,7 @@ class Display:
             self._emit("host_start", {"host": host.name, "batch": batch})
 
     def host_event(self, host: str, document: Mapping[str, object]) -> None:
-        """Receive a document, such as a step or the result, from a host.
-
-        A result is saved or passed on; with ``--json`` documents are emitted, with ``--verbose`` their lines are shown.
-        """
+        """Receive a host's document, such as a step or the result: save, pass on, emit or show it."""
         kind = document["type"]
         if self._session.tracing is not None:
             self._session.tracing.host_event(host, document)
@@ -128,10 +125,7 @@ class Display:
                 self._session.output.error_text(line)
 
     def host_ended(self, report: HostReport) -> None:
-        """Receive the outcome of a host: count a failed one for the progress, and end its span in the trace.
-
-        With ``--json`` it is emitted, with ``--verbose`` its error is shown.
-        """
+        """Receive the outcome of a host: count a failure, end its span in the trace, emit it or show its error."""
         if not report.succeeded:
             self._failed.append(report.name)
         if self._session.tracing is not None:
@@ -196,10 +190,7 @@ class Display:
         self._session.output.flush()
 
     def _run_hook(self, option: str, kind: str, body: Mapping[str, object]) -> str:
-        """Run the command of ``--before`` or ``--between`` with a JSON document on stdin; return its failure, or "".
-
-        ``kind`` and ``body``: the document's type and fields.
-        """
+        """Run the command of ``--before`` or ``--between`` with a JSON document on stdin; return its failure, or ""."""
         document = documents.line(kind, {"run": self._run, **body})
         code = interactive.shell(self._session.settings[option], f"{json.dumps(document)}\n")
         return f"--{option} has ended with exit code {code}" if code else ""
@@ -373,10 +364,7 @@ def plan_lines(document: Mapping[str, object], registry: Registry, style: Style)
 
 
 def _rows(group: HostGroup, host: str = "") -> Iterator[Mapping[str, object]]:
-    """Yield the resources in the common answer of a group of hosts.
-
-    ``host``: as from this one, with its own name and address, in which equal answers may differ.
-    """
+    """Yield the resources in the common answer of a group of hosts, with the name and address of ``host``."""
     for document in group.documents(host):
         rows = document.get("document") if document["type"] == "result" else ()
         yield from (row for row in (rows if isinstance(rows, list) else ()) if isinstance(row, dict))

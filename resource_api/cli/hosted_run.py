@@ -176,10 +176,7 @@ class HostedRun:
         return code
 
     def _begin(self, work: Work, record: tuple[Ledger, str] | None) -> tuple[str, bytes]:
-        """Begin the record of the run in the ledger, if any; return the run's id and the key of digests.
-
-        An unrecorded run, which changes nothing, has a random id and the key b"".
-        """
+        """Begin the record of the run, if it changes anything; return the run's id and the key of digests, or b""."""
         if record is None:
             return secrets.token_hex(8), b""
         ledger, digest = record
@@ -322,10 +319,7 @@ def _check_options(settings: Settings) -> None:
 
 
 def _make_directory(path: str) -> None:
-    """Make the directory of ``-o`` for saved plans, open only to its owner: they may have secrets.
-
-    An existing one stays unchanged. Raise ``UsageError``.
-    """
+    """Make the directory of ``-o``, for plans that may have secrets, private unless it exists. Raise ``UsageError``."""
     with errors_as(UsageError, OSError, f"-o {path}: with --on this is a directory of plans: "):
         os.stat(os.path.dirname(os.path.abspath(path)))
         directories.make_directory(path)

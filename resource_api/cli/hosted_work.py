@@ -169,10 +169,7 @@ def _documents(session: Session, manifest: str) -> Sequence[Document]:
 def _saved_plans(
     session: Session, path: str, hosts: Mapping[str, Inventory]
 ) -> Mapping[str, Mapping[str, object]] | None:
-    """Return each host's saved plan if ``path`` is a directory of ``plan --on ... -o DIR``; otherwise None.
-
-    Raise ``ManifestError`` for an unreadable plan, ``UsageError`` for that of one machine.
-    """
+    """Return each host's plan if ``path`` is their directory, or None. Raise ``ManifestError`` or ``UsageError``."""
     if not os.path.isdir(path):
         if read_saved_plan(path) is not None:
             raise UsageError(f"{path} is the plan of one machine; plan with --on and -o DIR, then apply DIR")
@@ -211,10 +208,7 @@ def digest(session: Session, work: Work, modules: str, key: bytes) -> str:
 
 
 def check_earlier(earlier: RecordedRun, work: Work, digest: str, key: bytes) -> None:
-    """Raise ``ManifestError`` if a rerun differs from the ``earlier`` run, of which it does the rest.
-
-    ``digest``: of its content, see the function. ``key``: of the digests of hosts' inputs.
-    """
+    """Raise ``ManifestError`` if a rerun's ``digest``, or a host's inputs, differ from the ``earlier`` run."""
     changed = [name for name in work.hosts if digest_of(work.inputs[name], key) != earlier.remaining[name]]
     if digest != earlier.digest or changed:
         cause = "the manifest, an input or the module path" if digest != earlier.digest else f"an input of {changed[0]}"
@@ -227,10 +221,7 @@ _COMPARED: Final = 20
 
 
 def select_hosts(session: Session, manifest: str | None, earlier: RecordedRun | None) -> Mapping[str, Inventory]:
-    """Return the hosts of ``--on``, each with its inventory; of a rerun those that the ``earlier`` run left.
-
-    Warn of likely mistyped names, and of inventories that others can change.
-    """
+    """Return the hosts of ``--on`` with their inventories, of a rerun the remaining ones; warn of likely mistakes."""
     settings, trust = session.settings, session.registry.trust
     patterns = settings["on"] or (earlier.request["on"] if earlier is not None else ())
     file = settings["hosts_file"] or (earlier.request["hosts_file"] if earlier is not None else None)

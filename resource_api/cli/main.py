@@ -222,10 +222,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _report_usage(error: click.ClickException, arguments: Sequence[str]) -> int:
-    """Report that a command line cannot be parsed, with advice; return the exit code.
-
-    There is no session yet: with ``--json`` the error goes to stdout too.
-    """
+    """Report that a command line cannot be parsed, with advice, also in JSON; return the exit code."""
     from resource_api.cli.help import with_advice, write_json
     from resource_api.cli.output import open_closed_streams
     from resource_api.model.values.text import escape_lines

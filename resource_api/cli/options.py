@@ -114,10 +114,7 @@ class Path(click.ParamType[str]):
         self._click_path = partial(click.Path, exists=exists, file_okay=file_okay, dir_okay=dir_okay)
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the path. Raise ``BadParameter``, in click's words if these are right.
-
-        Click reports a path in a directory without permission as missing.
-        """
+        """Return the path. Raise ``BadParameter``: click's would report a path in a forbidden directory as missing."""
         if os.access(value, os.R_OK) and self._is_okay[os.path.isdir(value)]:
             return value
         if self._exists:

@@ -142,10 +142,7 @@ class Output:
         return event
 
     def _render(self, logger: object, method: str, event: EventDict) -> str:
-        """Return the line of a log event, with the diff of a changed text in lines below it.
-
-        The diffs of one resource together have at most the lines of a screen: ``_diffs`` counts them.
-        """
+        """Return the line of a log event, with a text's diff below it, of a screen at most for each resource."""
         if event.get("change") is None:
             return render_line(logger, method, event, color=self._log_color)
         subject, diff_lines = self._diffs
@@ -360,10 +357,7 @@ class Output:
         os.dup2(self.stdout.fileno(), 1)
 
     def flush(self) -> None:
-        """Flush all streams, the prints of providers first; one that fails ends in ``/dev/null``.
-
-        Only stdout's error is recorded, because results are lost with it.
-        """
+        """Flush all streams, the prints of providers first; redirect failing ones, and record stdout's error."""
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError):
                 stream.flush()

@@ -187,10 +187,7 @@ class ProgressDisplay:
                 activity.log(int(time_now - activity.started))
 
     def _line(self, activity: Activity, time_now: float, columns: int) -> str:
-        """Return ``[3/14] Package[nginx] installing … 12 s: DETAIL``, no wider than ``columns``.
-
-        The detail is cut first, then the name, but not the seconds.
-        """
+        """Return ``[3/14] Package[nginx] installing … 12 s: DETAIL``, detail and then name cut to ``columns``."""
         prefix = f"[{activity.place}] " if activity.place else ""
         end = f" {activity.verb} … " if activity.verb else " … "
         end += f"{int(time_now - activity.started)} s"

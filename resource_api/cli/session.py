@@ -208,10 +208,7 @@ class Session:
             yield
 
     def find_definition(self, find: Callable[[str], D], type_name: str) -> D:
-        """Return the result of ``find`` for a type's name on the command line, in any case of letters.
-
-        Raise ``UsageError`` if it is unknown, with advice if only the module path lacks its directory.
-        """
+        """Return the result of ``find`` for a type's name, in any case of letters. Raise ``UsageError`` with advice."""
         name = type_name.lower()
         try:
             return find(name)
@@ -236,11 +233,7 @@ class Session:
             self.reporting.document = document
 
     def execute(self, command: Callable[[], int | None]) -> int:
-        """Run a command and return its exit code, 0 for None.
-
-        Only here errors end a command: each is shown, ends the JSON, and has a documented code. Then reporters get the
-        outcome.
-        """
+        """Run a command, show each error, which ends it only here, and send reports; return the exit code."""
         try:
             with self.interrupts:
                 try:

@@ -77,10 +77,7 @@ def excerpt(line: str, number: int, column: int, form: str = "yaml", length: int
 
 
 def _window(widths: list[int], start: int) -> tuple[int, int]:
-    """Return the first index and the end of the displayed part of a line, with the caret at ``start`` in it.
-
-    ``widths``: the columns of each character on a terminal.
-    """
+    """Return the start and end of the displayed part of a line, around ``start``; ``widths``: of its characters."""
     if sum(widths) <= WIDTH:
         return 0, len(widths)
     first = 0
@@ -164,10 +161,7 @@ class SourceLines:
         self._hidden: dict[tuple[str, int, bool], bool] = {}
 
     def _argument(self, problem: Problem) -> tuple[str, str] | None:
-        """Return the option, such as ``-i``, and NAME=VALUE of the command line for a problem; None for one of a file.
-
-        Of more with the same name the last one counts.
-        """
+        """Return option and NAME=VALUE, the last one, on the command line for a problem; None for one of a file."""
         if problem.attribute is None or (problem.code not in INPUT_CODES and problem.file):
             return None
         return next((pair for pair in reversed(self._given) if pair[1].startswith(f"{problem.attribute}=")), None)
@@ -360,10 +354,7 @@ def _only_declares(line: str) -> bool:
 
 @cache
 def _may_name_secret(name: str, secret: frozenset[str], plain: frozenset[str]) -> bool:
-    """Return whether a name such as ``db_password`` is likely a secret's, though not declared so.
-
-    It is not if it is one of the ``plain`` names, which are declared otherwise, or misspelt for one.
-    """
+    """Return whether a name such as ``db_password`` is likely a secret's, and not one of ``plain``, even misspelt."""
     if name in plain or not _SECRET_WORD.search(name):
         return False
     nearest = closest(name, [*secret, *plain])

@@ -111,10 +111,7 @@ class Tracing:
         self._hosts.append(Span("host", began, ended, attributes, error, context, steps))
 
     def send(self, document: Mapping[str, object], began: float, code: int, mask: Mask) -> str:
-        """Send the trace of a command at its end, by the document of its run; return the reason of a failure, or "".
-
-        ``began``: the time of the command's start. ``code``: its exit code. ``mask`` removes secrets.
-        """
+        """Send a command's trace, with its document, start ``began`` and exit ``code``; return the failure, or ""."""
         span = run_span(document, began, time.time(), code, self._hosts)
         problem = _send(_masked(span, mask), self._context, self._parent, self._environ)
         return f"no trace to {_receiver(self._environ)}: {problem}" if problem else ""

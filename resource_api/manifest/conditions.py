@@ -87,10 +87,7 @@ _FALSE: Final = Condition(lambda _resolve: "when is false")
 
 
 def violations(path: KeyPath, value: object) -> Iterator[Violation]:
-    """Yield every mistake in the form of a condition at ``path`` in the manifest.
-
-    Its names are not resolved: that needs inputs and facts, and is done when the condition is evaluated.
-    """
+    """Yield every mistake in the form of a condition at ``path`` in the manifest, without resolving its names."""
     parser = _Parser()
     parser.condition(path, value)
     yield from parser.violations
@@ -225,7 +222,7 @@ def _equals(value: object, expected: object) -> bool:
 
 
 def _compare(value: object, bound: Any, name: str) -> int:
-    """Compare numbers, or versions such as ``22.04`` part by part: -1, 0, 1 for a value below, at, above ``bound``.
+    """Return -1, 0, 1 for a value below, at, above ``bound``: numbers, or versions such as ``22.04``, part by part.
 
     Raise ``ConditionError`` for a value without an order.
     """

@@ -80,10 +80,7 @@ class ValueSource(NamedTuple):
         return {self.kind: self.path if self.kind in _PATHS else self.text}
 
     def outputs(self) -> dict[str, Any]:
-        """Return the outputs of a state file of Terraform by name, secrets wrapped.
-
-        Raise ``ValueError`` for any other file, and as ``read`` does.
-        """
+        """Return a Terraform state's outputs by name, secrets wrapped. Raise ``ValueError`` for any other file."""
         with suppress(json.JSONDecodeError, LookupError, TypeError, AttributeError, RecursionError):
             document = json.loads(self.read())
             if document["version"] == _STATE_VERSION:
@@ -112,10 +109,7 @@ class ValueSource(NamedTuple):
         raise ValueError(f"{self.name}: {reason}")
 
     def _content(self) -> bytes:
-        """Return the bytes of the file or variable, or the output of the program. Raise ``ValueError`` or ``OSError``.
-
-        A program that others can change is refused.
-        """
+        """Return the bytes of a file or variable, or a trusted program's output. Raise ``ValueError``, ``OSError``."""
         if self.kind in _PATHS:
             return read_file(self.path)[0]
         if self.kind == "env":
@@ -251,10 +245,7 @@ class InputFiles:
         return [source.path for source in sources if source is not None and source.kind in _PATHS]
 
     def resolve(self, values: Mapping[str, LocatedValue]) -> dict[str, Any]:
-        """Return the values of inputs by name; the text of a source is later coerced to the input's data type.
-
-        Raise ``ManifestError`` for all unreadable sources.
-        """
+        """Return the values of inputs by name, of sources their texts, later coerced. Raise ``ManifestError``."""
         resolved, problems = dict[str, Any](), list[Problem]()
         for name, value in values.items():
             source = source_of(value.value, value.directory)
@@ -272,10 +263,7 @@ class InputFiles:
 
 
 def located_values(document: Document) -> dict[str, LocatedValue]:
-    """Return the values of a document of inputs by name, each with its position for later problems.
-
-    Sources are not read. Raise ``ManifestError``, also for malformed sources.
-    """
+    """Return the values of a document of inputs by name, with positions, sources unread. Raise ``ManifestError``."""
     document_schema.check("inputs", document, "inputs")
     file = document.file
     values = {name: LocatedValue(value, file, *document.position((name,))) for name, value in document.data.items()}
@@ -295,10 +283,7 @@ def reader_of(path: str) -> Reader:
 
 
 def without_text(error: ManifestError) -> ManifestError:
-    """Return the error of an encrypted file without its text, which hints and most messages repeat in part.
-
-    Messages with the code of a constant message stay.
-    """
+    """Return the error of an encrypted file without its text, which hints and not constant messages may repeat."""
     return ManifestError(
         problem._replace(message=message, hint="", paste="")
         for problem in error.problems

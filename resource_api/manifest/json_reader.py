@@ -54,10 +54,7 @@ def read(text: bytes, file: str) -> Document:
 
 
 def _parse(decoded: str) -> tuple[Any, bool]:
-    """Return the data, and whether its tokens must be checked: that is slow, and hardly ever necessary.
-
-    Raise ``ValueError`` or ``RecursionError`` for a text that is certainly wrong.
-    """
+    """Return the data, and whether its tokens need a slow check. Raise ``ValueError`` or ``RecursionError``."""
     keys: set[str] = set()
 
     def unique(items: list[tuple[str, object]]) -> dict[str, Any]:
@@ -128,10 +125,7 @@ def _syntax_error(error: json.JSONDecodeError) -> tuple[int, str]:
 
 
 def _other_problems(text: str, file: str) -> Iterator[Problem]:
-    """Yield the problems other than syntax, such as repeated keys, with their positions, which ``json`` omits.
-
-    ``text`` is valid JSON, but may end anywhere: at the first syntax error.
-    """
+    """Yield the problems other than syntax, such as repeated keys, of ``text`` up to the first syntax error."""
     position = _positions(text)
     # The open collections: an object's keys so far with their offsets, or None for an array.
     opened: list[dict[str, int] | None] = []
@@ -189,10 +183,7 @@ def _index(text: str) -> Node:
 
 
 def _node(token: Match[str], tokens: Iterator[Match[str]], position: Callable[[int], Position]) -> Node:
-    """Return the position of the value that starts with ``token``, and of all in it, from its ``tokens``.
-
-    ``position`` computes line and column of an offset.
-    """
+    """Return the position of the value that starts with ``token``, and of all in it, from its ``tokens``."""
     kind, start = token[0], position(token.start())
     if kind not in ("{", "["):
         return Node(start, _NO_PARTS)

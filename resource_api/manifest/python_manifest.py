@@ -107,10 +107,9 @@ def _document(
 
 
 def _inputs(constants: Document, arguments: Mapping[str, object]) -> Mapping[str, Any]:
-    """Return the values of the inputs in the constant ``INPUTS``, coerced, with their defaults.
+    """Return the values of the inputs in ``INPUTS``, coerced, with defaults. Raise ``ManifestError``.
 
-    ``arguments``: values by name; unknown names are reported later, when all declarations are known. Raise
-    ``ManifestError``, also for wrong constants.
+    Unknown names in ``arguments`` are reported later, when all declarations are known.
     """
     manifest = assemble([constants])
     declared = {name: value for name, value in arguments.items() if name in manifest.inputs}
@@ -209,10 +208,7 @@ def _is_pending(value: object) -> bool:
 
 
 def _refusing(message: str) -> Callable[..., NoReturn]:
-    """Return a method that raises ``TypeError`` with ``message``, in which ``{0!r}`` is the object.
-
-    It replaces an operation that would silently do another thing than the author means.
-    """
+    """Return a method that raises ``TypeError``, for an operation that would silently do another thing than meant."""
 
     def refuse(self: object, *_arguments: object) -> NoReturn:
         raise TypeError(message.format(self))
@@ -548,19 +544,13 @@ class ComponentApi(ManifestApi):
         return data, calls
 
     def _qualify(self, body: dict[str, object], keys: Collection[str], declared: Mapping[str, object]) -> None:
-        """Replace, in place, the references under ``keys`` of a resource's body by names in the whole manifest.
-
-        ``declared`` has the component's resources by their names in it; other references stay unchanged.
-        """
+        """Replace, in place, references under ``keys`` to ``declared`` resources by names in the whole manifest."""
         for key in keys:
             if body.get(key) is not None:
                 body[key] = self._resolved(body[key], declared)
 
     def _resolved(self, value: object, declared: Mapping[str, object]) -> Any:
-        """Return a reference, or a list of them, with the names of ``declared`` resources in the whole manifest.
-
-        Others, to resources outside of the component, are returned as written.
-        """
+        """Return references with the names of ``declared`` resources in the whole manifest, others as written."""
         if isinstance(value, list):
             return [self._resolved(item, declared) for item in value]
         try:
@@ -607,10 +597,7 @@ def _plain(value: object) -> Any:
 
 
 def _plain_key(key: object) -> Any:
-    """Return the key of a mapping as YAML manifests write it.
-
-    Raise ``TypeError`` for a pending value and a secret: expressions are evaluated in values only.
-    """
+    """Return the key of a mapping as YAML manifests write it. Raise ``TypeError`` for a pending value and a secret."""
     if isinstance(key, str):
         return escape_expressions(key)
     if isinstance(key, (PendingValue, Sensitive)):
@@ -651,7 +638,7 @@ def _parts(value: object, label: str) -> tuple[str | ExpressionPath, ...]:
 
 
 def _fields(template: str) -> list[tuple[str, int | None]]:
-    """Split the template of ``m.text`` into pairs of literal text and the number of the value after it, or None.
+    """Split the template of ``m.text`` into literal texts, each with the number of the value after it, or None.
 
     Raise ``ValueError`` for fields such as ``{name}`` or ``{0:>5}``: an unknown value has no format.
     """

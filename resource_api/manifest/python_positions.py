@@ -63,10 +63,7 @@ class CallSite(NamedTuple):
 
 
 def current_call(file: str) -> CallSite:
-    """Return the innermost call in the author's ``file`` that is being executed, for positions of problems.
-
-    If the author's function was called from elsewhere, it is line 1.
-    """
+    """Return the innermost call in the author's ``file`` that is being executed, for problems; else line 1."""
     frame = sys._getframe()  # noqa: SLF001 - the documented way to the caller's line
     while frame.f_back is not None and frame.f_code.co_filename != file:
         frame = frame.f_back
@@ -119,10 +116,7 @@ def constant_position(raw: bytes, name: str) -> Position:
 
 
 def literal_section(raw: bytes, file: str, constant: str) -> Document:
-    """Return the section of a literal constant of a Python manifest, without executing it; empty if computed.
-
-    So its project is known without inputs, and its included files can be sent to a host.
-    """
+    """Return a literal constant of a Python manifest as its section, without executing it; empty if computed."""
     return Document(_Source(raw).literal_section(constant), file, raw)
 
 

@@ -292,10 +292,7 @@ class _Loader:
         return manifest._replace(with_includes=self._with_includes) if self.pending else manifest
 
     def _with_includes(self, judge: Callable[[Manifest, Any], str]) -> Manifest:
-        """Return the manifest with the included files whose conditions hold.
-
-        ``judge`` returns why a condition does not hold in the manifest so far, or "".
-        """
+        """Return the manifest with the included files whose conditions hold; ``judge`` returns why not, or ""."""
         skipped = self.resolve(
             lambda documents, when: judge(assemble(documents)._replace(with_includes=self._with_includes), when)
         )
@@ -376,7 +373,7 @@ class _Loader:
                 self.pending.append(pending)
 
     def _conditional(self, source: Document, number: int, entry: dict[str, object]) -> tuple[Any, Any] | None:
-        """Return file and condition of ``{file: F, when: C}`` in ``include``; None, reported, if invalid."""
+        """Return file and condition of ``{file: F, when: C}`` in ``include``; report an invalid entry: None."""
         path: tuple[str | int, ...] = ("include", number)
         before = len(self.problems)
         if "file" not in entry:
@@ -406,10 +403,7 @@ class _Loader:
 
 
 def _refusal(root: str, name: object, depth: int) -> tuple[str, str]:
-    """Return the reason that a file in ``root`` may not include ``name``, and a hint; or two empty strings.
-
-    It must be beneath ``root``, links resolved: a foreign manifest must not make root read any file.
-    """
+    """Return why a file in ``root`` may not include ``name``, such as one outside, and a hint; or two empty texts."""
     if type(name) is not str or not name:
         return "an included file must be a name", ""
     if "${" in name:
@@ -453,10 +447,7 @@ class _Copier:
     """Copies nested values within the limits of depth and size, and collects problems."""
 
     def __init__(self, positions: Document, scalars: tuple[type, ...]) -> None:
-        """Prepare to copy; ``positions``: a document without data, for the file and the positions of problems.
-
-        ``scalars``: the accepted classes of values beyond JSON's.
-        """
+        """Prepare to copy; ``positions``: a document for those of problems. ``scalars``: accepted beyond JSON's."""
         self._positions = positions
         self._scalars = scalars
         self._weight = 0

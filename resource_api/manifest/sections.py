@@ -108,10 +108,7 @@ def assemble(documents: Sequence[Document], problems: Iterable[Problem] = ()) ->
 
 
 def without(documents: Iterable[Document], keys: Collection[str]) -> list[Document]:
-    """Return documents without the resources under ``keys``, whose cached plan is valid.
-
-    Defaults of types without another resource go too: they would load these types in vain.
-    """
+    """Return documents without the resources under ``keys``, whose cached plan is valid, and their unused defaults."""
     reduced = []
     for source in documents:
         resources = {key: body for key, body in (source.data.get("resources") or {}).items() if key not in keys}
@@ -122,10 +119,7 @@ def without(documents: Iterable[Document], keys: Collection[str]) -> list[Docume
 
 
 def _stem(file: str) -> str:
-    """Return the default project of a file: its name without directory and suffix.
-
-    Invalid characters at the start go too, as in ``.site.yaml``.
-    """
+    """Return the default project of a file: its name without directory, suffix and invalid characters at the start."""
     if file == MAPPING:
         return MAPPING.strip("<>")
     name = file.rpartition("/")[2]
@@ -178,10 +172,7 @@ class ManifestBuilder:
         self._types: dict[str, str] = {}
 
     def add(self, source: Document, *, first: bool) -> None:
-        """Add the sections of one document, and report its problems; ``first``: it is the named file.
-
-        Only that may declare the project; others are included by it.
-        """
+        """Add the sections of one document, and report its problems; only the ``first``, named file has a project."""
         self._source = source
         data = {} if source.data is None else source.data
         if type(data) is not dict:
@@ -368,10 +359,7 @@ class ManifestBuilder:
         return Sensitive(body["value"]) if secret else body["value"]
 
     def _add_provider(self, name: str, body: object) -> None:
-        """Add an entry of ``providers``, a provider with a configuration; report and leave out a wrong one.
-
-        Without ``type`` its name is the type, whose default provider it is.
-        """
+        """Add an entry of ``providers``, by default of the type of its name; report and omit a wrong one."""
         path: Path = ("providers", name)
         if type(body) is not dict:
             self._error(path, "a provider must be a mapping", "write {type: vm_host, config: {...}}")
@@ -503,10 +491,7 @@ class ManifestBuilder:
             self._duplicate(path, f"{text.escape(str(resource))} is declared twice", first)
 
     def _no_attributes(self, path: Path, body: Any, resource: Reference) -> None:
-        """Report a resource whose ``body`` is no mapping of attributes.
-
-        Text is mostly the first attribute without its colon: the advice is about its line.
-        """
+        """Report a resource whose ``body`` is no mapping, with advice on a missing colon for text."""
         number = self._source.position(path, value=True)[0] if type(body) is str else 0
         advice = syntax_hints.missing_colon(self._line(number), number)
         hint = "write each on its own line as attribute: value"
@@ -518,7 +503,7 @@ class ManifestBuilder:
         self.problems[-1] = self.problems[-1]._replace(line=number, column=advice.position[1], paste=advice.paste)
 
     def _reference(self, path: Path, key: object, body: object = None) -> Reference | None:
-        """Return the parsed reference ``key``, such as ``File[/etc/motd]``; None, reported, for an invalid one.
+        """Return the reference ``key``, such as ``File[/etc/motd]``; report an invalid one: None.
 
         ``body``: the value under a key, for the hint: YAML may have misread it.
         """
@@ -543,7 +528,7 @@ class ManifestBuilder:
         return parsed
 
     def _list(self, section: str, value: object) -> list[Any]:
-        """Return the items of a section that must be a list; none, reported, for another value."""
+        """Return the items of a section that must be a list; report another value, and return none."""
         if value is None or type(value) is list:
             return value or []
         self._error((section,), f"{section} must be a list")

@@ -241,10 +241,7 @@ def _surrogate(failure: Failure) -> Advice | None:
 
 
 def _open_bracket(failure: Failure) -> Advice | None:
-    """Explain a bracket without its end, or a missing comma within it.
-
-    Return None if a reference with brackets but without quotes is the likelier mistake.
-    """
+    """Explain a bracket without its end, or a missing comma in it; None if rather a reference lacks quotes."""
     line = failure.line(failure.start[0])
     bracket = line[failure.start[1] - 1 : failure.start[1]]
     inner = [line[failure.start[1] :], *map(failure.line, range(failure.start[0] + 1, failure.position[0] + 1))]
@@ -282,10 +279,7 @@ def lacks_bracket(value: object) -> bool:
 
 
 def value_quoting_hint(value: object) -> str:
-    """Return the hint that a reference needs quotes, for a value that may result without; or "".
-
-    ``[Type[a: b]]`` is read as lists and a mapping.
-    """
+    """Return the hint that a reference needs quotes, for a value such as that of ``[Type[a: b]]``; or ""."""
     if type(value) is dict and len(value) == 1:
         key, rest = next(iter(value.items()))
         return quoting_hint(key if rest is None else f"{key}: {rest}")

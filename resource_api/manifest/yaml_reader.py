@@ -136,10 +136,7 @@ class _Builder:
         self.heads: dict[str, dict[str, Mark]] = {}
 
     def document(self) -> Any:
-        """Return the value of the file's only document, or None for an empty file.
-
-        An anchor without an alias is refused: it is mostly a text such as a password that begins with ``&``.
-        """
+        """Return the value of the file's only document, or None; refuse an unused anchor, mostly a text with ``&``."""
         get = self._get
         get()  # the start of the stream; next come the start of a document, its root, and its end
         if type(get()) is StreamEndEvent:
@@ -279,10 +276,7 @@ class _Builder:
         return value
 
     def _measure(self, value: Any) -> tuple[int, int]:
-        """Return the size (as if copied, in about bytes) and the depth of an alias's value.
-
-        Collections are measured once, because aliases may be nested.
-        """
+        """Return the size (as if copied, about bytes) and depth of an alias's value, measured once if nested."""
         if type(value) not in (dict, list):
             return document.NODE_WEIGHT + (len(value) if type(value) is str else 0), 0
         measured = self._measured.get(id(value))
@@ -330,10 +324,7 @@ class _ProblemCollector(_Builder):
         return problem._replace(paste=advice.paste)
 
     def _syntax_problem(self, error: MarkedYAMLError) -> Problem:
-        """Return libyaml's error as a problem, with advice by its line if possible.
-
-        The parser's messages are constant: they never repeat the text, which may contain a secret.
-        """
+        """Return libyaml's error, whose messages never repeat the text, as a problem, with advice if possible."""
         message = " ".join(part for part in ("not valid YAML:", error.problem, error.context) if part)
         lines, position, start = self._lines, _position(error.problem_mark), _position(error.context_mark)
         if start not in ((0, 0), position):

@@ -82,10 +82,7 @@ def finite(text: str) -> float:
 
 
 def tagged(text: str, tag: str) -> Any:
-    """Return the value of a scalar with an explicit tag, as in ``!!str 22``.
-
-    Raise ``ValueError`` for a tag that is not of the core schema, and for text that is no value of that tag.
-    """
+    """Return the value of a scalar with a tag, as in ``!!str 22``. Raise ``ValueError`` if either is invalid."""
     if tag in ("!", CORE + "str"):
         return text
     if tag not in _TAGS:

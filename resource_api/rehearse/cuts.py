@@ -125,7 +125,7 @@ def _run_held(
 def _call_held(function: Callable[[], int], channel: socket.socket) -> NoReturn:
     """In the forked process, have changing system calls held, call ``function``, and exit with its code, or 1.
 
-    First the descriptor by which the parent answers the held calls is sent to it.
+    First the parent receives the descriptor by which it answers the held calls.
     """
     code = 1
     try:
@@ -144,8 +144,7 @@ def _watch(
 ) -> tuple[int, str]:
     """Let the held system calls of the child pass one by one, until its end or call number ``kill_at``.
 
-    Return the number of changing calls, and the call to kill the child at, ``mv: rename``, or "". That call gets no
-    answer, so it is never made.
+    Return the number of changing calls, and the last call, ``mv: rename``, or "": without an answer it is never made.
     """
     poller = select.poll()
     poller.register(listener, select.POLLIN)
@@ -171,10 +170,7 @@ def _watch(
 
 
 def _receive(listener: int) -> tuple[int, int, int, tuple[int, ...]] | None:
-    """Return the kernel's notification of a held system call, or None if the process has ended meanwhile.
-
-    It has the identifier for the answer, the process, the number of the call and its arguments.
-    """
+    """Return the notification of a held system call: id, process, call and arguments; None if the process has ended."""
     buffer = bytearray(_NOTIFICATION.size)
     try:
         fcntl.ioctl(listener, _RECEIVE, buffer)
@@ -205,10 +201,7 @@ def _program(process: int) -> str:
 
 
 def _kill_others() -> None:
-    """Kill all other processes, and wait until the first process of the table has reaped them.
-
-    Otherwise one of them could still change a file when the next run begins.
-    """
+    """Kill all other processes, and wait until they are reaped: none may change a file during the next run."""
     with suppress(ProcessLookupError):  # raised when there is none left
         while True:
             os.kill(-1, signal.SIGKILL)
@@ -227,7 +220,7 @@ def _names() -> Mapping[int, str]:
 def _filter(machine: int) -> list[bpf.Instruction]:
     """Return the program for seccomp that holds the changing system calls and lets all others pass.
 
-    Of the calls that open files, only those that create or truncate one are changes.
+    Calls that open files are changes only if they create or truncate one.
     """
     code = [(bpf.LOAD, 0, 0, bpf.MACHINE), (bpf.EQUAL, 1, 0, machine), _PASS, (bpf.LOAD, 0, 0, bpf.NUMBER)]
     for number, name in _names().items():
@@ -313,10 +306,7 @@ class _Monitor:
         return int(_NUMBER.unpack_from(self._memory)[0])
 
     def write(self, method: Callable[..., Any], *arguments: object, **options: object) -> Any:
-        """Call a method that writes state and return its result: all system calls in it count as one change.
-
-        SQLite makes many calls for one commit, to which most cuts would fall.
-        """
+        """Call a method that writes state; its system calls, for SQLite very many, count as one change."""
         self._count += 1
         _NUMBER.pack_into(self._memory, 0, self._count)
         try:

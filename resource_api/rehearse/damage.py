@@ -82,10 +82,7 @@ class Damaged(NamedTuple):
 
 
 def damages(steps: Sequence[Step], first: RunReport) -> Iterator[Damage]:
-    """Yield the damages to try on the resources after the run ``first``; ``steps``: the plan after it.
-
-    A damage whose effect cannot be read back has an obstacle, to be reported.
-    """
+    """Yield the damages to try after the run ``first`` and its plan ``steps``; an impossible one has an obstacle."""
     successes = {report.reference: report for report in first.steps if report.status == "success"}
     for step in steps:
         if step.noop or is_unknown(list(step.should.values())):  # unknown ones cannot be declared
@@ -182,10 +179,7 @@ class Damager:
     """Damages a resource on an overlay, and repairs it by a run, one after another."""
 
     def __init__(self, runtime: Runtime, layers: int, apply: Callable[[], RunReport], compared: Compared) -> None:
-        """Use the types of ``runtime`` and the ``layers`` of the overlay, which have the changed files.
-
-        ``apply`` makes a run of the manifest, which should repair each damage; ``compared`` finds unrepaired files.
-        """
+        """Use the types of ``runtime``, the overlay's ``layers``, and ``apply`` and ``compared`` to judge a repair."""
         self._runtime = runtime
         self._layers = layers
         self._apply = apply
@@ -195,10 +189,7 @@ class Damager:
         self._contents: Contents = {}
 
     def try_from(self, candidates: Sequence[Damage], start: int) -> Damaged:
-        """Try one damage after another from number ``start`` on, until a run does not repair one.
-
-        Then the overlay is spoilt: the caller continues with ``next_damage`` on another one.
-        """
+        """Try damages from number ``start`` on, until one is not repaired and so spoils the overlay."""
         self._contents = read_contents(self._layers)
         tried, not_damaged = 0, []
         for following, damage in enumerate(candidates[start:], start + 1):
@@ -264,10 +255,7 @@ class Damager:
         return _INTERNAL.sub("", next((outcome.error for outcome in report.steps if outcome.error), ""))
 
     def _repair(self, damage: Damage, changed: set[str]) -> str:
-        """Make the next run of the manifest, which should repair a damage; return the remaining problem, or "".
-
-        Only the paths in ``changed``, by the damage, are judged.
-        """
+        """Make the run that should repair a damage; return the problem remaining in the ``changed`` paths, or ""."""
         before, damaged = self._before, self._contents
         report = self._apply()
         self._read()
@@ -292,10 +280,7 @@ class Damager:
 
 
 def other_values(datatype: DataType, value: object, candidates: Iterable[object] = ()) -> list[Any]:
-    """Return values other than ``value`` that the data type accepts, ``candidates`` first, then the likeliest.
-
-    The machine may refuse any of them, such as the name of a missing user, so the caller tries more than one.
-    """
+    """Return values other than ``value`` that the data type, but not always the machine, accepts; likeliest first."""
     values: list[object] = []
     words = [word for leaf in datatype.leaves for word in leaf.words]
     for candidate in (*candidates, *words, *_near(value), *_COMMON):

@@ -60,10 +60,7 @@ class Relationships:
     """The order between resources, and the untried pairs: unrelated ones that no order has reversed yet."""
 
     def __init__(self, count: int, pairs: Collection[tuple[int, int]], aside: Collection[int] = ()) -> None:
-        """Begin with ``count`` resources and the relationships as ``pairs`` of indices, first and then.
-
-        Those in ``aside`` are not rehearsed, so no pair with them is tried.
-        """
+        """Begin with ``count`` resources and relationships as ``pairs`` of indices; those ``aside`` are not tried."""
         self.count = count
         self._edges = [Edge(*pair) for pair in pairs]
         run = sum(1 << index for index in range(count) if index not in aside)
@@ -126,10 +123,7 @@ class Relationships:
 
 
 def _arranged(preferred: Order, edges: Sequence[Edge]) -> list[int]:
-    """Return the order nearest to ``preferred`` in which the edges hold.
-
-    ``graph.order`` stays near 0, 1, 2, …, so the indices are numbered by their rank in ``preferred``.
-    """
+    """Return the order nearest to ``preferred`` in which the edges hold, by rank for ``graph.order``."""
     rank = {index: number for number, index in enumerate(preferred)}
     arranged = graph.order(len(preferred), [Edge(rank[first], rank[then]) for first, then, *_ in edges])
     return [preferred[number] for number in arranged.sequence]
@@ -253,10 +247,7 @@ def _distance(order: Order) -> int:
 
 
 def _on_the_way(order: Order, exchanges: int) -> list[int]:
-    """Return the file's order after the first ``exchanges`` of the swaps of neighbours that lead to ``order``.
-
-    The indices move forward to their positions in turn, so that orders with more swaps continue those with fewer.
-    """
+    """Return the file's order after the first ``exchanges`` of the swaps of neighbours that lead to ``order``."""
     current = list(range(len(order)))
     for target, index in enumerate(order):
         position = current.index(index, target)
@@ -294,9 +285,9 @@ def free_in_order(run: FirstRun, count: int, attempt: Callable[[tuple[str, ...]]
 
 
 def _comparable_result(document: Mapping[str, Any], shared: Collection[str]) -> Tried:
-    """Return the failures and contents in an order's document that must not depend on the order.
+    """Return an order's failures and contents without owners, and without the order of lines in ``shared`` files.
 
-    Owners may: numbers of users depend on the order of their creation; so may the order of lines in ``shared`` files.
+    Owners are omitted because numbers of users depend on the order of their creation.
     """
     compared = {
         path: (kind, mode, in_any_order(digest) if path in shared else digest)

@@ -122,10 +122,7 @@ class _Outside:
     """The work outside of the overlays: it starts the runs on them, and judges their documents."""
 
     def __init__(self, runtime: Runtime, request: Request) -> None:
-        """Compile the manifest, and leave out resources outside of the machine's files.
-
-        An overlay could not discard their changes, such as those of a service elsewhere.
-        """
+        """Compile the manifest; leave out resources, as of a service, whose changes an overlay could not discard."""
         with _silent(runtime):  # inside, the same is shown
             self._catalog = runtime.validate(request.source, request.inputs)
         self._runtime = runtime.with_copied_state(MemoryStore(), self._catalog)
@@ -163,10 +160,7 @@ class _Outside:
         return [Finding(name, texts.get(name, _OFFLINE), "", self.position_of(name)) for name in self._left_out]
 
     def first_run(self, show: Callable[[RunReport], None]) -> Any:
-        """Do all the work of the first overlay and return its document; ``show`` gets the report of the run there.
-
-        The descriptors of the shell's terminal and of the archive for ``keep`` stay open, for the process inside.
-        """
+        """Return the document of all work on the first overlay; ``show`` gets the report of the run there."""
         with overlay.stored(self._request.keep) as file:
             descriptors = {descriptor for descriptor in (file, self._request.terminal) if descriptor is not None}
             inherited = self._request.isolation.open_descriptors
@@ -212,10 +206,7 @@ class _Outside:
         return rehearsal.with_verdict(verdict)._replace(not_damaged=untouched)
 
     def _isolated(self, work: Callable[[_Inside], dict[str, Any]], request: Request | None = None) -> Any:
-        """Run ``work`` on a new overlay, in another process, and return its document, with secrets masked.
-
-        Raise ``RehearsalError`` or ``_Interrupted``. Result and error come back as JSON.
-        """
+        """Return the document of ``work`` on a new overlay. Raise ``RehearsalError`` or ``_Interrupted``."""
         request = request or self._request
 
         def encoded(layers: int) -> bytes:
@@ -238,10 +229,7 @@ class _Outside:
 
 
 def _writers(document: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return path → the references of the resources whose calls wrote it in the first run, in order.
-
-    ``document`` also has the later calls; a call is a triple of references, declared paths and changes.
-    """
+    """Return path → the references of the resources whose calls wrote it in the first run, in order."""
     writers: dict[str, list[str]] = {}
     for references, _, changes in document["calls"][: document["first_calls"]]:
         for path, *_ in changes:
@@ -291,10 +279,7 @@ class _Inside:
             return damager.try_from(candidates, start)._asdict()
 
     def run(self, show: Callable[[RunReport], None], archive: int | None) -> dict[str, Any]:
-        """Do all the work of the first overlay: apply, apply again, tests, shell, destroy; return a document.
-
-        ``show`` receives the report of the first run; the written files are packed into ``archive``.
-        """
+        """Do all work of the first overlay, ``show`` its report, pack files into ``archive``; return the document."""
         runtime, request = self._runtime, self._request
         recorder = EffectRecorder(self._layers, runtime.run.progress)
         runtime.run.progress = lambda: recorder
@@ -364,10 +349,7 @@ def _failures(report: RunReport) -> list[Finding]:
 
 
 def _result(document: Mapping[str, Any], position_of: Callable[[str], str]) -> Rehearsal:
-    """Return the rehearsal from the document of ``_Inside.run``: a verdict for each part of its work.
-
-    ``position_of`` returns the position of a reference in the manifest.
-    """
+    """Return the rehearsal from the document of ``_Inside.run``: a verdict for each part of its work."""
     calls = [_recorded_call(*call) for call in document["calls"]]
     verdicts = [Verdict("run", not document["failed"], document["summary"], _findings(document["run"]))]
     if "again" in document:
@@ -482,10 +464,7 @@ def _remedy(definition: TypeDefinition) -> str:
 
 
 def _overwritten(report: StepReport, calls: Sequence[RecordedCall], acted: set[str]) -> str:
-    """Return the resource that overwrote this one's file in the first run, as the end of a message, or "".
-
-    That is a frequent cause of a repeated change.
-    """
+    """Return, for a message, the resource that overwrote this one's file in the first run, or ""."""
     path = report.step.entry.name
     wrote = [call.references for call in calls if any(path == change.path for change in call.changes)]
     writers = [writer for references in wrote for writer in references]

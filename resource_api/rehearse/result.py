@@ -164,10 +164,7 @@ def _section(title: str, texts: Iterable[str], width: int | None) -> Iterator[st
 
 
 def _verdict_lines(verdict: Verdict, widest: int, width: int | None) -> Iterator[str]:
-    """Yield the lines of a verdict in the table: question, mark, and its findings or text beside them.
-
-    ``widest``: the column of the questions. On a narrow terminal the findings are below the question.
-    """
+    """Yield the lines of a verdict: question (in ``widest`` columns), mark, and beside or below them its findings."""
     question = escape(verdict.question)
     head = f"{_GAP}{question:{widest}}{_GAP}{verdict_mark(verdict.text, ok=verdict.ok):2}"
     texts = [escape(str(text)) for text in verdict.findings[:_MOST_FINDINGS]] or [escape(verdict.text)]
@@ -185,10 +182,7 @@ def _verdict_lines(verdict: Verdict, widest: int, width: int | None) -> Iterator
 
 
 def _wrapped(start: str, text: str, width: int | None, indent: str) -> Iterator[str]:
-    """Yield a text in lines of ``width`` columns, the first behind ``start``, the others behind ``indent``.
-
-    Text to paste and longer words, such as paths, stay whole, to be copied.
-    """
+    """Yield a text in lines of ``width`` behind ``start``, then ``indent``; text to paste and paths stay whole."""
     if width is None or len(start) + len(text) <= width:
         yield f"{start}{text}".rstrip()
         return

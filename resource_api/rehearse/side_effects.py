@@ -196,10 +196,7 @@ def is_common(path: str) -> bool:
 
 
 def declared_paths(calls: Sequence[RecordedCall]) -> Callable[[str], bool]:
-    """Return the test whether a resource of the calls declares a path, whose change is no side effect then.
-
-    A resource declares its name, the values of its attributes, and all paths beneath its name.
-    """
+    """Return the test whether a resource of the calls declares a path: its name, all beneath it, a value."""
     declared = [paths for call in calls for paths in call.declared.values()]
     names = {paths.name for paths in declared if paths.name}
     values = {value for paths in declared for value in paths.values}
@@ -207,10 +204,7 @@ def declared_paths(calls: Sequence[RecordedCall]) -> Callable[[str], bool]:
 
 
 def lines(all_effects: Sequence[Effect]) -> Iterator[str]:
-    """Yield a line for each side effect: ``Exec[cleanup]: deleted /etc/motd (site.yaml:9)``.
-
-    Those on caches and logs come last and are only counted.
-    """
+    """Yield a line for each side effect: ``Exec[cleanup]: deleted /etc/motd (site.yaml:9)``; count caches and logs."""
     quiet = [effect for effect in all_effects if is_cache(effect.path)]
     loud = [effect for effect in all_effects if not is_cache(effect.path)]
     last = None
@@ -225,10 +219,7 @@ def lines(all_effects: Sequence[Effect]) -> Iterator[str]:
 
 
 def folded(all_effects: Sequence[Effect]) -> Iterator[tuple[Effect, str, str]]:
-    """Yield the effects of each call as groups for output: its first effect, a verb and a text with path or count.
-
-    The verb is "" for the files of a package.
-    """
+    """Yield the effects of each call as groups: the first effect, a verb, "" for a package, and a path or count."""
     by_call: dict[tuple[str, ...], list[Effect]] = {}
     for effect in all_effects:
         by_call.setdefault(effect.references, []).append(effect)
@@ -248,10 +239,7 @@ def subject(references: Sequence[str]) -> str:
 
 
 def _verb(change: PathChange, verbs: Mapping[str, Verb]) -> Verb | None:
-    """Return the verb for a change of a path, compared with the machine, or None for no change.
-
-    ``verbs``: path → verb of its last change in this run, whose own files can be changed or deleted, too.
-    """
+    """Return the verb for a change of a path, compared with the machine and ``verbs`` of this run, or None for none."""
     status = _status(change.path)
     if change.written is None or change.written.kind == "deleted":
         return "deleted" if status is not None or verbs.get(change.path) in {"made", "changed"} else None

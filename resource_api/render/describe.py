@@ -339,10 +339,7 @@ def _config(name: str, attribute: Attribute, *, expressions: bool) -> Item:
 
 
 def _function(name: str, function: Function, *, mixed: bool) -> Item:
-    """Return the line on a function of a type: inputs, result and documentation, examples below.
-
-    ``mixed``: other functions of the type are not pure, so that pure ones are marked.
-    """
+    """Return the line on a function: inputs, result, docs and examples; ``mixed``: with a mark for pure ones."""
     inputs: list[str] = []
     for key, attribute in function.inputs.attributes.items():
         inputs += [", " if inputs else "", f"{key}: ", _Code(attribute.datatype.text)]
@@ -427,10 +424,7 @@ def text(
 def _attribute_lines(
     name: str, attribute: Attribute, words: str, margin: str, width: int, *, noun: str
 ) -> Iterator[str]:
-    """Yield the lines of an attribute on a terminal: its name, beside it kind, documentation and data type (``words``).
-
-    All beside it begins at the ``margin``, below a long name. ``noun``: for one without kind.
-    """
+    """Yield the lines of an attribute: its name, beside it, at the ``margin``, kind, documentation and ``words``."""
     head = f"{_MARGIN}{name}"
     first = head.ljust(len(margin)) if len(head) < len(margin) else margin
     if first == margin:
@@ -442,10 +436,7 @@ def _attribute_lines(
 
 
 def wrapped(line: str, width: int, margin: str, first: str | None = None) -> list[str]:
-    """Return a line wrapped at spaces, behind ``first`` and then ``margin``; longer words stay whole.
-
-    A link to another page of the documentation becomes its words.
-    """
+    """Return a line wrapped at spaces, behind ``first`` and then ``margin``, with words whole, links as text."""
     return textwrap.wrap(
         _LINK.sub(r"\1", escape(line)),
         width,
@@ -457,10 +448,7 @@ def wrapped(line: str, width: int, margin: str, first: str | None = None) -> lis
 
 
 def _wrapped_paragraphs(docs: str, width: int, margin: str) -> list[str]:
-    """Return the paragraphs of documentation wrapped at ``width``, with an empty line after each.
-
-    Examples and lists, which begin with a space or a hyphen, keep their lines.
-    """
+    """Return the paragraphs of documentation wrapped at ``width``, examples and lists unchanged."""
     lines: list[str] = []
     for block in _blocks(docs):
         verbatim = any(line[:1] in {" ", "\t", "-"} for line in block)

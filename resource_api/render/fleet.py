@@ -94,10 +94,7 @@ def diagnostic(document: Mapping[str, object]) -> str:
 
 
 def batch(number: int, batches: int, counts: Mapping[str, int], remaining: int) -> str:
-    """Return ``Batch 1 of 2: 1 host, 1 changed. 49 hosts follow.``, the line on a finished batch.
-
-    ``counts``: status → hosts of this batch. ``remaining``: the hosts of later ones.
-    """
+    """Return the line on a finished batch: ``Batch 1 of 2: 1 host, 1 changed. 49 hosts follow.``."""
     total = sum(counts.values())
     words = ", ".join(f"{counts[status]:,} {status}" for status in (SUCCEEDED, *ORDER) if counts.get(status))
     follow = f" {hosts_of(remaining)} follow{'s' if remaining == 1 else ''}." if remaining else ""
@@ -129,10 +126,7 @@ def progress(total: int, started: int, ended: int, failed: int, seconds: float) 
 
 
 def hosts_in_progress(failed: Sequence[str], slowest: Mapping[str, float]) -> str:
-    """Return the end of the line of progress: ``; failed: web3,web[7:8]; slowest: web7 4 s, web9 2 s``.
-
-    ``failed``: folded names. ``slowest``: host → the seconds since its start.
-    """
+    """Return the end of the line of progress: ``; failed: web3,web[7:8]; slowest: web7 4 s, web9 2 s``."""
     joined = escape(",".join(failed))
     end = f"; failed: {joined if len(joined) <= _NAMES else joined[: _NAMES - 1] + '…'}" if failed else ""
     names = ", ".join(f"{escape(name)} {int(number)} s" for name, number in slowest.items())
@@ -160,10 +154,7 @@ def _value_lines(value: object) -> Iterable[str]:
 
 
 def result_lines(command: str, result: object) -> Iterable[str]:
-    """Return the lines of the result of a command, a host's document; none for an unexpected one.
-
-    Plans have a renderer of their own.
-    """
+    """Return the lines of a host's result of a command other than plan; none for an unexpected one."""
     if command == "validate" and isinstance(result, dict):
         parts = [(str(part["reference"]), str(part["why"])) for part in result.get("left_out") or ()]
         return [text.valid(result), *left_out_lines(parts)] if result.get("valid") else []
@@ -206,10 +197,7 @@ def agent_lines(status: Mapping[str, Any], time_now: float | None = None) -> lis
 
 
 def state_edit_lines(result: Mapping[str, Any]) -> list[str]:
-    """Return the lines of the result of ``state rm``, ``mv`` and the like: ``forgotten: File[/etc/motd]``.
-
-    After ``mv`` of a whole project, advise to write its new name into the manifest.
-    """
+    """Return the lines of the result of ``state rm``, ``mv`` and the like: ``forgotten: File[/etc/motd]``."""
     if "former" in result:
         project, stacks = escape(str(result["project"])), [escape(str(stack)) for stack in result["stacks"]]
         noun = f"stack{'' if len(stacks) == 1 else 's'} {', '.join(stacks)}"

@@ -40,10 +40,7 @@ def render(catalog: Catalog, form: Form) -> str:
 
 
 def _edges(catalog: Catalog) -> list[Edge]:
-    """Return the relationships of a catalog, sorted so that equal catalogs are drawn equally.
-
-    Two resources have one edge for all kinds of their relationships.
-    """
+    """Return the relationships of a catalog, one edge for each pair, sorted so that equal catalogs look equal."""
     refreshing = {(first, then) for then, firsts in catalog.subscribes.items() for first in firsts}
     pairs = {(first, then) for then, firsts in catalog.requires.items() for first in firsts} | refreshing
     failing = {(first, then) for then, firsts in catalog.on_failure.items() for first in firsts}
@@ -137,10 +134,7 @@ def _escaped(name: str, special: Mapping[str, str]) -> str:
 
 
 def _label(entry: Entry, special: Mapping[str, str]) -> str:
-    """Return the text of a node: its reference, and below it its element of ``for_each``.
-
-    ``special``: the escapes of the language, which determine its line break too.
-    """
+    """Return the text of a node, escaped by ``special``: its reference, and below it its element of ``for_each``."""
     element = entry.declaration.element
     lines = [str(entry.reference), *([element.origin] if element is not None else [])]
     return ("\\n" if special is _DOT else "<br>").join(_escaped(line, special) for line in lines)
@@ -251,10 +245,7 @@ def _drawing(names: Sequence[str], edges: Sequence[Edge], anchors: Mapping[str, 
 
 
 def _arc(edge: Edge, names: Sequence[str], anchors: Mapping[str, str], longest: int) -> str:
-    """Return the SVG arc of an edge between two rows of the column of resources.
-
-    It reaches further out the more rows it spans, so that arcs do not hide each other; ``longest`` is the most rows.
-    """
+    """Return the SVG arc of an edge, which reaches further out the more rows, ``longest`` at most, it spans."""
     top, bottom = (position * _ROW + _ROW // 2 for position in (edge.first, edge.then))
     reach = max(14.0, _REACH * ((edge.then - edge.first) / longest) ** 0.5)
     x = _WIDTH - 4

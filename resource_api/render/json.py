@@ -103,10 +103,7 @@ def left_out(catalog: Catalog) -> list[LeftOutJson]:
 
 
 def origin(declared: Declaration, element: Element) -> OriginJson:
-    """Return the ``for_each`` and the key of the element that a declaration is made for (contract §10.12).
-
-    An element that is no scalar has no key, and its index instead.
-    """
+    """Return the ``for_each`` and the element's key, or index without one, of a declaration (contract §10.12)."""
     written = declared.derivation.written if declared.derivation is not None else ""
     if element.key is MISSING:
         return {"for_each": written, "key": None, "index": element.number}
@@ -272,10 +269,7 @@ def log(entry: LogEvent) -> dict[str, object]:
 
 
 def event_line(happened: Event) -> dict[str, object] | None:
-    """Return an event of a run as an object of ``apply --json``.
-
-    None for its end, whose object ``summary`` has the exit code, which is not known here.
-    """
+    """Return an event as an object of ``apply --json``; None for the end, whose exit code is not known here."""
     if isinstance(happened, StepEnd):
         tries = {"tries": happened.tries} if happened.tries > 1 else {}
         return line("step_end", {**step_end(happened.report), **tries})

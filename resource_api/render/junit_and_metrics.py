@@ -64,10 +64,7 @@ def _properties(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _result(step: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return the JUnit element and the text of a skipped or failed step, or None.
-
-    A step of a plan has no status: it has failed if it has an error.
-    """
+    """Return the JUnit element and text of a skipped or failed step, of a plan by its error; or None."""
     if step.get("status") == "skipped":
         return "skipped", step["error"] or ""
     if step.get("status", "failed") == "failed" and step.get("error"):
@@ -119,10 +116,7 @@ def _gauges(document: Mapping[str, Any]) -> Iterator[_Gauge]:
 
 
 def _run_gauges(document: Mapping[str, Any]) -> Iterator[_Gauge]:
-    """Yield the gauges of a finished run or a plan: counts by outcome, exit code, drift.
-
-    A run over many hosts has the counts of hosts too, and no drift of its own.
-    """
+    """Yield the gauges of a run or a plan: counts by outcome, exit code, drift; of many hosts without drift."""
     counts = dict(document["summary"])
     noop, code = counts.pop("noop", False), counts.pop("exit_code", None)
     outputs = counts.pop("outputs_changed", 0)

@@ -93,10 +93,7 @@ def _closed(properties: Schema) -> Schema:
 
 
 def _type(definition: TypeDefinition | ComponentDefinition, metaparameters: Iterable[str]) -> Schema:
-    """Return the schema's definitions for a type: its resources, its ``defaults``, and its provider's shapes.
-
-    ``metaparameters``: all names, some of which are invalid in defaults.
-    """
+    """Return the schema's definitions for a type: its resources, its ``defaults``, and its provider's shapes."""
     resource = f"type-{definition.name}"
     attributes = {name: _attribute(attribute) for name, attribute in _spelt(definition).items()}
     metas = {name: _ref(_META + name) for name in metaparameters}
@@ -122,10 +119,7 @@ def _provider_shapes(definition: TypeDefinition) -> Schema:
 
 
 def _attribute(attribute: Attribute) -> Schema:
-    """Return the shape of an attribute's value in a manifest, with its documentation.
-
-    It accepts null (not managed) and expressions; of a ``read_only`` attribute nothing but null.
-    """
+    """Return the documented shape of an attribute's value, null or expression; of a ``read_only`` one null alone."""
     datatype = attribute.datatype
     docs = f"{cleandoc(attribute.docs)}\n\n{datatype.text}: {describe.attribute_facts(attribute)}".strip()
     if attribute.kind == "read_only":
@@ -137,10 +131,7 @@ def _attribute(attribute: Attribute) -> Schema:
 
 
 def _open(schema: Schema) -> Schema:
-    """Return a value's shape that also accepts an expression, ``${...}``, in its place and within it.
-
-    A shape that accepts any text accepts expressions already.
-    """
+    """Return a value's shape that also accepts an expression, ``${...}``, in its place and within it."""
     within = _within(schema)
     docs = {key: within.pop(key) for key in ("description",) if key in within}
     alternatives = within["anyOf"] if within.keys() == {"anyOf"} else [within]
@@ -185,10 +176,7 @@ def _head(name: str) -> str:
 
 
 def _resource_conditions(types: Iterable[Definition], implementations: Implementations) -> Iterator[Schema]:
-    """Yield the conditions for resources, such as their mandatory attributes.
-
-    Those of a type hold only in a file without ``defaults`` of it, which may supply missing attributes.
-    """
+    """Yield the conditions for resources, such as mandatory attributes, in a file without the type's defaults."""
     for definition in types:
         patterns = dict(_resource_patterns(definition, implementations.get(definition.name, ())))
         if patterns:
@@ -198,10 +186,7 @@ def _resource_conditions(types: Iterable[Definition], implementations: Implement
 
 
 def _resource_patterns(definition: Definition, implementations: Sequence[str]) -> Iterator[tuple[str, Schema]]:
-    """Yield the conditions for resources of a type, each with the pattern of their keys, ``Type[title]``.
-
-    They are: mandatory attributes, the names of its providers (``implementations``), and namevars that no title has.
-    """
+    """Yield conditions for a type's resources, by the pattern of keys: attributes, implementations, namevars."""
     start = _head(definition.name)
     shape: Schema = {}
     if mandatory := _mandatory(definition):
@@ -229,10 +214,7 @@ def _spelt(definition: Definition) -> Mapping[str, Attribute]:
 
 
 def _absence(definition: Definition) -> Schema | bool:
-    """Return the shape of a resource that is, or may be by an expression, absent: nothing is mandatory.
-
-    False, which no resource has, for a type without ``ensure``.
-    """
+    """Return the shape of a resource that may be absent, so that nothing is mandatory; False without ``ensure``."""
     if "ensure" not in definition.attributes:
         return False
     absent: Schema = {"anyOf": [{"const": "absent"}, _ref("expression")]}

@@ -131,10 +131,7 @@ def left_out_lines(left_out: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 
 def _blocks(document: PlanDocument, style: Style) -> Iterator[Sequence[str]]:
-    """Yield the lines of a plan in blocks: each step, each handler of failures, the remaining drift, changed outputs.
-
-    Drift that a step corrects is only a word beside it; other drift has lines of its own.
-    """
+    """Yield the lines of a plan in blocks: each step, failure handler, drift that no step corrects, changed outputs."""
     #: Reference → the part of its drift that no step so far corrects, or None.
     drifts: dict[str, Drifted | None] = {drift.reference: drift for drift in document.drift}
     for step in document.steps:
@@ -153,10 +150,7 @@ def _blocks(document: PlanDocument, style: Style) -> Iterator[Sequence[str]]:
 
 
 def _uncorrected(drift: Drifted, step: StepDocument) -> Drifted | None:
-    """Return the part of a resource's drift that its step does not correct, None for no part.
-
-    It is the same object if the step corrects nothing of it.
-    """
+    """Return the part of a resource's drift that its step does not correct, or None; the same object for all of it."""
     if step.error or step.deferred:
         return drift
     if step.action in _WHOLE:
@@ -219,10 +213,7 @@ def _step_document(plan: ExecutionPlan, step: Step, cause: str | None, read_afte
 
 
 def uses_parameters(action: Action, features: Collection[str]) -> bool:
-    """Return whether an action depends on the resource's parameters, so that the plan shows them.
-
-    Of imperative types, by their ``features``, a refresh does too.
-    """
+    """Return whether the plan shows an action's parameters: it uses them, a refresh only of imperative types."""
     return action in _WITH_PARAMETERS or (action is Action.REFRESH and "imperative" in features)
 
 
@@ -273,10 +264,7 @@ def _notes(step: StepDocument) -> Iterator[str]:
 
 
 def _details(step: StepDocument, style: Style) -> Iterator[str]:
-    """Yield the lines below a step: its changed values, aligned by their names, and its side effects.
-
-    A step that is decided later has one line with the reason.
-    """
+    """Yield the lines below a step: changed values, aligned by names, and side effects; or why it is decided later."""
     if step.deferred:
         yield f"{_MARGIN}(decided at its turn: {escape(step.deferred)})"
         return
@@ -358,10 +346,7 @@ def _attribute(difference: Difference, width: int, style: Style, most: int) -> S
 
 
 def _drift(drift: Drifted, style: Style) -> Iterator[str]:
-    """Yield the lines of a resource that has changed since it was recorded: each value before, and now.
-
-    In its changes ``is_`` is the recorded value, and ``should`` the present one.
-    """
+    """Yield the lines of a drifted resource: each recorded value (``is_``), and the present one (``should``)."""
     parts = [part for change in drift.changes for part in nested_parts(change)]
     changes = parts if len(parts) <= SCREEN else drift.changes
     words = [
@@ -389,10 +374,7 @@ _NAMED: Final = 10
 
 
 def explanation_lines(plan: ExecutionPlan, patterns: Sequence[str], style: Style) -> Iterator[str]:
-    """Yield the lines of ``--explain``: the steps of resources that match ``patterns``, explained, and all counts.
-
-    Raise ``UsageError`` for a pattern without a match.
-    """
+    """Yield the lines of ``--explain``: of steps that match ``patterns``, then counts. Raise ``UsageError``."""
     chosen = matching(patterns, plan.catalog, "--explain", plan.prior.undeclared)
     for step in plan.steps:
         if step.entry.index in chosen:
@@ -448,10 +430,7 @@ def _sources(value: object) -> Iterator[str]:
 
 
 def _history(difference: Difference | None, record: Record | None, style: Style) -> Iterator[str]:
-    """Yield the cause of a difference, by the record of the last run: the declaration changed since, or the system did.
-
-    None is known without a record, and while the new value is not known. Secrets are not shown.
-    """
+    """Yield the cause of a difference by the last run's record: the declaration or the system has changed."""
     if difference is None or record is None or is_unknown(difference.should):
         return
     name, is_, should, *_ = difference

@@ -182,10 +182,7 @@ def _seconds(run: Mapping[str, object]) -> float:
 
 
 def _bar(value: float, largest: float) -> str:
-    """Return a bar of block characters whose length is the share of ``value`` in ``largest``, the whole width.
-
-    It is measured in eighths of a column; a value above 0 has at least one.
-    """
+    """Return a bar of block characters, in eighths of a column, for the share of ``value`` in ``largest``."""
     if not value or not largest:
         return ""
     eighths = max(1, round(value / largest * _BAR * 8))

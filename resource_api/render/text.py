@@ -94,10 +94,7 @@ def facts(values: Mapping[str, object], above: str = "") -> Iterator[str]:
 
 
 def output(value: object, *, terminal: bool) -> str:
-    """Return one output of a stack for scripts: text unchanged, any other value as JSON.
-
-    On a ``terminal``, which might obey control characters in it, text is escaped.
-    """
+    """Return one output of a stack for scripts: text, escaped on a ``terminal``, any other value as JSON."""
     if isinstance(value, str):
         return escape_lines(value) if terminal else value
     return escape_json(json.dumps(value, ensure_ascii=False, default=str))

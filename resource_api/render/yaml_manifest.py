@@ -168,10 +168,7 @@ def _comment(value: object) -> str:
 
 
 def entry(key: str, value: object, indent: str) -> Iterator[str]:
-    """Yield the lines of a key with its value: nested mappings, lists of one line each, texts as blocks.
-
-    ``${`` in texts stays an expression; ``literal`` escapes it before.
-    """
+    """Yield the lines of a key with its value: nested mappings, lists of one line each, texts as blocks."""
     quoted = key if _bare(key) else _quoted(key)
     if isinstance(value, dict) and value:
         yield f"{indent}{quoted}:"

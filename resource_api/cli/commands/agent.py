@@ -201,10 +201,7 @@ def once(**settings: Any) -> int:
 
 
 def _default_report(settings: Settings) -> Target:
-    """Return the directory for the reports of an agent without ``--report``, as a target.
-
-    It is in the agent's ``--directory``, or else beside the default one.
-    """
+    """Return the default directory of reports, as a target: in ``--directory``, or beside its default."""
     directory = _directory(settings) if settings["directory"] else _default_directory()
     target = reporting.report_directory(f"{directory}/reports")
 
@@ -217,15 +214,12 @@ def _default_report(settings: Settings) -> Target:
 
 
 def _with_source(target: Target, source_fields: Mapping[str, object]) -> Target:
-    """Return a target of ``--report`` with the source's version, which ``_once`` fills into ``source_fields``."""
+    """Return a target of ``--report`` with the source's version in ``source_fields``, set by ``_once``."""
     return target._replace(reporter=lambda document: target.reporter({**document, **source_fields}))
 
 
 def _with_agent(target: Target, agent: Agent, source_fields: Mapping[str, Any]) -> Target:
-    """Return a target of ``--metrics`` with the agent's period and pause, and the version of its source.
-
-    ``_once`` fills the version's ``source_fields`` before the run.
-    """
+    """Return a target of ``--metrics`` with the agent's period and pause, and ``source_fields``, set by ``_once``."""
 
     def report(document: Mapping[str, Any]) -> None:
         """Write the metrics of a run, with those of the agent and the source."""

@@ -106,10 +106,7 @@ def _copies(store_path: str, path: str | None, *, beneath: bool = True) -> Itera
 
 
 def _chosen(copies: Sequence[Backup], path: str, at: str | None) -> Backup:
-    """Return the copy to restore: the newest, or the newest whose digest begins with ``at``.
-
-    Raise ``UsageError`` for ambiguous digits, ``ResourceError`` if there is no such copy.
-    """
+    """Return the newest copy whose digest begins with ``at``, if any. Raise ``UsageError`` or ``ResourceError``."""
     if at is not None and len(at) < _FEWEST_DIGITS:
         raise UsageError(f"--at {at}: give at least {_FEWEST_DIGITS} digits")
     matches = [copy for copy in copies if at is None or copy.sha256.startswith(at.lower())]

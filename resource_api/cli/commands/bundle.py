@@ -93,10 +93,7 @@ def make(session: Session, directory: str, out: str, **settings: Any) -> None:
 
 
 def _existing_bundle(path: str, name: str) -> Bundle | None:
-    """Return the bundle that a new one replaces, or None without one.
-
-    Raise ``UsageError`` for any other file, which is not overwritten. ``name``: the file's name in messages.
-    """
+    """Return the bundle to replace, or None. Raise ``UsageError`` for another file, which is not overwritten."""
     try:
         return bundles.read(reading.read(path, bundles.LARGEST_FILE))
     except FileNotFoundError:

@@ -157,10 +157,7 @@ def _run_document(session: Session, form: str, call: Call) -> RunJson | Overview
 
 
 def _report_since(session: Session, run: str | None, form: str, seconds: float) -> int:
-    """Write an overview of the runs of the last ``seconds``, of this machine or of hosts; return the exit code.
-
-    ``run``: the argument RUN, which excludes ``--since``.
-    """
+    """Write an overview of the runs of the last ``seconds``, of this machine or of hosts; return the exit code."""
     if run is not None:
         raise UsageError("RUN and --since exclude each other")
     if form == "json" and session.settings["on"]:

@@ -133,10 +133,7 @@ class _Key(NamedTuple):
 
 
 def _select(session: Session, patterns: Sequence[str], file: str | None) -> list[Host]:
-    """Return the hosts of the arguments WHERE in the inventory ``file``, all without patterns.
-
-    Raise ``UsageError`` or ``ManifestError``.
-    """
+    """Return the hosts of WHERE in the inventory ``file``, or all. Raise ``UsageError`` or ``ManifestError``."""
     default = file or inventory.beside(None)
     if not patterns and default is None:
         raise UsageError(f"there is no {inventory.FILE} here; name an inventory with --hosts, or name hosts")

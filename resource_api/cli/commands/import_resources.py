@@ -103,10 +103,7 @@ def import_(
 
 
 def _import_state(session: Session, manifest: str, file: str) -> int:
-    """Add the resources of a Terraform state to the manifest and import them, then show the plan.
-
-    Return 1 if the plan would change anything: the new declarations should describe the present resources.
-    """
+    """Add a Terraform state's resources to the manifest, import them, show the plan; return 1 for remaining changes."""
     try:
         from resource_api.runtime.terraform_import import take_over
         from resource_api.terraform import state_file

@@ -98,10 +98,7 @@ def edit(session: Session, file: str, **_settings: object) -> None:
 
 
 def _recipients(session: Session, file: str) -> Sequence[object]:
-    """Return the recipients for which a file is encrypted again; warn if other users can change them.
-
-    Raise ``UsageError`` if there are none, before the user edits the file in vain.
-    """
+    """Return the recipients of an encrypted file; warn if other users can change them. Raise ``UsageError``."""
     path = file + _RECIPIENTS
     if not os.path.lexists(path):
         advice = "write the recipients into it, one a line; the file of your key names it"
@@ -134,10 +131,7 @@ def _edit_text(session: Session, file: str, text: str) -> str | None:
 
 
 def _replace(path: str, before: bytes | None, after: bytes) -> None:
-    """Replace the content ``before`` of an encrypted file by ``after``, atomically; owner and mode stay.
-
-    Raise ``ResourceError``, also if the file has changed while the user edited it.
-    """
+    """Replace an encrypted file's content atomically. Raise ``ResourceError``, also if it is no longer ``before``."""
 
     def change(content: bytes) -> bytes:
         """Return the new content. Raise ``ResourceError`` if the present ``content`` is not the edited one."""

@@ -61,10 +61,7 @@ def eval(session: Session, expression: str, manifest: str | None, **_settings: o
 
 
 def _empty_manifest(session: Session) -> Source:
-    """Return the empty manifest for ``eval`` without one.
-
-    Expressions read the records of its project: ``--project``, or the only recorded one.
-    """
+    """Return the empty manifest for ``eval``, of the project ``--project`` or the only recorded one."""
     recorded = {name.project for name in session.runtime.store.stacks()}
     project = session.settings["project"] or (recorded.pop() if len(recorded) == 1 else "none")
     return {"project": project, "resources": {}}

@@ -127,10 +127,7 @@ def write_component(name: str, directory: Path) -> list[Path]:
 
 
 def _write(name: str, directory: Path, templates: Mapping[str, str]) -> list[Path]:
-    """Write the files of a new type or component from ``templates`` (file → template), all or none.
-
-    Raise ``UsageError`` for a wrong name or an existing file, which is not overwritten.
-    """
+    """Write all files of a new type or component from ``templates``, or raise ``UsageError`` and write none."""
     if reason := _refusal(name):
         raise UsageError(reason)
     paths = {directory / file.replace("sample", name): TEMPLATES / template for file, template in templates.items()}

@@ -93,10 +93,7 @@ def plan(session: Session, manifest: str, out: str | None, *, destroy: bool, **_
 
 
 def show_plan(session: Session, manifest: str, out: str | None, *, destroy: bool) -> int:
-    """Show the plan of an apply, or with ``destroy`` that of the empty manifest; return the exit code.
-
-    It is also saved in the file ``out``, unless None, and sent to reporters.
-    """
+    """Show the plan of an apply, or of a destroy, save it in ``out`` unless None, report it; return the exit code."""
     settings = session.settings
     if destroy:
         _refuse_changes(settings)
@@ -307,10 +304,7 @@ def _plan_once(settings: dict[str, object], base: str, before: Signatures) -> Si
 
 
 def _plan_and_exit(settings: dict[str, Any], base: str, report: int) -> NoReturn:
-    """Make one plan in this forked process, and end it; write the files that the plan has read to ``report``.
-
-    ``report``: the descriptor of a file that the parent reads. ``base``: the working directory.
-    """
+    """Make one plan in this forked process, write the files that it read to the descriptor ``report``, and exit."""
     code = 70  # of an error that no session has reported
     try:
         for number, handler in _SIGNALS.items():

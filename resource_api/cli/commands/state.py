@@ -344,10 +344,7 @@ def output(session: Session, words: tuple[str, ...], *, reveal: bool, **_setting
 
 
 def _manifest_and_name(words: Sequence[str]) -> tuple[str | None, str | None]:
-    """Return the manifest and the name of an output among the arguments of ``output``, both optional.
-
-    A word with the suffix of a manifest is one. Raise ``UsageError`` for a further word.
-    """
+    """Return the manifest, known by its suffix, and the output's name in ``words``, if given. Raise ``UsageError``."""
     manifest = words[0] if words[:1] and words[0].endswith(_MANIFESTS) else None
     rest = words if manifest is None else words[1:]
     if len(rest) > 1:

@@ -54,10 +54,7 @@ def types(session: Session, manifest: str | None, *, notes: bool, **_settings: o
 
 
 def _list_lines(columns: int | None, name: str, text: str) -> list[str]:
-    """Return the lines of a type in a list: name and text, wrapped beside the name at the terminal's columns.
-
-    Without a terminal, or on a narrow one, it is a single line.
-    """
+    """Return the lines of a type in a list, wrapped beside its name; one line without a terminal or on a narrow one."""
     if columns is None or columns < len(name) + _NARROWEST:
         return [name + text]
     return rendering.wrapped(text, columns, " " * len(name), name)

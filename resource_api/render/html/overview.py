@@ -72,10 +72,7 @@ _FEW: Final = 12
 
 
 def page(hosts: Sequence[HostOverview], fold: Fold, moment: float, period: float, version: str) -> str:
-    """Return the HTML page of the overviews of ``hosts``, for the last ``period`` seconds before ``moment``.
-
-    ``fold`` shortens many names to ``web[1:300]``. ``version``: of this program.
-    """
+    """Return the HTML page of ``hosts``' overviews for the ``period`` before ``moment``; ``fold`` shortens names."""
     anchors = row_anchors(host.name for host in hosts)
     view = _View(hosts, fold, anchors)
     sections = [
@@ -198,10 +195,7 @@ class _View:
     def _row(
         self, title: str, sign: str, names: Sequence[str], note: str = "", body: str = "", *, bad: bool = False
     ) -> PageRow:
-        """Return a row about the hosts ``names`` with their common ``title``.
-
-        Below it are links to the first ones; if there are more, all follow in folded form.
-        """
+        """Return a row about the hosts ``names`` with their common ``title``, links to the first ones below."""
         linked = ", ".join(link(name, self._anchors) for name in names[:_LINKED])
         more = f" and {len(names) - _LINKED:,} more" if len(names) > _LINKED else ""
         folded = f'<p class="label">{e(",".join(self._fold(names)))}</p>' if more else ""

@@ -215,10 +215,7 @@ def _problems(problems: Sequence[ProblemJson]) -> Section:
 
 
 def _drift(drift: Sequence[DriftJson], anchors: Mapping[str, str], diff_lines: int, title: str = "Drifted") -> Section:
-    """Return the section of drifted resources, each linked to its step by ``anchors``.
-
-    A resource has a second row here, and so a second id: ``dr3``.
-    """
+    """Return the section of drifted resources, linked to their steps by ``anchors``, with ids of its own: ``dr3``."""
     drift_anchors = {reference: f"d{id_}" for reference, id_ in row_anchors(row["reference"] for row in drift).items()}
     rows = [
         PageRow(row["reference"], "", _attribute_names(row["changes"]), _drift_body(row, anchors, diff_lines))
@@ -414,10 +411,7 @@ def _width(seconds: float, end: float) -> float:
 
 
 def _scale(end: float, height: int) -> str:
-    """Return the SVG of the timeline's scale: vertical ticks through its ``height``, with their times below.
-
-    ``end``: the seconds of the whole timeline.
-    """
+    """Return the SVG of the timeline's scale, of ``end`` seconds: ticks through its ``height``, and times below."""
     elements = []
     for number in range(_TICKS + 1):
         seconds = end * number / _TICKS
@@ -468,10 +462,7 @@ def rehearsal(document: RehearsalJson) -> str:
 
 
 def _verdict(verdict: VerdictJson, anchors: Mapping[str, str]) -> PageRow:
-    """Return the row of a rehearsal's question, such as whether a second run is silent.
-
-    Below it are its findings, the resources with the answer no.
-    """
+    """Return the row of a rehearsal's question, such as whether a second run is silent, with its findings below."""
     lines = "".join(
         f"<p>{link(finding['reference'], anchors)} {e(finding['text'])}{_place(finding)}</p>"
         for finding in verdict["findings"]
@@ -497,10 +488,7 @@ def _findings(title: str, findings: Sequence[FindingJson], anchors: Mapping[str,
 
 
 def _effects(effects: Sequence[EffectJson], anchors: Mapping[str, str]) -> Section:
-    """Return the section of the undeclared paths that a rehearsal changed, as a tree of directories.
-
-    The many files of a package have a closed tree of their own; ``""`` is the package of all other paths.
-    """
+    """Return the section of undeclared changed paths, as a tree of directories, and a closed one for each package."""
     packages = dict.fromkeys(effect["package"] for effect in effects)
     trees = []
     for package in sorted(packages):
@@ -516,10 +504,7 @@ def _effects(effects: Sequence[EffectJson], anchors: Mapping[str, str]) -> Secti
 
 
 def _add_effect(tree: Tree, effect: EffectJson) -> None:
-    """Add a side effect to a tree of directories, by its path.
-
-    Under the empty name, which no file has, are the effects on a directory or file itself.
-    """
+    """Add a side effect to a tree of directories: at its path, under the empty name, which no file has."""
     for depth, part in enumerate(filter(None, effect["path"].split("/"))):
         tree = tree.setdefault(part if depth else f"/{part}", {})
     tree.setdefault("", []).append(effect)
@@ -531,10 +516,7 @@ def _branches(tree: Tree, anchors: Mapping[str, str], *, opened: bool) -> str:
 
 
 def _branch(name: str, below: Tree, anchors: Mapping[str, str], *, opened: bool) -> str:
-    """Return the HTML of a file or directory of a tree: its side effects, and the tree ``below`` it.
-
-    A chain of directories with a single entry each, such as ``/var/lib/apt``, is one entry.
-    """
+    """Return the HTML of a file or directory, with the tree ``below`` it; directories with one entry are joined."""
     while len(below) == 1 and "" not in below:
         ((part, below),) = below.items()  # the only entry
         name = f"{name}/{part}"
@@ -590,10 +572,7 @@ def fleet(document: FleetJson) -> str:
 
 
 def _host_groups(status: str, groups: Sequence[HostGroupJson], anchors: Mapping[str, str]) -> Section:
-    """Return the section of the hosts with one status, in groups with equal results, the largest group first.
-
-    ``anchors``: the folded names of a group → the id of its row.
-    """
+    """Return the section of the hosts with one status, in groups with equal results, the largest group first."""
     matching = sorted((group for group in groups if group["status"] == status), key=lambda group: -group["count"])
     rows = [_host_group(group) for group in matching]
     section = rows_section(status.capitalize(), rows, anchors, opened=status in _BAD_STATUSES or len(rows) <= _FEW)
