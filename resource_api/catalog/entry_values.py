@@ -253,7 +253,7 @@ class Evaluator:
             yield path
 
     def _resource_paths(self, entry: Entry, values: dict[str, Any]) -> dict[str, list[ExpressionPath]]:
-        """Return the paths to other resources in ``values``, by attribute; report invalid ones, then ``UNKNOWN``."""
+        """Return the paths to other resources in ``values``, by attribute; report an invalid value: ``UNKNOWN``."""
         resource_paths = {}
         for name, value in values.items():
             if expression.is_literal(value):
@@ -291,7 +291,7 @@ class Evaluator:
         return list(filter(None, map(self._find, paths)))
 
     def _prerequisites(self, paths: Sequence[ExpressionPath]) -> list[Entry]:
-        """Return the resources that must precede a value with these paths: targets, and whole components."""
+        """Return the resources that must precede a value with these paths: targets, all of components in use."""
         components = [self._table.components.get(path.root) for path in paths if isinstance(path.root, Reference)]
         return [
             *self._targets(paths),

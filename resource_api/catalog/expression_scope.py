@@ -413,7 +413,7 @@ class Scope:
 
 
 def _value_at(values: Mapping[str, object], path: ExpressionPath, kind: str) -> Any:
-    """Return the value of a path into ``values``. Raise ``ValueError`` for an unknown name of a ``kind``: "input"."""
+    """Return the value of a path into ``values`` of a ``kind``: "input". Raise ``ValueError`` for an unknown name."""
     if path.keys[0] not in values:
         raise _unknown_name(path, kind, values)
     return expression.follow_keys(values[path.keys[0]], path, path.keys[1:])
@@ -489,7 +489,7 @@ class NameEvaluator:
         return manifest._replace(moved=tuple(moved), removed=tuple(removed))
 
     def evaluate_declaration(self, declared: Declaration) -> Declaration | None:
-        """Return a declaration with title and metaparameters evaluated; report invalid ones: None for a title."""
+        """Return a declaration with title and metaparameters evaluated, or None for a bad title; report errors."""
         if "${" in declared.title:
             try:
                 name = self._scope.resolve_name(Reference(declared.type, declared.title))
@@ -583,10 +583,7 @@ class NameEvaluator:
         return None if name is None else str(name)
 
     def _name(self, change: Moved | Removed, written: Reference, *path: str) -> Reference | None:
-        """Return a reference in ``moved`` or ``removed`` with its title evaluated; None, reported, for an invalid one.
-
-        ``path`` is its key in the entry: ``from`` or ``to``.
-        """
+        """Return a reference in ``moved`` or ``removed`` with its title evaluated; report an invalid one: None."""
         try:
             return self._scope.resolve_name(written)
         except ValueError as error:

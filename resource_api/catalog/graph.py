@@ -305,7 +305,7 @@ class EdgeBuilder:
         return ()
 
     def _matching(self, declared: Entry | ComponentInstance, word: str, name: Reference) -> Sequence[Entry] | None:
-        """Return the resources of a reference with wildcards, or None if it has none or is a mistake.
+        """Return the resources of a reference with wildcards, or None without wildcards or for a mistake.
 
         ``declared`` itself is not included. If a declaration of the type is left out or has an empty ``for_each``, no
         resource is needed: that is recorded in ``notes``.
@@ -370,7 +370,7 @@ class EdgeBuilder:
                     yield Edge(before.index, after.index, refresh, automatic=True)
 
     def _titles(self, entry: Entry, word: str, titles: Any) -> tuple[str, ...]:
-        """Return the titles of an automatic relationship, from texts or a function of values; report a failing one."""
+        """Return the titles of an automatic relationship, from texts or a function of values; report its failure."""
         if not callable(titles):
             return tuple(_declared_titles(titles, entry.should))
         try:

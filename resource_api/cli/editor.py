@@ -75,7 +75,7 @@ def _run_editor(session: Session, used_for: str, path: str, text: str) -> str:
 
 
 def _editor_command(used_for: str) -> str:
-    """Return the command of the user's editor, by default ``vi``. Raise ``UsageError`` for that without a terminal."""
+    """Return the command of the user's editor, by default ``vi`` on a terminal. Raise ``UsageError`` without one."""
     if command := (os.environ.get("VISUAL") or os.environ.get("EDITOR") or "").strip():
         return command
     if not sys.stdin.isatty():

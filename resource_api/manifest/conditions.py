@@ -190,7 +190,7 @@ def _value_of(path: ExpressionPath, resolve: Resolve) -> tuple[Any, str]:
 
 
 def _checked(value: object, name: str) -> Any:
-    """Return the value of a path. Raise ``ConditionError`` for a secret, which the plan would show, or an unknown."""
+    """Return the value of a path. Raise ``ConditionError`` if it is unknown, or a secret, which the plan would show."""
     if is_secret(value):
         raise ConditionError(f"{name} is a secret, and what is left out would tell it", (), "test another value")
     if is_unknown(value):

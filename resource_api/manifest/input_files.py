@@ -283,7 +283,7 @@ def reader_of(path: str) -> Reader:
 
 
 def without_text(error: ManifestError) -> ManifestError:
-    """Return the error of an encrypted file without its text, which hints and not constant messages may repeat."""
+    """Return the error of an encrypted file without its text: with constant messages alone, and without hints."""
     return ManifestError(
         problem._replace(message=message, hint="", paste="")
         for problem in error.problems

@@ -60,7 +60,7 @@ class Relationships:
     """The order between resources, and the untried pairs: unrelated ones that no order has reversed yet."""
 
     def __init__(self, count: int, pairs: Collection[tuple[int, int]], aside: Collection[int] = ()) -> None:
-        """Begin with ``count`` resources and relationships as ``pairs`` of indices; those ``aside`` are not tried."""
+        """Begin with ``count`` resources, ``pairs`` of indices as relationships; none in ``aside`` is rehearsed."""
         self.count = count
         self._edges = [Edge(*pair) for pair in pairs]
         run = sum(1 << index for index in range(count) if index not in aside)

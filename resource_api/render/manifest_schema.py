@@ -186,7 +186,7 @@ def _resource_conditions(types: Iterable[Definition], implementations: Implement
 
 
 def _resource_patterns(definition: Definition, implementations: Sequence[str]) -> Iterator[tuple[str, Schema]]:
-    """Yield conditions for a type's resources, by the pattern of keys: attributes, implementations, namevars."""
+    """Yield conditions for a type's resources, by patterns of keys: attributes, implementations, namevars."""
     start = _head(definition.name)
     shape: Schema = {}
     if mandatory := _mandatory(definition):

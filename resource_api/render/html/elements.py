@@ -60,7 +60,7 @@ def e(value: object) -> str:
 
 
 def write(page: Page) -> str:
-    """Return the HTML of a whole page in one file; its policy allows no code and no style but its own."""
+    """Return the HTML of a whole page in one file; by its policy only its own script runs, and nothing is loaded."""
     style, script = _template("page.css"), _template("page.js")
     policy = f"default-src 'none'; style-src 'sha256-{_digest(style)}'; script-src 'sha256-{_digest(script)}'"
     sections = [section for section in page.sections if section.body]

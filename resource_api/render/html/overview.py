@@ -1,4 +1,4 @@
-"""Render the overviews of many hosts as one HTML page: a map of all, what needs attention, and each host.
+"""Render the overviews of many hosts as one HTML page: a map of all, hosts that need attention, and each host.
 
 Equal failures, drift and changes of hosts are one row. All times of a host are by its own clock. ``anchors``: name of a
 host → id of its line on the page.

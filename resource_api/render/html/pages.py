@@ -363,7 +363,7 @@ _LEGEND: Final = (
 def _bar_groups(calls: Sequence[CallJson], end: float) -> Iterator[list[int]]:
     """Yield groups of indices of calls, each group one bar of the timeline.
 
-    Successive calls of one worker share a bar that is too narrow to be seen: there may be thousands. ``end``: the
+    Successive calls of one worker share a bar while it is too narrow to be seen: there may be thousands. ``end``: the
     seconds of the whole timeline.
     """
     order = sorted(range(len(calls)), key=lambda number: (calls[number]["worker"], calls[number]["started"]))
