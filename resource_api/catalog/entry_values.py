@@ -513,10 +513,7 @@ def _used_names(value: object) -> list[str]:
 
 
 def referenced_first(references: Mapping[T, Sequence[T]]) -> list[T]:
-    """Return the keys of ``references``, each after its references; those in a cycle come in any order.
-
-    Iterative: a chain may be longer than the stack.
-    """
+    """Return the keys of ``references``, each after its references, iteratively; those in a cycle in any order."""
     ordered: dict[T, None] = {}
     for start in references:
         stack = [start]

@@ -160,10 +160,7 @@ def _import_reporter(module: str, name: str) -> Reporter:
 
 
 def _file_target(path: str, form: Callable[[Document], str], mode: int) -> Target:
-    """Return a target that writes a document into one file, as text by ``form``.
-
-    Raise ``UsageError`` now, before the run, for a file that cannot be written at its end.
-    """
+    """Return a target that writes a document to a file, by ``form``. Raise ``UsageError`` now if it is not writable."""
     file = Path(path)
     if os.path.isdir(file) or not os.path.isdir(file.parent):
         msg = f"{path}: {'is a directory' if os.path.isdir(file) else f'there is no directory {file.parent}'}"

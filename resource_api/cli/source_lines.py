@@ -213,10 +213,7 @@ class SourceLines:
         return self._files[file]
 
     def _read(self, file: str) -> Sequence[str]:
-        """Return the lines of a file for excerpts; none if it is unreadable, encrypted, or changed since the start.
-
-        Lines end as in the parser of the format.
-        """
+        """Return the lines of a file for excerpts, split as by its parser; none if unreadable, encrypted or changed."""
         try:
             if file != STDIN and (file.endswith(AGE) or os.stat(file).st_ctime > self._began):
                 return ()

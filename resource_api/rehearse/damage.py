@@ -97,10 +97,7 @@ def damages(steps: Sequence[Step], first: RunReport) -> Iterator[Damage]:
 
 
 def _existence(step: Step, before: StepReport | None) -> Iterator[Damage]:
-    """Yield the removal of a resource that the run created, or the creation of one that it removed.
-
-    ``before``: its step in the run, or None if the run did not change it.
-    """
+    """Yield the removal of a resource that the run created (``before``), or the creation of one that it removed."""
     if before is None:
         return
     if exists(step.should) and before.action in CREATING and step.definition.ensurable:
@@ -179,7 +176,7 @@ class Damager:
     """Damages a resource on an overlay, and repairs it by a run, one after another."""
 
     def __init__(self, runtime: Runtime, layers: int, apply: Callable[[], RunReport], compared: Compared) -> None:
-        """Use the types of ``runtime``, the overlay's ``layers``, and ``apply`` and ``compared`` to judge a repair."""
+        """Use ``runtime``'s types, the overlay's ``layers``, ``apply`` for repairs, ``compared`` for their result."""
         self._runtime = runtime
         self._layers = layers
         self._apply = apply
