@@ -81,7 +81,7 @@ class Fingerprints(NamedTuple):
     def are_valid(self, registry: Registry) -> bool:
         """Return whether environment, files of code, directories, types and manifest are as in the saved run.
 
-        It is asked before any provider is called. Raises ``DefinitionError`` for a type that cannot be loaded.
+        No provider is called. Raises ``DefinitionError`` for a type that cannot be loaded.
         """
         return (
             self.environment == _environment()
@@ -147,7 +147,7 @@ def _code_stamps(began: int, more: Iterable[str]) -> list[list[object]] | None:
 def _directory_stamps(began: int, code: Iterable[Sequence[Any]]) -> list[list[object]] | None:
     """Return a stamp of every directory with ``code`` or on the search path, or None if one changed after ``began``.
 
-    A directory changes when a file that later code would load instead is added.
+    A file that is added there may shadow loaded code.
     """
     names = {os.path.dirname(path) for path, *_ in code} | {os.path.abspath(path) for path in sys.path}
     return _stamps(filter(os.path.isdir, names), began)
@@ -224,10 +224,7 @@ def _digest(raw: bytes) -> str:
 
 
 def _type_declaration(registry: Registry, name: str) -> list[object] | None:
-    """Return a type's files and its declaration, for comparison with a later run; None if it comes from no file.
-
-    The declaration too, because the code in the files may compute it from the environment.
-    """
+    """Return a type's files, and its declaration, which they may derive from the environment; None without a file."""
     files = registry.files_of(name)
     if files is None:
         return None
@@ -286,7 +283,7 @@ class Conclusion(NamedTuple):
         return cls(**{**values, "rows": rows, **graph})
 
     def affected(self, rows: Mapping[str, Mapping[Name, Resource]]) -> set[int]:
-        """Return the indexes of resources whose row changed since the saved run, and of all that depend on them.
+        """Return the indexes of resources whose row changed since the saved run, and of their dependents.
 
         ``rows``: instance → name → row.
         """
@@ -550,7 +547,7 @@ def plan(request: CacheRequest, cached: CachedConclusion, snapshot: Snapshot, pl
 def _plan_rest(request: CacheRequest, cached: CachedConclusion, snapshot: Snapshot, planner: Planner) -> ExecutionPlan:
     """Return the plan of the rest, the resources that cannot be left out; rows are read into ``snapshot``.
 
-    Raises an error of any kind where a whole plan is needed: whatever is unexpected leads to that.
+    Raises an error of any kind where a whole plan is needed.
     """
     providers, content = snapshot.providers, cached.content
     fingerprints, conclusion = Fingerprints(*content["fingerprints"]), Conclusion.from_json(content["conclusion"])
@@ -621,9 +618,9 @@ def _read_rows(catalog: Catalog, conclusion: Conclusion, snapshot: Snapshot) -> 
 
 
 def _is_usable(plan: ExecutionPlan, conclusion: Conclusion, rest: Collection[int], affected: Collection[int]) -> bool:
-    """Return whether a plan of the ``rest`` is what a whole plan would show: only ``affected`` resources act.
+    """Return whether a plan of the ``rest`` equals a whole plan: only ``affected`` resources act.
 
-    Side effects, orphans, moves and undeclared records could concern a resource that is left out: then it is not.
+    Side effects, orphans, moves and undeclared records could concern a resource that is left out: then it does not.
     """
     indexes, prior = conclusion.indexes(), plan.prior
     for step in plan.steps:
@@ -636,10 +633,7 @@ def _is_usable(plan: ExecutionPlan, conclusion: Conclusion, rest: Collection[int
 
 
 def _without_left_out(state: StackState, catalog: Catalog) -> StackState:
-    """Return the state with records that require only entries of ``catalog``.
-
-    With the resources that are left out too they would differ from the catalog, and be written again.
-    """
+    """Return the state with records that require only entries of ``catalog``: others would be written again."""
     required = {entry.key: required_references(catalog, entry) for entry in catalog.entries}
     records = {
         key: record._replace(requires=required[key]) if key in required else record

@@ -58,8 +58,8 @@ def decide(
 ) -> Decision:
     """Return the decision about a resource; ``is_`` is None if it does not exist.
 
-    ``inputs``: the facts from state, options and other steps that count too. A provider's comparison or plan that fails
-    becomes the error of the decision.
+    ``inputs``: facts from state, options and other steps. A provider's failing comparison or plan becomes the error of
+    the decision.
     """
     if inputs.orphan is not None:
         return _decide_orphan(entry, is_, inputs)
@@ -76,7 +76,7 @@ def decide(
 
 
 def reason_to_forget(entry: Entry, inputs: DecisionInputs) -> str:
-    """Return the reason to drop an orphan from state and leave it alone, whether or not it exists; else ""."""
+    """Return the reason to forget an orphan, whether it exists or not; "" if it has to be read first."""
     assert inputs.record is not None
     assert inputs.orphan is not None
     if inputs.orphan in _FORGOTTEN:
@@ -93,10 +93,7 @@ def reason_to_forget(entry: Entry, inputs: DecisionInputs) -> str:
 
 
 def _decide_orphan(entry: Entry, is_: Resource | None, inputs: DecisionInputs) -> Decision:
-    """Decide about a recorded resource that is no longer declared, or one to purge.
-
-    It is deleted if this stack has created it and may delete it; any other is only forgotten.
-    """
+    """Return the decision to delete an orphan that is ours and deletable, or purged; to forget any other."""
     differences = (Difference("ensure", ensure_of(is_), "absent"),)
     if inputs.orphan is OrphanKind.PURGED:
         gone = not exists(is_)
@@ -178,8 +175,8 @@ def _decide_deletion(entry: Entry, is_: Resource, should: Resource, inputs: Deci
 def effective_should(entry: Entry, is_: Resource | None, should: Resource, as_is: Collection[str] = ()) -> Resource:
     """Return ``should`` of an existing resource with the present values of attributes that a run must not change.
 
-    These are the ones in ``ignore_changes``, those that its provider keeps ``as_is``, and all of an ``external``
-    resource. A provider that plans gets the ignored ones even where they are not declared.
+    These are the attributes in ``ignore_changes``, those that its provider keeps ``as_is``, and all of an ``external``
+    resource. A provider that plans gets the ignored ones even if undeclared.
     """
     lifecycle = entry.meta.lifecycle
     ignored: Collection[str] = should if lifecycle.external else lifecycle.ignore_changes
@@ -249,7 +246,7 @@ def _differences(
 
 
 def repair_reasons(record: Record | None) -> Sequence[str]:
-    """Return the reason to act on a resource in sync, or (): an earlier run changed it in part, or unconfirmed."""
+    """Return the reason to act on a resource that an earlier run changed in part or created unconfirmed, or ()."""
     return (f"left {record.status}",) if record is not None and record.status in {"partial", "unconfirmed"} else ()
 
 
@@ -259,7 +256,7 @@ def rerun_reasons(record: Record | None, replacement: Replacement | None) -> Seq
 
 
 def _with_prediction(entry: Entry, decision: Decision, should: Resource, functions: ProviderFunctions) -> Decision:
-    """Add the values that its provider predicts for a created resource, so that references to them can be planned."""
+    """Return the decision with the provider's predicted values of the new resource, for references to them."""
     if functions.plan is None:
         return decision
     planned = predict(entry, None, should, functions)
@@ -346,9 +343,6 @@ def _is_recorded(record: Record, entry: Entry, row: Resource) -> bool:
 
 
 def required_references(catalog: Catalog, entry: Entry) -> list[str]:
-    """Return the references of the entries that an entry directly requires.
-
-    Its record names them: once it is no longer declared, they alone give the order of deletion.
-    """
+    """Return the references that an entry directly requires; recorded, they later give the order of its deletion."""
     before = catalog.requires.get(entry.index)
     return [catalog.entries[index].reference_text for index in before] if before else []

@@ -104,8 +104,7 @@ def _hide_secret(difference: Difference, recorded: object) -> Difference:
 def equal_indexes(pairs: Sequence[tuple[Entry, Resource]], functions: ProviderFunctions) -> Iterator[int]:
     """Yield the indexes of the ``pairs`` (entry, row) of one type that are certainly in sync.
 
-    This spares nearly every resource of a large manifest its own ``compare``, which the others need: a provider's
-    ``insync`` is called once for all.
+    The rest needs ``compare``. A provider's ``insync`` is called once for all pairs, because large manifests have many.
     """
     attributes: Iterator[Sequence[str] | None]
     attributes = _compared_attributes([entry.should for entry, _ in pairs], functions.definition.compared)
@@ -130,10 +129,7 @@ def _attributes_without_verdict(
     attributes: Sequence[Sequence[str] | None],
     insync: Callable[[Iterable[Question]], Iterable[list[Any] | Exception]],
 ) -> Iterator[Sequence[str] | None]:
-    """Yield for each (entry, row) the attributes about which its provider's ``insync`` has no answer.
-
-    The runtime compares these. None: the provider finds a difference or fails, and ``compare`` gives the details.
-    """
+    """Yield per (entry, row) the attributes that ``insync`` leaves to the runtime; None if one differs or it fails."""
     # A provider must not change its arguments: it gets read-only views or, of nested values, copies.
     flat = are_flat([row for _, row in pairs]) and are_flat([entry.should for entry, _ in pairs])
     protect = MappingProxyType if flat else copy_resource
@@ -169,7 +165,7 @@ def _compared_attributes(resources: Sequence[Resource], compared: Sequence[str])
 def _compare_by_provider(
     entry: Entry, is_: Resource, should: Resource, functions: ProviderFunctions
 ) -> Iterator[Difference]:
-    """Yield the differences that the provider's ``insync`` finds, or plain inequality where it returns None."""
+    """Yield the differences by the provider's ``insync``, or by plain comparison where it returns None."""
     copies = copy_resource(is_), copy_resource(should)
     for attribute in entry.definition.compared:
         if attribute not in should:
@@ -264,10 +260,7 @@ def predict(entry: Entry, is_: Resource | None, should: Resource, functions: Pro
 
 
 def tolerated_rules(entry: Entry, planned: Planned, is_: Resource | None, should: Resource) -> Sequence[str] | None:
-    """Return the broken rules of a ``tolerant`` plan, as of a legacy Terraform provider: they are only logged.
-
-    None where the plan is not tolerant: it has been refused already if it breaks one.
-    """
+    """Return the broken rules of a ``tolerant`` plan (legacy Terraform provider), to be logged; else None."""
     return tuple(_broken_rules(entry.definition, planned, is_ or {}, should)) if planned.tolerant else None
 
 
@@ -381,9 +374,9 @@ def _texts(definition: TypeDefinition, name: str, planned: object, value: object
 
 
 def find_drift(prior: Prior, observation: Callable[[Entry], Observation], entries: Iterable[Entry]) -> list[Drifted]:
-    """Return the drift of recorded ``entries``: how what was read differs from what the last run recorded.
+    """Return the drift of recorded ``entries``: the differences of their rows from their records.
 
-    An imperative resource has none, as it cannot be read back, nor has a renamed one: its record has another name.
+    Imperative resources have none, as they cannot be read back, nor have renamed ones, whose records have other names.
     """
     drift, moved = [], set(prior.moved_keys.values())
     for entry in entries if prior.records else ():
@@ -401,9 +394,9 @@ def find_drift(prior: Prior, observation: Callable[[Entry], Observation], entrie
 def drifted_attributes(
     definition: TypeDefinition, record: Record, row: Resource | None, salt: bytes
 ) -> list[Difference]:
-    """Return the differences of a row from its record: in existence, or else in attributes that the record has.
+    """Return the differences of a row from its record: in existence, or else in recorded attributes.
 
-    Secrets are recorded as digests only: the row's value is compared, and shown, as one too.
+    Secrets are recorded as digests, and compared and shown as digests.
     """
     if record.status == "unconfirmed":
         return []  # it was never read: there is nothing that it can have drifted from

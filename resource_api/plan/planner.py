@@ -111,7 +111,7 @@ class ExecutionPlan(NamedTuple):
         return ordering.blocked(self.operations, self.waits, self.prior.orphans, self.late)
 
     def failure_sources(self) -> Iterator[tuple[str, Sequence[str]]]:
-        """Yield, for display, each resource with ``on_failure``, and the resources of which one must fail before."""
+        """Yield each resource with ``on_failure`` and the resources whose failure triggers it, for display."""
         for step in self.failure_handlers:
             if indexes := sorted(self.catalog.on_failure[step.entry.index]):
                 yield str(step.reference), [str(self.catalog.entries[index].reference) for index in indexes]
@@ -150,7 +150,7 @@ class ExecutionPlan(NamedTuple):
         return ordering.segments(self.operations, self.waits, self.stage_begins)
 
     def with_steps(self, steps: Mapping[int, Step]) -> ExecutionPlan:
-        """Return this plan with other ``steps`` (entry's index → step) in place of those, also in its operations."""
+        """Return this plan with the given ``steps`` (entry's index → step), also in its operations."""
         return self._replace(
             steps=[steps.get(step.entry.index, step) for step in self.steps],
             operations=[
@@ -160,10 +160,7 @@ class ExecutionPlan(NamedTuple):
         )
 
     def decision_inputs(self, step: Step) -> DecisionInputs:
-        """Return the inputs to decide a step again right before it is applied.
-
-        The reason of a planned replacement, such as ``--replace``, is passed on: the row alone does not show it.
-        """
+        """Return the inputs to decide a step again before it is applied, with the reason for its replacement."""
         index = step.entry.index
         return DecisionInputs(
             self.prior.records.get(index) or step.record,
@@ -188,7 +185,7 @@ def plan(
         catalog, prior, selected = rematch(catalog, prior, selected, queries, prune=options.prune)
     entries = [entry for entry in catalog.entries if selected is None or entry.index in selected]
     on_failure = [entry for entry in entries if entry.index in catalog.on_failure] if catalog.on_failure else ()
-    if on_failure:  # what triggers them is known only in the run
+    if on_failure:  # their trigger, a failure, is known only in the run
         entries = [entry for entry in entries if entry.index not in catalog.on_failure]
     # --replace is a reason to act that no row shows: then each resource is decided alone.
     bulk = BulkDecisions() if options.replace else decide_in_bulk(entries, catalog, prior, queries)
@@ -269,10 +266,7 @@ class _Planner:
         self._make = partial(Step, context=context)
 
     def add(self, entry: Entry, decided: tuple[Resource | None, Decision] | None) -> None:
-        """Plan one entry and store its step, also as a change or replacement for the entries after it.
-
-        ``decided``: its row and decision if ``decide_in_bulk`` has made one, else None.
-        """
+        """Plan one entry and store its step. ``decided``: its row and decision by ``decide_in_bulk``, or None."""
         if decided is None:
             step = self._step(entry)
             if self.prior.state.records:
@@ -298,11 +292,11 @@ class _Planner:
         return step._replace(record=self.prior.records.get(entry.index))
 
     def finished_steps(self, selected: Collection[int] | None) -> list[Step]:
-        """Return all steps after the checks that need all of them.
+        """Return all steps, after the checks that need all of them.
 
-        A replacement becomes an error if a resource outside of the ``selected`` ones would have to go with it, or if
-        resources could no longer be reached because their provider is configured with the replaced one. Raises
-        ``ManifestError`` for the problems of steps, ``UsageError`` for a deletion that leaves dependents behind.
+        A replacement fails if a resource outside of the ``selected`` ones would have to go with it, or if it configures
+        a provider that could then no longer reach its resources. Raises ``ManifestError`` for the problems of steps,
+        ``UsageError`` for a deletion that leaves dependents behind.
         """
         if self.problems:
             raise ManifestError(self.problems)
@@ -349,10 +343,7 @@ class _Planner:
         return self._make(entry, row, should, decision, noop or self._needs_noop(entry, unknown), unknown=unknown)
 
     def _unread_orphan(self, entry: Entry, *, noop: bool) -> Step | None:
-        """Return the step of an orphan that is forgotten in any case, or whose type cannot be loaded (an error).
-
-        None for any other: whether it is deleted depends on its row.
-        """
+        """Return the step of an orphan that is forgotten in any case or has no type (error); None for others."""
         inputs = self.collector.inputs(entry, self.steps)
         if inputs.orphan is not OrphanKind.PURGED and (reason := reason_to_forget(entry, inputs)):
             row = self.queries.observation(entry).row
@@ -369,10 +360,7 @@ class _Planner:
         return None
 
     def _step_without_provider(self, entry: Entry, should: Resource, unknown: Sequence[str], *, noop: bool) -> Step:
-        """Plan a resource whose provider lacks a requirement, such as a Python package.
-
-        It is deferred if an earlier step may install that, otherwise a problem of the manifest.
-        """
+        """Plan a resource whose provider lacks a requirement: deferred if a step may install it, else a problem."""
         reason = self.catalog.missing[entry.instance]
         if not self.has_changes:
             position = self.catalog.manifest.place(entry.declaration)
@@ -453,10 +441,7 @@ class _Planner:
         return self.catalog.scope.resolver(self._value_of, self._call)
 
     def _known_should(self, entry: Entry) -> tuple[Resource, Sequence[str], str]:
-        """Return ``should`` with the values that its references have by now, and two more results.
-
-        They are the attributes whose value is not known yet, and an error or "".
-        """
+        """Return ``should`` with the known values, the attributes with unknown ones, and an error or ""."""
         values: dict[str, object] = {}
         for name in entry.pending:
             try:
@@ -475,8 +460,7 @@ class _Planner:
     ) -> Collection[str]:
         """Return the ``unknown`` attributes that certainly differ from a row: no value of ``${...}`` makes them equal.
 
-        ``v${other.id}`` never becomes ``w1``. Where a provider has other spellings of a value or its own comparison,
-        nothing is certain.
+        ``v${other.id}`` never equals ``w1``. With a provider's ``canonicalize`` or ``insync`` nothing is certain.
         """
         if functions.canonicalize is not None or functions.insync is not None:
             return ()
@@ -500,9 +484,9 @@ class _Planner:
         return unknowns.value_of(path, entry.definition, effective_should(entry, row, entry.should), row)
 
     def _predicted_value(self, path: ExpressionPath, step: Step) -> Any:
-        """Return the value that a path has after a step.
+        """Return the value of a path after a step.
 
-        One that a resource in sync lacks is ``UNKNOWN`` if a change that it depends on may yield it, and else an error.
+        A value that a resource in sync lacks is ``UNKNOWN`` if an earlier change may yield it, else an error.
         """
         try:
             return unknowns.predicted_value(path, step)
@@ -529,10 +513,7 @@ class _Planner:
             raise EvaluationError(failure or str(error)) from error
 
     def _needs_noop(self, entry: Entry, unknown: Sequence[str]) -> bool:
-        """Return whether a step has to be noop, as an ``unknown`` attribute gets its value from a noop step.
-
-        That one never yields it.
-        """
+        """Return whether a step must be noop because a noop step would yield an ``unknown`` attribute."""
         required = (self.steps.get(index) for index in self.catalog.requires.get(entry.index, ()) if unknown)
         noop = {step.entry.index for step in required if step is not None and step.noop and would_change(step)}
         if not noop:
@@ -545,8 +526,7 @@ class _Planner:
 def first_causes(nodes: Iterable[tuple[T, bool, Iterable[T]]]) -> dict[T, T]:
     """Return node → a node that acts and that it depends on, directly or not; a node that acts → itself.
 
-    Each of ``nodes``, which come after their dependencies: key, whether it acts, the keys that it directly depends on.
-    A node without a cause is left out.
+    A node is its key, whether it acts, and its direct dependencies, which precede it; without a cause it is left out.
     """
     causes: dict[T, T] = {}
     for key, acts, before in nodes:
@@ -588,7 +568,7 @@ class InputCollector:
     """Collects the inputs of each decision, in the order of planning: later ones depend on earlier replacements."""
 
     def __init__(self, catalog: Catalog, prior: Prior, options: Options, selected: Collection[int] | None) -> None:
-        """Find the resources of ``--replace``; ``selected``: the indexes of a partial run, None for all.
+        """Match ``--replace``. ``selected``: the indexes of a partial run, None for all.
 
         Raises ``UsageError`` if a pattern matches nothing.
         """
@@ -674,9 +654,9 @@ class InputCollector:
         return None
 
     def _reason_elsewhere(self, entry: Entry, steps: Mapping[int, Step]) -> tuple[Replacement | None, bool]:
-        """Return the replacement that the change of another resource demands, or None, and whether it is conditional.
+        """Return the replacement due to the change of another resource, or None, and whether it is conditional.
 
-        It is if that resource may turn out to need no change. ``steps``: entry's index → step.
+        It is conditional if that resource may turn out to need no change. ``steps``: entry's index → step.
         """
         indexes = (trigger.index for trigger in trigger_entries(self._catalog, entry))
         planned = (steps[index] for index in indexes if index in steps)
@@ -688,10 +668,9 @@ class InputCollector:
         return self._replacement_with_host(entry)
 
     def _replacement_with_host(self, entry: Entry) -> tuple[Replacement | None, bool]:
-        """Return the replacement of a resource that disappears with its host (``deleted_with``), or None.
+        """Return the replacement of a resource with its host (``deleted_with``) or None, and whether it is conditional.
 
-        The host is replaced in this run, or was in an interrupted one. The second result: whether it is conditional,
-        as the host's.
+        The host is replaced in this run, or was in an interrupted one.
         """
         name = entry.meta.lifecycle.deleted_with
         if not name or not (self._replaced or self._superseded) or not entry.definition.ensurable:
@@ -704,10 +683,9 @@ class InputCollector:
         return Replacement(ReplacementReason.HOST_REPLACED, (str(host.reference),)), conditional
 
     def _lost_sources(self, entry: Entry) -> tuple[dict[str, str], set[str]]:
-        """Return attribute → the resource that its value comes from, if that is deleted before it is created again.
+        """Return attribute → its source that is deleted before it is created again, and the uncertain attributes.
 
-        A resource that was created from such a value cannot stay. The second result: the attributes for which the
-        deletion is not certain.
+        A resource that was created from such a value cannot stay.
         """
         lost_sources, conditional = {}, set()
         for name, sources in entry.sources.items():
@@ -722,7 +700,7 @@ class InputCollector:
     def untargeted_dependents(self, selected: Collection[int]) -> dict[int, str]:
         """Return replaced entry → a resource outside of the ``selected`` ones that would have to be replaced with it.
 
-        It was created from a value of that entry and cannot stay while that does not exist: the plan refuses the run.
+        It was created from a value of that entry and cannot stay without it.
         """
         dependents = {}
         for entry in self._catalog.entries if self._replaced else ():

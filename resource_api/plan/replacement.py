@@ -49,7 +49,7 @@ def decide_replacement(
     differences: Sequence[Difference],
     planned: Planned,
 ) -> Decision | None:
-    """Return the decision to replace a resource that exists, with an error if that is not allowed; None: no reason.
+    """Return the decision to replace an existing resource, with an error if that is forbidden; None without a reason.
 
     ``differences`` are between its present and its ``expected`` values, ``planned`` is its provider's plan for them.
     """
@@ -67,10 +67,7 @@ def decide_replacement(
 
 
 def replace_predecessor(entry: Entry, predecessor: Record, inputs: DecisionInputs) -> Decision:
-    """Return the decision to replace a recorded resource of the same title and other namevars.
-
-    To the provider it is another resource: the old one is deleted, the new one created.
-    """
+    """Return the decision to replace a recorded resource that has the same title and other namevars."""
     old, new = (entry.definition.named_row(name) for name in (predecessor.name, entry.name))
     differences = tuple(Difference(name, old[name], new[name]) for name in new if old[name] != new[name])
     attributes = tuple(difference.attribute for difference in differences)
@@ -105,9 +102,8 @@ def _replacing_attributes(
 ) -> _ReplacingAttributes:
     """Return the attributes whose differences replace the resource.
 
-    Those are ``init_only`` ones, and those that the manifest (``replace_on_changes``) or the provider's plan names. A
-    value that is not yet known may turn out to be equal: it counts only if replacing is allowed, or if the resource
-    that it comes from is deleted first.
+    They are ``init_only``, or listed in ``replace_on_changes`` or by the provider's plan. A value not known yet may
+    turn out equal: it counts only if replacing is allowed or its source is deleted first.
     """
     attributes, lifecycle, fixed = entry.definition.attributes, entry.meta.lifecycle, {}
 
@@ -151,10 +147,9 @@ def _refusal(entry: Entry, reasons: Iterable[str]) -> str:
 
 
 def possible_failure(entry: Entry, differences: Sequence[Difference], planned: Planned) -> Sequence[str]:
-    """Return the warning, in two texts, that an update will fail if a value not known yet turns out to differ; or ().
+    """Return the warning, in two texts, that an update fails if a value not known yet turns out to differ; or ().
 
-    It is the value of an attribute that only a replacement changes, which the manifest does not allow. ``planned`` is
-    the provider's plan for the ``differences``.
+    The attribute needs a replacement, which the manifest forbids. ``planned``: the provider's plan for ``differences``.
     """
     if entry.meta.lifecycle.allows_replacement or not any(change.undecided for change in differences):
         return ()
@@ -257,7 +252,7 @@ def _conditional_replacement(
 def _replacement_decision(
     differences: Sequence[Difference], attributes: tuple[str, ...], replacement: Replacement | None
 ) -> Decision:
-    """Return the decision to replace a resource because of these ``attributes``, or for another reason, if given."""
+    """Return the decision to replace a resource because of ``attributes``, or of another reason."""
     reasons = (str(replacement),) if replacement is not None else ()
     return Decision(Action.REPLACE, differences, reasons, replaces_because=attributes, replacement=replacement)
 
@@ -265,7 +260,7 @@ def _replacement_decision(
 def _implied_replacement(
     replacing: _ReplacingAttributes, inputs: DecisionInputs, lost: Sequence[str]
 ) -> Replacement | None:
-    """Return the reason for a replacement, or None if it is plain: a changed attribute that is set at creation only.
+    """Return the reason for a replacement beyond changed ``init_only`` attributes, or None.
 
     ``lost``: the attributes whose values come from a resource that is deleted first.
     """
@@ -295,9 +290,9 @@ def host_of(catalog: Catalog, entry: Entry) -> Entry | None:
 
 
 def cannot_outlive_source(entry: Entry, attribute: str) -> bool:
-    """Return whether a resource has to be deleted while the resource that an attribute's value comes from is replaced.
+    """Return whether a resource must be deleted while the source of an attribute's value is replaced.
 
-    So it is where the attribute can be set at creation only, by type or manifest. A provider that plans may add more.
+    It must if type or manifest allow the attribute at creation only; a provider that plans may add attributes.
     """
     lifecycle = entry.meta.lifecycle
     if lifecycle.external or not entry.definition.ensurable:

@@ -76,11 +76,10 @@ def _order_with_removals(
     late: Mapping[int, int],
     on_failure: Mapping[int, Collection[int]],
 ) -> tuple[list[Operation], dict[int, list[int]]]:
-    """Return the operations of a plan with removals, puts among them, in the order of their edges; and their waits.
+    """Return the operations of a plan with removals, in the order of their edges, and their waits.
 
-    A declared order of creation can contradict the reverse order of deletion: then automatic edges are left out.
-    ``steps`` are in the order of the catalog, orphans last; all other arguments hold indexes of entries. ``late``:
-    orphan → its stage. ``on_failure``: entry → the entries that it comes after, whether they succeed or not.
+    A declared order of creation can contradict the reverse order of deletion: then automatic edges are left out. The
+    arguments are those of ``order_operations``.
     """
     nodes = list(_nodes(steps, orphans))
     edges = _after_hosts(nodes, list(_Edges(nodes, requires).all()))
@@ -118,7 +117,7 @@ def _after_failures(nodes: Sequence[_Node], on_failure: Mapping[int, Collection[
 def handled_operations(
     operations: Sequence[Operation], on_failure: Mapping[int, Collection[int]]
 ) -> Mapping[int, Sequence[int]]:
-    """Return operation with ``on_failure`` → the operations (numbers) that must have ended before, in success or not.
+    """Return operation with ``on_failure`` → the operations (numbers) that must have ended before, successful or not.
 
     ``on_failure``: index of its entry → indexes of the entries whose failure triggers it.
     """
@@ -133,9 +132,10 @@ def handled_operations(
 
 
 def _nodes(steps: Sequence[Step], orphans: Collection[int]) -> Iterator[_Node]:
-    """Yield the nodes in the order that counts where no edge does.
+    """Yield the nodes in their order in the absence of edges.
 
-    The catalog's; a replacement first removes the old resource, or with create_first after all others; orphans last.
+    It is the catalog's order. A replacement removes the old resource first, or with create_first after all puts;
+    orphans come last.
     """
     last = []
     for step in steps:

@@ -56,8 +56,8 @@ def select(
 
     Raises ``UsageError`` for a name without a match, and if a resource of ``--replace`` is not selected.
     ``recorded_dependents`` returns index → the dependents that only state knows. ``undeclared``: indices of resources
-    that only state has; ``untouched``: records of which this run deletes nothing. ``leftovers``: index → the old
-    resources of its name that an earlier run has not deleted, and which the name selects too.
+    that only state has; ``untouched``: records that this run leaves alone. ``leftovers``: index → old resources of its
+    name, not deleted by an earlier run, which the name selects too.
     """
     if _are_all(undeclared, catalog):
         for option, _ in _unmatched_tags(catalog, options):
@@ -178,7 +178,7 @@ def _exact_matches(text: str, names: Sequence[Sequence[str]]) -> set[int]:
 
 
 def aliases(catalog: Catalog) -> dict[str, str]:
-    """Return alias → reference, both with the component around them, of the resources and components of a catalog."""
+    """Return alias → reference, both with the enclosing component, of the resources and components of a catalog."""
     every: list[Entry | ComponentInstance] = [*catalog.entries, *catalog.components.values()]
     return {
         str(child_reference(declared.parent, declared.type, alias)): str(declared.reference)
@@ -188,7 +188,7 @@ def aliases(catalog: Catalog) -> dict[str, str]:
 
 
 def _undeclared(records: Sequence[Record], option: str) -> str:
-    """Return the advice of an error: the option matched only these ``records``, and how a run would delete them."""
+    """Return the advice for an option that matched only undeclared ``records``: how a run deletes them."""
     verb, them = ("is", "it") if len(records) == 1 else ("are", "them")
     effect = " or ".join(sorted({record.prune_effect for record in records}))
     advice = f"without --prune nothing is done to {them}" if option == "--exclude" else f"--prune {effect} {them}"
@@ -217,10 +217,7 @@ def check_stacks(options: Options, state: StackState) -> None:
 
 
 def _reference(pattern: str, option: str) -> str:
-    """Return the reference in a URN, or a pattern as written with a capital letter (``file[*]`` is accepted).
-
-    Raise ``UsageError`` for a wrong URN.
-    """
+    """Return a URN's reference, or a pattern with a capital letter: ``file[*]`` is accepted. Raise ``UsageError``."""
     if not pattern.startswith("urn:"):
         return capitalize_type(pattern)
     with errors_as(UsageError, begin=f"{option}: "):
@@ -295,10 +292,7 @@ def needed(catalog: Catalog, excluded: Collection[int], selected: Collection[int
 def leave_out(
     catalog: Catalog, prior: Prior, needed: Collection[int], selected: Collection[int], queries: PlannerQueries
 ) -> IncompleteRun | None:
-    """Return the ``selected`` entries that the run has to leave out, or None.
-
-    Each needs one of the ``needed`` entries, which are excluded from the run, and that does not exist.
-    """
+    """Return the ``selected`` entries that need a missing one of the ``needed`` entries and are left out, or None."""
     missing = [index for index in sorted(needed) if not _is_there(catalog, prior, catalog.entries[index], queries)]
     if not missing:
         return None
@@ -342,10 +336,7 @@ def check_untargeted_dependents(
 
 
 def fail_with_untargeted_dependents(steps: Iterable[Step], dependents: Mapping[int, str]) -> list[Step]:
-    """Fail the replacements in ``dependents``: entry's index → a resource that would have to be replaced with it.
-
-    That one is not among the targets of this run.
-    """
+    """Fail the replacements in ``dependents``: entry's index → an untargeted resource to be replaced with it."""
     errors = {
         index: f"would take {dependent} along, which is not among the targets; --with-dependents adds it"
         for index, dependent in dependents.items()

@@ -56,16 +56,13 @@ def predicted_value(path: ExpressionPath, step: Step) -> Any:
 
 
 def _declared_value(path: ExpressionPath, definition: TypeDefinition, should: Resource) -> Any:
-    """Return the declared value that a path leads to; secret where the type has the attribute as a secret."""
+    """Return the declared value at a path; secret if its attribute is."""
     attribute = path.keys[0]
     return referred_value(definition, attribute, expression.follow_keys(should[attribute], path, path.keys[1:]))
 
 
 def value_of(path: ExpressionPath, definition: TypeDefinition, should: Resource, is_: Resource | None) -> Any:
-    """Return the value of a path into a resource in sync: the declared value, or else the one that was read.
-
-    Raises ``ValueError`` if there is none.
-    """
+    """Return the value of a path into a resource in sync: declared, or else read. Raises ``ValueError`` without one."""
     attribute = path.keys[0]
     is_concrete = attribute in should and should[attribute] is not UNKNOWN
     if is_concrete and not is_completed(path, definition, should):
@@ -78,8 +75,8 @@ def value_of(path: ExpressionPath, definition: TypeDefinition, should: Resource,
 def pending_value(catalog: Catalog, entry: Entry, name: str, resolve: Callable[[ExpressionPath], Any]) -> Any:
     """Return the value of an attribute with references, ``UNKNOWN`` while one is not known yet.
 
-    Raise ``ValueError`` if one leads nowhere; of a resource that is declared absent the value is None then, because its
-    deletion needs only its parameters.
+    Raise ``ValueError`` if one leads nowhere; None then for a resource declared absent, whose deletion needs only its
+    parameters.
     """
     try:
         return catalog.scope.attribute_value(entry, name, entry.pending[name], resolve)
@@ -90,9 +87,9 @@ def pending_value(catalog: Catalog, entry: Entry, name: str, resolve: Callable[[
 
 
 def outputs(catalog: Catalog, resolve: Callable[[ExpressionPath], Any]) -> tuple[dict[str, Any], list[Problem]]:
-    """Return the manifest's outputs by name, ``UNKNOWN`` where there is no value yet, and the problems of the others.
+    """Return the manifest's outputs by name, ``UNKNOWN`` without a value yet, and the problems of failed ones.
 
-    An output that is named like an input has the same parts secret.
+    An output with the name of an input has the same secret parts.
     """
     values, problems = {}, []
     for name, value in catalog.manifest.outputs.items():
@@ -108,10 +105,7 @@ def outputs(catalog: Catalog, resolve: Callable[[ExpressionPath], Any]) -> tuple
 
 
 def complete_should(entry: Entry, values: Resource, functions: ProviderFunctions) -> tuple[Resource, str]:
-    """Return ``should`` completed by ``values`` of attributes with references, checked and canonical; and an error.
-
-    The error is "" if all is accepted, as an ``UNKNOWN`` value is.
-    """
+    """Return ``should`` completed by ``values`` of references, checked and canonical, and an error or ""."""
     should = {name: value for name, value in {**entry.should, **values}.items() if value is not None}
     filled = canonicalize.fill_defaults(entry.definition, should)
     (canonical,), problems = canonicalize.canonicalize(functions, [filled], lambda _index: entry.pending)

@@ -91,8 +91,8 @@ class FormerNames:
 def carry_out_moves(catalog: Catalog, state: StackState) -> tuple[StackState, Commit]:
     """Return the state with records renamed that are ``moved:`` to declarations left out of this run; and its commit.
 
-    No entry of the catalog would claim them, as left out means a false condition (``when``): they are recorded as
-    undeclared under the new name, so that a later run finds them (contract §10.6).
+    Left out by a false condition (``when``), they are recorded as undeclared under the new name, for later runs
+    (contract §10.6).
     """
     former, whole = FormerNames(catalog), dict[str, str]()
     for move in catalog.manifest.moved:

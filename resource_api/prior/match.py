@@ -65,7 +65,7 @@ class Prior(NamedTuple):
 def recorded_dependents(catalog: Catalog, prior: Prior) -> dict[int, list[int]]:
     """Return undeclared orphan → the entries that, by their records, exist and need it; all are indexes.
 
-    A resource needs what it requires, and its host (``deleted_with``): a deletion must not leave it behind.
+    A resource needs its requirements and its host (``deleted_with``): a deletion must not leave it behind.
     """
     orphans = {index: prior.state.records[catalog.entries[index].key] for index in prior.orphans}
     undeclared = (index for index, kind in prior.orphans.items() if kind is OrphanKind.UNDECLARED)
@@ -103,9 +103,9 @@ def match(
 ) -> tuple[Catalog, Prior]:
     """Return the catalog with orphans, recorded resources to delete or forget, as entries; and the records by entry.
 
-    Names alone decide. ``prune``: all undeclared resources become orphans; ``functions`` returns the pure functions of
-    a provider instance. Raises ``ManifestError`` if former names (``aliases``, ``moved``) are ambiguous, or one of them
-    is listed under ``removed`` although its resource is declared.
+    Only names are compared. ``prune``: all undeclared resources become orphans; ``functions`` returns the pure
+    functions of a provider instance. Raises ``ManifestError`` if former names (``aliases``, ``moved``) are ambiguous,
+    or one of them is listed under ``removed`` although its resource is declared.
     """
     state, recovery = instances.state, Commit()
     if catalog.left_out.all and catalog.manifest.moved:
@@ -168,8 +168,7 @@ def _unclaimed(
 def _with_recorded_names(catalog: Catalog, state: StackState) -> Catalog:
     """Return the catalog with recorded names for resources whose provider cannot be created yet.
 
-    Only their provider could make the declared name canonical: they get the name of the record that was declared with
-    the same namevars.
+    Each gets the name of the record with the same declared namevars: only a provider makes a name canonical.
     """
     without_provider = [entry for entry in catalog.entries if entry.instance in catalog.missing]
     namevars = {entry.instance: entry.definition.namevars for entry in without_provider}
@@ -280,10 +279,7 @@ def _upgrade_records(
 
 
 def _claimed_records(catalog: Catalog, state: StackState) -> tuple[dict[int, Record], dict[RecordKey, int]]:
-    """Return entry's index → its record, by present or else by former name; and the key of a former name → the index.
-
-    The second mapping has only the records that were found by a former name, by their keys in state.
-    """
+    """Return entry's index → its record, by present or former name; and, for former names, recorded key → the index."""
     former = former_names.FormerNames(catalog)
     claims: dict[int, Record] = {}
     renamed: list[tuple[Entry, Sequence[Reference]]] = []
@@ -377,7 +373,7 @@ def _sort_unclaimed(
 ) -> tuple[list[tuple[Record, OrphanKind]], list[Record]]:
     """Return the unclaimed records that this run deletes or forgets, with the kind of orphan; and those left alone.
 
-    These get the present names of ``renames``. ``prune``: all undeclared ones are orphans, to be deleted or forgotten.
+    The latter get the present names of ``renames``. ``prune``: all undeclared records are orphans.
     """
     if not unclaimed:
         return [], []
@@ -419,10 +415,7 @@ def is_removed(record: Record, removed: set[str]) -> bool:
 
 
 def _check_removed_titles(catalog: Catalog, records: Mapping[int, Record]) -> None:
-    """Raise ``ManifestError`` for a name under ``removed`` whose resource is still declared, under another title.
-
-    ``records``: entry's index → record.
-    """
+    """Raise ``ManifestError`` for a name under ``removed`` whose resource is declared under another title."""
     removed = {str(declaration.reference): declaration for declaration in catalog.manifest.removed}
     problems = []
     for index, record in records.items() if removed else ():

@@ -158,7 +158,7 @@ class _Matcher:
     def _check_change(self, instance: ProviderInstance, before: Record) -> ProviderInstance:
         """Return an instance with its configuration as completed by the provider's ``check_config``.
 
-        That gets the recorded one too, as it may keep values of it. Raises ``ManifestError`` if it refuses the change.
+        That also gets the recorded one, whose values it may keep. Raises ``ManifestError`` if it refuses the change.
         """
         former = recorded_config(before, instance.config, self._state.salt)[0]
         config, problems = provider_config.validate_config(self._functions(instance.name), instance.config, former)
@@ -213,7 +213,7 @@ class _Matcher:
         )
 
     def _keep_older(self, before: Record, cause: str) -> None:
-        """Keep a recorded instance with its resources as an older one, ``NAME~1``; ``cause``: why they are replaced."""
+        """Keep a recorded instance with its resources, which are to be replaced because of ``cause``, as ``NAME~1``."""
         numbers = {name.partition(_OLDER)[2] for name in self.recorded}  # in use
         number = next(number for number in range(1, len(numbers) + 2) if str(number) not in numbers)
         type_name, provider = split_instance(before.name)
@@ -225,8 +225,8 @@ class _Matcher:
     def _restore_older(self, after: Record) -> None:
         """Give the resources of an older instance back to the present one if its configuration is declared again.
 
-        They need no replacement then. They stay where they are if a resource of the same name exists under the present
-        configuration: both would have one key.
+        They need no replacement then. If one has a namesake under the present configuration, with which it would share
+        a key, all stay.
         """
         names = {record.name for record in self._resources.values() if record.instance == after.name}
         for name, record in list(self.recorded.items()):

@@ -42,9 +42,8 @@ def rename(
 ) -> tuple[StackState, Commit]:
     """Return the state with records renamed whose type has other namevars now, and the commit of them.
 
-    Only ``unclaimed`` records are: no resource of the catalog has their name. The values of the namevars are the
-    recorded ones and the defaults; a record without one of them, or without its type, keeps its name, and so does one
-    whose present name is taken.
+    Only ``unclaimed`` ones are renamed, by the recorded values of the namevars or defaults. A record without one of
+    these, or without its type, keeps its name, and so does one whose present name is taken.
     """
     present: dict[RecordKey, Record] = {}
     taken = set(state.records)
@@ -100,8 +99,8 @@ def rename_intents(
 def _renamed(record: Record, functions: Callable[[str], ProviderFunctions]) -> Record:
     """Return a record under the name that it has by the present namevars of its type.
 
-    Their values are the recorded ones, or defaults. The name stays if it has a part for each of them already, and where
-    a value or the type is missing.
+    Their values are recorded or defaults. The name stays if it has a part for each of them already, or if a value or
+    the type is missing.
     """
     definition = _definition(record.instance, functions)
     if definition is None or _has_namevars(record.name, definition):

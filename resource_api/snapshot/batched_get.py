@@ -118,10 +118,7 @@ class Snapshot:
     """
 
     def __init__(self, providers: ProviderPool, strict: str = "error") -> None:
-        """Make an empty snapshot, which reads with ``providers`` when rows are requested.
-
-        ``strict``: whether rows that break the rules of ``get`` are an ``error``, a ``warning`` or corrected (``off``).
-        """
+        """Make an empty snapshot, which reads with ``providers`` when rows are requested."""
         self.providers = providers
         self.strict = strict
         self._checker = RowChecker(strict, partial(providers.run.log.write, "warning"))
@@ -215,8 +212,7 @@ class Snapshot:
     def list_whole(self, definition: TypeDefinition) -> tuple[Mapping[Name, CheckedRow], str]:
         """Read all resources of a type once more; return their rows by name, and the reason if this failed, or "".
 
-        A failure is not noted for the type, whose resources may still be read by name. Raise ``CannotList`` for a type
-        that cannot be listed.
+        A failure does not prevent reads by name. Raise ``CannotList`` for a type that cannot be listed.
         """
         rows = self._instances.setdefault(definition.instance, _Rows())
         rows.whole_at, rows.failure = None, ""
@@ -245,10 +241,7 @@ class Snapshot:
         return rows.unchecked
 
     def _missing(self, rows: _Rows, names: Collection[Name] | None, *, fresh: bool) -> list[Name] | None:
-        """Return those of ``names`` that still have to be read; None, as for ``names``, means all resources.
-
-        ``fresh``: rows from before the last change of this run do not count as read.
-        """
+        """Return those of ``names`` (None: all) that must be read, None for all; ``fresh``: in the present epoch."""
         if rows.whole_at is not None and (not fresh or rows.whole_at == self.epoch):
             return []
         if names is None:
@@ -257,7 +250,7 @@ class Snapshot:
         return [name for name in names if name not in read_at or (fresh and read_at[name] != epoch)]
 
     def _check(self, instance: str, rows: _Rows, names: Collection[Name] | None) -> None:
-        """Check those rows of ``names`` (None: all) that were put off until they are used, which is now."""
+        """Check the rows of ``names`` (None: all) that were not checked yet, now that they are used."""
         unchecked = list(rows.unchecked) if names is None else [name for name in names if name in rows.unchecked]
         if unchecked:
             functions = self.providers.functions(instance)
@@ -373,7 +366,7 @@ class Snapshot:
     def values_of_run(self, definition: TypeDefinition, name: Name) -> Observation:
         """Return the ``read_only`` attributes of an imperative resource after ``due`` or ``set``.
 
-        Its provider knows them from that call; nothing else of it can be read.
+        Its provider has them from that call; nothing else of it can be read.
         """
         self._instances.setdefault(definition.instance, _Rows())
         self.read_again(definition, [name])
@@ -434,10 +427,7 @@ class RowChecker:
     """
 
     def __init__(self, strict: str, warn: Callable[..., None]) -> None:
-        """Make a checker; ``warn`` is called with the arguments of ``Log.write`` after the level.
-
-        ``strict``: whether rows that break the rules of ``get`` are an ``error``, a ``warning`` or corrected (``off``).
-        """
+        """Make a checker; ``warn`` is called with the arguments of ``Log.write`` after the level."""
         self.strict = strict
         self._write_warning = warn
         #: Type and message of the warnings so far: each is written once.
@@ -448,9 +438,8 @@ class RowChecker:
     ) -> tuple[dict[Name, Resource], dict[Name, str]]:
         """Return rows by name, and name → problem; ``names`` were requested (None: all).
 
-        A row under a name that is not canonical would make the requested resource look absent: that is the problem of
-        the requested name, or the row is renamed where ``strict`` allows it. Raises ``ProviderError`` for a row without
-        a name.
+        A row under a name that is not canonical would make the requested resource look absent: it is the problem of the
+        requested name, or renamed where ``strict`` allows it. Raises ``ProviderError`` for a row without a name.
         """
         definition = functions.definition
         if names is not None and _in_order(definition, names, rows):  # nearly always
@@ -529,8 +518,8 @@ class RowChecker:
     def _canonical_row(self, definition: TypeDefinition, row: Resource | str, canonical: object) -> CheckedRow:
         """Return the row to use, completed, or a text: its problem.
 
-        ``row`` and ``canonical``, its canonical form, are texts if an earlier check has failed. A ``get`` must return
-        canonical values: whether others are corrected, with a warning, or refused, is up to ``strict``.
+        ``row`` and its ``canonical`` form are texts after a failed check. By ``strict``, values that are not canonical
+        are refused or corrected.
         """
         if type(row) is not dict or type(canonical) is not dict:
             return str(row if type(row) is not dict else canonical)
@@ -559,10 +548,7 @@ def _wrong_values(problems: Sequence[Problem]) -> str:
 
 
 def _canonicalize(canonicalize: Callable[[list[Resource]], list[Resource]], rows: list[Resource]) -> list[Any]:
-    """Return the canonical form of each row, or the reason of its failure.
-
-    A call that raises is repeated for each row alone: one bad row must not fail the others.
-    """
+    """Return the canonical form of each row, or the reason of its failure; after an exception each is tried alone."""
     try:
         return list(canonicalize(rows))
     except WrongAnswer as error:  # the method itself is wrong, for any row

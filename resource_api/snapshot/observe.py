@@ -92,10 +92,7 @@ class _SnapshotQueries:
         return recorded | begun
 
     def _read(self, definition: TypeDefinition, names: Collection[Name]) -> None:
-        """Read names of a type; those that an earlier run has just changed again, until the change is visible.
-
-        That takes at most the ``settle`` seconds of the type after the change.
-        """
+        """Read names of a type, and again until changes by earlier runs are visible, for ``settle`` seconds at most."""
         self._snapshot.read_all([(definition, names)])
         if not (settle := self._snapshot.providers.settle(definition)):
             return
@@ -111,10 +108,7 @@ class _SnapshotQueries:
         return [name for name, row, recorded in changes if not _is_as_recorded(definition, row, recorded)]
 
     def observation(self, entry: Entry, /) -> Observation:
-        """Return the observation of an entry; ``readiness`` reads an unconfigured instance later.
-
-        The failure of one resource, not of its whole type, names its path if the title does not.
-        """
+        """Return the observation of an entry; a failure of this resource alone has its path if the title has not."""
         instance = entry.definition.instance
         if instance in self._unread:
             return _UNREAD
@@ -158,10 +152,7 @@ def _is_as_recorded(definition: TypeDefinition, row: Mapping[str, object] | None
 
 
 def _names_to_read(catalog: Catalog, prior: Prior, selected: set[int] | None) -> dict[TypeDefinition, list[Name]]:
-    """Return the names to read for a plan, by type: of selected entries and those that they refer to.
-
-    The names of resources to be replaced are among them, and former names: the resource may still exist under one.
-    """
+    """Return the names to read, by type: selected entries, those they refer to, predecessors, and former names."""
     indexes = range(len(catalog.entries)) if selected is None else _with_referred(catalog, selected)
     if catalog.on_failure:
         indexes = [index for index in indexes if index not in catalog.on_failure]

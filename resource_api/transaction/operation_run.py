@@ -201,8 +201,8 @@ class OperationRun:
     def requested(self) -> Mapping[str, Any]:
         """Return the values that ``set`` gets as ``should``, and that are verified afterwards.
 
-        Those in ``ignore_changes`` are left out for a resource that exists; a provider that plans gets them too, with
-        their present values, as in its plan.
+        ``ignore_changes`` is left out for an existing resource, unless its provider plans: then it has the present
+        values.
         """
         if self.removal:
             definition = self.step.definition

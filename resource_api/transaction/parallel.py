@@ -53,8 +53,7 @@ class ParallelRun:
     def run(self) -> None:
         """Carry out up to ``--parallel`` calls at once, until every operation has ended.
 
-        The calls of a segment go before the re-evaluation of the next one: the rows that were just read for them would
-        grow old.
+        Calls precede the re-evaluation of the next segment, so that the rows just read for them stay fresh.
         """
         schedule, context = Schedule(self._plan), self._transaction.run
         calls: deque[list[OperationRun]] = deque()
@@ -95,10 +94,7 @@ class ParallelRun:
         return [run.operation for run in runs], []
 
     def _abandon(self, schedule: Schedule) -> None:
-        """End all operations that have not ended when calls do not return after an interrupt.
-
-        The outcome of those calls is in doubt; the other operations are skipped, and handlers of failures do not begin.
-        """
+        """End all operations after an interrupt: in doubt if their call did not return, otherwise skipped."""
         for operation in self._plan.operations:
             if operation.number in schedule.running:
                 self._results.fail(OperationRun(operation), f"its call did not end after the interrupt; {IN_DOUBT}")
@@ -151,10 +147,7 @@ class Schedule:
         return len(self.ended) < len(self._plan.operations)
 
     def take(self) -> list[Operation]:
-        """Return the first segment of the plan that may begin now, or an empty list; it counts as running from now on.
-
-        It is the one with the lowest number, so that the order of the plan decides where relationships do not.
-        """
+        """Return the first segment of the plan that may begin now, or an empty list; it counts as running then."""
         operations = self._plan.operations
         # Per provider instance; of one without ``parallel`` only if none of its operations is running.
         free = [

@@ -53,11 +53,7 @@ class ProviderCaller:
     def __init__(
         self, transaction: TransactionContext, definition: TypeDefinition, prerequisites: Prerequisites
     ) -> None:
-        """Prepare to call; the provider is created at the first call.
-
-        ``prerequisites`` decides for each name that a call reaches whether it is left out, because an earlier one
-        failed.
-        """
+        """Take the type; its provider is created at the first call. ``prerequisites`` leave names out of a call."""
         self._check = SideEffectCheck(transaction).allowed if "side_effects" in definition.features else None
         self._definition = definition
         self._prerequisites = prerequisites
@@ -80,7 +76,7 @@ class ProviderCaller:
     def set(
         self, runs: Sequence[OperationRun], changes: Mapping[Name, Change], *, noop: bool = False
     ) -> Exception | None:
-        """Call ``set`` with ``changes`` and return the exception that it raised, or None. Raises ``CallStopped``.
+        """Call ``set`` with ``changes`` and return its exception, or None. Raises ``CallStopped``.
 
         Operations with forbidden side effects end as failed before the call, which does not contain them.
         """
@@ -112,10 +108,7 @@ class ProviderCaller:
                 _count_tries(retried, offered.begun | context.outcomes.keys())
 
     def refresh(self, runs: Sequence[OperationRun]) -> Exception | None:
-        """Call ``refresh`` and return the exception that it raised, or None. Raises ``CallStopped``.
-
-        Reports of an earlier call, such as ``set``, are cleared: those of the refresh take their place.
-        """
+        """Call ``refresh``, clear earlier reports, and return its exception, or None. Raises ``CallStopped``."""
         for run in runs:
             run.result = NO_RESULT
         context = self._context(runs, noop=False, action=Action.REFRESH)
@@ -184,10 +177,7 @@ class ProviderCaller:
 
 
 def _count_tries(runs: Sequence[OperationRun], reached: Collection[Name]) -> None:
-    """Count a call as a try, for ``retry``, of the operations that it reached.
-
-    A call that reached none has failed for all of them (contract §10.8).
-    """
+    """Count a call as a try (``retry``) of the operations that it reached; of all if of none (contract §10.8)."""
     for run in runs:
         if run.step.entry.meta.retry is not None and (run.name in reached or not reached):
             run.tries += 1
@@ -253,10 +243,7 @@ class RunningCall:
 
     @property
     def _names(self) -> Sequence[Name]:
-        """The names that the call works on, as far as it is known.
-
-        Those of the logging context that the provider has opened; else the one that its iteration has reached; or all.
-        """
+        """The names of the call's open logging context, else the one that its iteration has reached, else all."""
         # The call may close the context at any time, in another thread: a slice cannot fail.
         for innermost in self._context.open_contexts[-1:]:
             return innermost.names
@@ -334,8 +321,8 @@ class Prerequisites:
     def blocked(self, name: Name, context: Context | None = None) -> bool:
         """Return whether a prerequisite of ``name`` has failed, before the call or, by the reports so far, within it.
 
-        ``context`` is that of the running call, or None after it. Names have to be asked in dependency order: one that
-        is blocked is noted, and blocks those after it.
+        ``context`` is that of the running call, or None after it. The names have to come in dependency order: a blocked
+        one blocks those after it.
         """
         if context is not None and not (self._failures or context.outcomes.any_failed):
             return False
@@ -351,10 +338,7 @@ class Prerequisites:
         return self._fail_fast and any(run.failing and not run.is_to_repeat for run in self._runs)
 
     def take_freed(self) -> list[OperationRun]:
-        """Return operations that calls have left out and that may begin now, because a repeated call succeeded.
-
-        Each is returned once.
-        """
+        """Return, once each, the operations that calls left out and that may begin after a repeated call."""
         omitted = [run for run in self._runs if run.number in self._blocked]
         self._blocked.clear()
         return [run for run in omitted if run.started and not (run.finished or self.blocked(run.name))]
@@ -378,8 +362,7 @@ class Prerequisites:
     def _through_unchanged(self, waits: Mapping[int, Sequence[int]]) -> dict[int, Sequence[int]]:
         """Return the waits of the segment's operations, past those that have nothing to do.
 
-        The call does not contain such an operation, so that nothing would show that it is blocked: an operation that
-        waits for it waits for its prerequisites too.
+        A call does not contain these and so cannot show them as blocked: those after them wait for their prerequisites.
         """
         closed: dict[int, Sequence[int]] = {}
         #: Operation that has nothing to do → the prerequisites that it passes on, themselves with something to do.

@@ -88,7 +88,7 @@ class Recorder:
     def begin(self) -> None:
         """Write, before anything else, the recovery from an interrupted run, and resources of ours without a record.
 
-        Those are about to be deleted or replaced: if the run ends before that, they must not be forgotten.
+        This run deletes or replaces them: if it ends before, they must not be forgotten.
         """
         self._commit(self._plan.prior.instances.commit)
         self._commit(self._plan.prior.recovery)
@@ -126,10 +126,7 @@ class Recorder:
             self._store.record_intents(self._name, [self._intent(run) for run in runs])
 
     def _intent(self, run: OperationRun) -> Intent:
-        """Return the intent of an operation: the record that a change is about to begin.
-
-        If an interrupted run may have created the resource, its intent goes on as a creation: the resource is ours.
-        """
+        """Return the intent of an operation; a creation remains one if an interrupted run may have made it."""
         entry, action = run.step.entry, str(Action.DELETE if run.removal else run.action)
         cut = self._intents.get(run.key) if self._intents else None
         if cut is not None and cut.makes and action != Action.DELETE:
@@ -148,7 +145,7 @@ class Recorder:
         )
 
     def write_refreshes(self, runs: Sequence[OperationRun]) -> None:
-        """Write that these operations were refreshed, so that no later run owes it to them."""
+        """Write the success of refreshes, so that no later run owes them."""
         if runs:
             self._commit(Commit(paid=[run.step.entry.key for run in runs]))
 
@@ -158,8 +155,8 @@ class Recorder:
         """Write the outcome of a segment in one commit, with the unchanged resources before it.
 
         So records are in the order of execution, which a later deletion reverses. ``owed``: key of a resource to
-        refresh → references of the changed ones. A resource that could not be read after its call stays in doubt: its
-        intent and its record are not touched.
+        refresh → references of the changed ones. A resource that could not be read stays in doubt, with its intent and
+        record.
         """
         ended = [run for run in runs if run.status is Status.SUCCEEDED or (run.finished and run.started)]
         if self._store is None or not ended:
@@ -198,10 +195,7 @@ class Recorder:
         return results.unchanged_runs[start:]
 
     def _tainted_dependents(self, ended: Iterable[OperationRun], results: Results) -> list[Record]:
-        """Return the records, now tainted, of resources that are still to be replaced because of these changes.
-
-        If this run ends before it replaces them, the next one does so because they are tainted.
-        """
+        """Return tainted records of resources yet to be replaced for these changes, in case the run ends before."""
         if not (dependents := self._replacement_dependents):
             return []
         changed = [run.step.entry.index for run in ended if run.number in results.changed]
@@ -214,10 +208,7 @@ class Recorder:
         return [records[index]._replace(status="tainted") for index in remaining]
 
     def _pending_creation(self, run: OperationRun) -> Record | None:
-        """Return the record of a resource that was deleted for its replacement and is still to be created, or None.
-
-        If this run ends before that, the next one creates it.
-        """
+        """Return the record of a resource deleted for its replacement and not created yet, for a next run; or None."""
         if run.action is not Action.REPLACE or run.step.create_first or run.retained or exists(run.is_):
             return None
         prior, index = self._plan.prior, run.step.entry.index
@@ -225,10 +216,7 @@ class Recorder:
         return None if old is None else old._replace(is_=None, status="pending")
 
     def _predecessor_to_delete(self, run: OperationRun, old: Record) -> Record:
-        """Return the record of an old resource that is still to be deleted, under a title that is free.
-
-        Its own title belongs to its successor now, and state has each title once.
-        """
+        """Return the record of an old resource yet to be deleted, under a free title: its own is its successor's."""
         lifecycle = old.lifecycle._replace(retain=run.step.entry.meta.lifecycle.retain)
         (renamed,) = former_names.with_unique_titles([old], self._used_references)
         self._used_references.add(renamed.reference)
@@ -296,10 +284,7 @@ class Recorder:
                 yield former
 
     def _renamed(self, commit: Commit, state: StackState) -> list[Record]:
-        """Return new records for undeclared resources that a rename in the manifest concerns.
-
-        Their title is taken by a declared one now, or they name a resource by its former name.
-        """
+        """Return the new records of undeclared resources whose title is taken, or that refer to a former name."""
         plan = self._plan
         # The declared resources of this run have their present names in state by now; noop ones have not.
         declared = (step for step in plan.steps if step.entry.index not in plan.prior.orphans)
@@ -333,7 +318,7 @@ class Recorder:
         ]
 
     def _resolved_intents(self, runs: Iterable[OperationRun]) -> list[RecordKey]:
-        """Return the keys of unchanged resources with an intent of an interrupted run: their outcome is known now.
+        """Return the keys of unchanged resources with an intent of an interrupted run: their outcome is certain now.
 
         The intents of noop resources stay, because nothing is recorded of these.
         """
@@ -489,10 +474,7 @@ class Records:
 
 
 def _failed_status(run: OperationRun, before: Record | None) -> str:
-    """Return the status to record after a failure, by which the next run creates, replaces or updates the resource.
-
-    ``before``: its record so far, or None.
-    """
+    """Return the status after a failure, by which the next run creates, replaces or updates the resource."""
     if run.result.unconfirmed:
         return "unconfirmed"
     if run.result.tainted and exists(run.is_):
@@ -588,8 +570,7 @@ def recorded_inputs(entry: Entry, should: Mapping[str, object], salt: bytes) -> 
 def _digested(entry: Entry, name: str, should: Mapping[str, object], salt: bytes) -> Any:
     """Return the value of attribute ``name`` as the manifest has it, with its secrets as digests only, not encrypted.
 
-    It is only compared, while exports and providers use the canonical value. That, in ``should``, may hold further
-    secrets.
+    It is only compared; exports and providers use the canonical value in ``should``, which may hold further secrets.
     """
     attribute = entry.definition.attributes[name]
     if attribute.write_only:
@@ -607,7 +588,7 @@ def _without_ephemeral(entry: Entry, values: Mapping[str, object]) -> Mapping[st
 def recorded_state(
     definition: TypeDefinition, should: Mapping[str, object], row: Mapping[str, object]
 ) -> dict[str, Any]:
-    """Return the part of a row to record: declared attributes, and those that only the system knows, such as an id.
+    """Return the part of a row to record: declared attributes, and those that only the system has, such as an id.
 
     ``should``, as declared or as recorded, shows which values are secret: ``get`` may return them in clear.
     """
@@ -616,7 +597,7 @@ def recorded_state(
 
 
 def _sealed(values: Mapping[str, object], salt: bytes) -> Mapping[str, Any]:
-    """Return the values that are known, with secrets sealed; a flat resource has neither, and is returned as it is."""
+    """Return the known values with secrets sealed. A flat resource has no secrets or unknowns, and is unchanged."""
     if is_flat(values):
         return values
     return {name: seal_secrets(value, salt) for name, value in values.items() if not is_unknown(value)}

@@ -105,10 +105,7 @@ class Reevaluation:
                 self._decide_as_read(run, indexes)
 
     def _list_again(self, runs: Sequence[OperationRun]) -> None:
-        """Decide deletions by ``purge`` again from a new list of the type: a resource may be gone or excepted by now.
-
-        Contract §10.7.
-        """
+        """List a purged type again: a resource to delete may be gone or excepted by now (contract §10.7)."""
         definition = runs[0].definition
         try:
             with self._providers.run.log.bind(phase="observe"):
@@ -136,10 +133,7 @@ class Reevaluation:
             return False
 
     def _decide_as_read(self, run: OperationRun, indexes: Collection[int]) -> None:
-        """Decide an operation by its new row.
-
-        ``indexes``: the entries that were read with it; values that refer to them are computed again.
-        """
+        """Decide an operation by its new row; values from the entries ``indexes``, read with it, are computed again."""
         row, failure = self._snapshot.observation(run.definition.instance, run.name)
         if failure and run.decision.action is not Action.FORGET:
             self._unreadable(run, with_path(failure, run.step.entry.title, run.name))
@@ -157,9 +151,9 @@ class Reevaluation:
                 self._decide_one(run)
 
     def _still_in_sync(self, runs: Sequence[OperationRun]) -> Collection[int]:
-        """Return the numbers of operations of one type that still are in sync: compared all at once, most of them are.
+        """Return the numbers of operations of one type that certainly are still in sync, by one comparison of all.
 
-        They take the new row if it differs in values that are not declared. All others are decided one by one.
+        They take the new row if it differs in undeclared values. The rest is decided one by one.
         """
         instance = runs[0].definition.instance if runs else ""
         if not runs or self._snapshot.failure(instance):
@@ -187,10 +181,7 @@ class Reevaluation:
         return not (run.removal or step.deferred or step.entry.pending or "plan" in step.definition.features)
 
     def _configure(self, runs: Sequence[OperationRun]) -> bool:
-        """Configure the provider instance of ``runs`` if it still waits for values of this run, and record that.
-
-        Return False if that failed: the operations have failed with it.
-        """
+        """Configure and record a provider instance that waits for values; return False if it and ``runs`` failed."""
         configured = self._deferred.configure(runs[0].definition.instance, self.resolve)
         if configured.record is not None:
             self._transaction.recorder.write_instance(configured.record)
@@ -232,7 +223,7 @@ class Reevaluation:
     def _values_without_plan(self, run: OperationRun) -> tuple[Mapping[str, Any], str]:
         """Return the declared values of a resource whose provider could not be created in the plan, and a problem.
 
-        Only its provider knows its canonical name: the operation is renamed where that differs from the declared one.
+        The canonical name comes from the provider: the operation is renamed where it differs from the declared one.
         """
         try:
             functions = self._providers.declared(run.step.entry.instance)
@@ -263,8 +254,7 @@ class Reevaluation:
     ) -> tuple[Mapping[str, Any], str]:
         """Return ``should`` with the values that became known, and a problem with them or "".
 
-        ``lost``: attributes whose value comes from a resource that is deleted and not created again yet; they stay
-        unknown.
+        ``lost``: attributes that stay unknown, as the source of their value is deleted and not created again yet.
         """
         entry, catalog = step.entry, self._plan.catalog
         values: dict[str, object] = {}
@@ -311,8 +301,7 @@ class Reevaluation:
     def _decide_one(self, run: OperationRun) -> None:
         """Decide about an operation again, from the values that the resource and those it refers to have now.
 
-        It fails where its provider predicts other values than those that other steps were planned with, and where the
-        new action does more than the plan has shown.
+        It fails if the provider's prediction, on which other steps rely, differs, or if the action exceeds the plan.
         """
         step = run.step
         functions = self._providers.functions(step.entry.instance)
@@ -398,7 +387,7 @@ class Reevaluation:
         return self._plan.operations[self._results.operations_of[index][0]].step
 
     def _present_decision(self, step: Step) -> Decision:
-        """Return the decision about a conditional replacement, made once although each of its group depends on it."""
+        """Return the decision about a conditional replacement, made once for all members of its group."""
         index = step.entry.index
         if index not in self._present_decisions:
             self._present_decisions[index] = self._decide_by_present_values(step)
@@ -490,10 +479,10 @@ class Reevaluation:
         return True
 
     def _refusal(self, run: OperationRun, decision: Decision) -> str:
-        """Return the reason to refuse a new decision that would do more than the user saw in the plan, or "".
+        """Return the reason to refuse a new decision that would do more than the plan has shown, or "".
 
-        Nothing is removed that the plan did not show. A saved plan does only the actions that it shows, and those that
-        it announced as possible.
+        A replacement has to be in the plan; so has a removal, unless deferred or due to an earlier change. A saved plan
+        allows only actions that it shows, also as possible ones.
         """
         step, action = run.step, decision.action
         if action in (step.action, Action.SAME) or run.step.noop:
@@ -544,10 +533,7 @@ class Reevaluation:
 
 
 def _changed_predictions(step: Step, decision: Decision) -> str:
-    """Return, for a message, the attributes that a provider predicts otherwise than in the plan; "" if there is none.
-
-    Other steps may have been planned with the former prediction.
-    """
+    """Return the attributes predicted otherwise than in the plan, on which other steps may rely, as text; or ""."""
     # A stable value was read, not predicted: if it differs now, other steps are decided with the new one.
     stable, predicted = step.definition.stable, decision.predicted
     return ", ".join(

@@ -52,10 +52,7 @@ class Refreshes:
             self._refreshable |= {entry.index for entry in listeners if exists(entry.should)}
 
     def sources(self, run: OperationRun) -> list[str]:
-        """Return the references of the resources whose change refreshes this one; empty if none does, or it is absent.
-
-        They changed in this run, or in an earlier one that did not get to the refresh.
-        """
+        """Return the references of the resources whose change, in this run or an earlier one, refreshes this one."""
         step, catalog = run.step, self._plan.catalog
         features = step.definition.features
         if "refreshable" not in features or step.entry.meta.lifecycle.external:
@@ -73,8 +70,7 @@ class Refreshes:
     def owed(self, runs: Iterable[OperationRun]) -> dict[RecordKey, list[str]]:
         """Return the refreshes that the changes of ``runs`` cause: listener's key → references of changed resources.
 
-        They are committed with the changes and stay owed until they are carried out: after an interruption, the next
-        run does it.
+        They are committed with the changes, and owed until they are carried out, after an interruption by the next run.
         """
         owed: dict[RecordKey, list[str]] = {}
         for run in runs if self._listeners else ():

@@ -93,10 +93,7 @@ class Results:
         return numbers_by_entry(self._plan.operations)
 
     def affected(self, number: int) -> bool:
-        """Return whether a provider was called for an operation or for one before it, directly or not.
-
-        Then the row that was read for the plan may be out of date.
-        """
+        """Return whether a call for an operation, or for one before it, may have made its planned row obsolete."""
         # Only calls since the last question are followed to their dependents: each relationship is visited once.
         waiting, self._called_unseen = self._called_unseen, []
         while waiting:
@@ -264,7 +261,7 @@ class Results:
             self._events.log_end(run, status)
 
     def summary(self) -> Summary:
-        """Return the number of steps by how they ended; each step counts once, its refresh besides."""
+        """Return the number of steps by outcome; each step counts once, its refresh besides."""
         totals, noop = dict.fromkeys(Summary._fields[:-1], 0), self._plan.options.noop
         # One whose other operation is reported does not count as unchanged.
         unreported = {run.step.entry.index for run in self.unchanged_runs} - self._reported.keys()
@@ -333,7 +330,7 @@ class Events:
         )
 
     def log_reason(self, level: str, run: OperationRun, reason: str, **fields: Any) -> None:
-        """Log why an operation failed or was skipped; a log for people has at most 20 lines of the same reason."""
+        """Log the reason for a failed or skipped operation; a log for people has at most 20 lines of one."""
         self._reasons[level, reason] += 1
         if self._reasons[level, reason] <= _NAMED or not self._log.is_brief:
             text = run.step.entry.declaration.located(reason) if level == "err" else reason
@@ -405,8 +402,8 @@ def _first_half(run: OperationRun) -> bool:
 def _replaced_differences(run: OperationRun) -> Sequence[Difference]:
     """Return, for the report, the differences between the old and the new resource of a replacement.
 
-    Its two operations were decided as a deletion and a creation, which do not have them: they are those of the plan,
-    with the values that were unknown then.
+    Its operations were decided as a deletion and a creation, without differences: these are those of the plan, with the
+    values that were unknown then.
     """
     differences = []
     for difference in run.step.decision.differences:

@@ -47,11 +47,10 @@ class Retry:
         self._due: dict[OperationRun, float] = {}
 
     def one_by_one(self, runs: Sequence[OperationRun], error: Exception) -> None:
-        """After a ``set`` of several resources that raised ``error``, call it for each alone that is not as declared.
+        """Repeat a ``set`` that raised ``error``, alone for each resource not as declared: a bad one fails alone.
 
-        So one bad resource fails alone. It is not repeated for an imperative resource, for the only resource of a call,
-        or after an interrupt; for one with ``retry`` only where the call has not reached it. The error or report of
-        each call is in the operation's ``result``.
+        It is not repeated for an imperative resource, for the only resource of a call, after an interrupt, or for one
+        with ``retry`` that the call has reached. The ``result`` of each operation has its error or report.
         """
         definition = runs[0].definition
         undecided = [run for run in runs if run.result.reported is None and not run.finished]
@@ -86,7 +85,7 @@ class Retry:
         self._set(run)
 
     def _set(self, run: OperationRun) -> None:
-        """Call ``set`` for one operation; what it raises goes into ``result`` unless the provider reported a status."""
+        """Call ``set`` for one operation; its exception goes into ``result`` unless the provider reported a status."""
         error = self._caller.set([run], {run.name: self._change_from_now(run)})
         self._transaction.snapshot.changed()
         set_error(run, error)
@@ -146,10 +145,7 @@ class Retry:
         self._events.log("warning", run, f"try {run.tries} of {policy.tries}: {problem}{pause}")
 
     def _call_due(self, call: Callable[[OperationRun], None]) -> None:
-        """Make the scheduled calls, each when its time has come, until none is left or the run is halted.
-
-        A call may schedule its next try.
-        """
+        """Make the scheduled calls, each when its time has come, until none is left or the run is halted."""
         while self._due and not self._is_halted([*self._due]):
             run = min(self._due, key=self._due.__getitem__)
             if self._wait(run, self._due.pop(run)) and not self._prerequisites.blocked(run.name):
@@ -212,10 +208,7 @@ class Retry:
 
 
 def set_error(run: OperationRun, error: Exception | None) -> None:
-    """Set the exception that a call raised, if any, as the error of an operation that the provider did not report.
-
-    It is no failure yet: verification may find the resource as requested.
-    """
+    """Set the call's exception, if any, as the error of an unreported operation; verification may still refute it."""
     if error is not None and run.result.reported is None:
         run.result = run.result._replace(error=reason(error))
 

@@ -186,10 +186,7 @@ class Execution:
 
     @contextmanager
     def _cancel_when_stopped(self, runs: Sequence[OperationRun]) -> Iterator[None]:
-        """Contain an interrupt or ``CallStopped``: store it in ``stopped``, cancel the run, and end these operations.
-
-        The run goes on to its regular end, where the results are written.
-        """
+        """Store an interrupt in ``stopped``, cancel the run and end its operations, so that the results are written."""
         try:
             yield
         except (CallStopped, KeyboardInterrupt) as error:
@@ -289,10 +286,7 @@ class SegmentRun:
         self._transaction.recorder.commit_results(ended, self._results, self._transaction.refreshes.owed(ended))
 
     def _end_without_call(self, run: OperationRun) -> bool:
-        """End an operation if it needs no call of its provider; return whether it has ended.
-
-        That is reading, importing or forgetting a resource, or removing one that is gone already or retained.
-        """
+        """End an operation without a call (read, import, forget, gone or retained); return whether it has ended."""
         action = run.decision.action
         if run.step.entry.index in self._transaction.plan.prior.orphans and not exists(run.is_):
             self._results.succeed(run, Action.FORGET)
@@ -324,7 +318,7 @@ class SegmentRun:
         self._fail_noop(called, error)
 
     def _fail_noop(self, called: Sequence[OperationRun], error: BaseException | None) -> None:
-        """End as failed the operations for which a call of ``set`` under noop failed; ``error``: what it raised."""
+        """End as failed the operations for which a ``set`` under noop failed; ``error``: its exception."""
         for run in called:
             logged = run.result.reported == "failed"
             if logged or (error is not None and run.result.reported is None):
@@ -411,7 +405,7 @@ class SegmentRun:
             self._results.complete(run)
 
     def _mark_unconfirmed(self, run: OperationRun, *, possible: bool) -> bool:
-        """Return whether an operation may have created a resource that reading does not show; record it so if it may.
+        """Mark an operation that may have created a resource which reading does not show; return whether it may.
 
         The next run reads it again instead of creating it twice. ``possible``: the creation may have succeeded although
         the provider did not report it.
@@ -422,9 +416,9 @@ class SegmentRun:
         return unconfirmed
 
     def _is_confirmed(self, run: OperationRun) -> bool:
-        """Return whether a success that the provider reported may be logged: reading shows no failure.
+        """Return whether reading confirms a reported success, which is logged then.
 
-        Other values than requested are one only with ``--strict error``.
+        Other values than requested refute it only with ``--strict error``.
         """
         failing = self._transaction.plan.options.strict == "error" or self._verification.observed(run).failure
         return not (failing and self._verification.missing(run))

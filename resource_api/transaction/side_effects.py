@@ -51,7 +51,7 @@ def ask(
 ) -> dict[Name, list[SideEffect]]:
     """Return the side effects of one ``set`` of these operations of a type, by the name that causes them.
 
-    The provider is asked; its exceptions are passed on. Raise ``ProviderError`` for a malformed answer.
+    Pass on exceptions of the provider; raise ``ProviderError`` for a malformed answer.
     """
     definition = runs[0].definition
     subjects = {run.name: Subject(run.step.entry.title, parent=run.step.entry.parent) for run in runs}
@@ -90,10 +90,7 @@ class SideEffectCheck:
         self._rule = SideEffectRule(transaction.plan, self._providers.functions)
 
     def allowed(self, runs: Sequence[OperationRun], changes: Mapping[Name, Change]) -> Mapping[Name, Change]:
-        """Return the changes whose side effects are allowed; the operations of all others have failed.
-
-        Exceptions of the provider are passed on. Raise ``ProviderError`` for a malformed answer.
-        """
+        """Return the changes with allowed side effects; the operations of all others have failed. Raise as ``ask``."""
         effective = {name: change for name, change in changes.items() if runs[0].definition.asks_side_effects(*change)}
         refused = effective.keys() - self._judge(runs, effective)
         return {name: change for name, change in changes.items() if name not in refused} if refused else changes
@@ -121,10 +118,9 @@ class SideEffectCheck:
         return changes.keys()
 
     def _refusal(self, run: OperationRun, effects: Sequence[SideEffect]) -> str:
-        """Return why an operation with these side effects is refused, or an empty text.
+        """Return the reason to refuse an operation with these side effects, or an empty text.
 
-        One may break a rule, or do more than the user has approved: it is not in the saved plan, nor a deletion that
-        the plan contains as a step.
+        An effect may break a rule, or go beyond the plan to which the run is bound.
         """
         planned = run.step.side_effects if run.step.asks_side_effects else None
         keys = {(effect.name, effect.action, effect.type) for effect in planned or ()}
@@ -199,10 +195,9 @@ def _has_late_values(step: Step) -> bool:
 def _effects(
     runs: Sequence[OperationRun], providers: ProviderPool
 ) -> tuple[Mapping[Name, Sequence[SideEffect]], Sequence[Refusal]]:
-    """Return the side effects of one ``set`` by name, and refusals where the provider cannot tell them yet.
+    """Return the side effects of one ``set`` by name, and the refusals of its provider (``ResourceError``).
 
-    After a failed question its halves are asked about separately, as one bad resource must not hide the effects of all
-    others.
+    After a failed question its halves are asked separately: one bad resource must not hide the effects of the rest.
     """
     effects: dict[Name, Sequence[SideEffect]] = {}
     refusals: list[Refusal] = []
@@ -234,10 +229,7 @@ def _smallest(refusals: Sequence[Refusal]) -> Sequence[Refusal]:
 
 
 def _with_effects(step: Step, effects: Sequence[SideEffect] | None, rule: SideEffectRule) -> Step:
-    """Return a step with the side effects of one of its operations added; a forbidden one makes it an error.
-
-    ``effects`` is None if they are unknown; then those of the whole step are.
-    """
+    """Return a step with side effects of an operation added (None: unknown); a forbidden one makes it an error."""
     if effects is None or step.side_effects is None:
         return step._replace(side_effects=None)
     step = step._replace(side_effects=(*step.side_effects, *_unasked(effects)))
@@ -333,8 +325,8 @@ class SideEffectRule:
     def _came_with(self, effect: SideEffect, entries: Sequence[Entry]) -> bool:
         """Return whether a resource may be removed as a side effect of deleting one that is no longer declared.
 
-        So it may if it depends on that one, as the content of a directory does, unless it is an orphan that this run
-        leaves alone. ``entries``: the catalog's entries of the removed resource.
+        The run must delete it too if it is recorded; otherwise it must depend on that one, as the content of a
+        directory. ``entries``: the catalog's entries of the removed resource.
         """
         if effect.dependent and effect.tree:
             return True
@@ -348,10 +340,7 @@ class SideEffectRule:
         return step is not None and step.action is Action.DELETE and not step.error
 
     def _contradicts(self, step: Step, entry: Entry, effect: SideEffect) -> bool:
-        """Return whether a side effect of ``step`` would leave a resource (``entry``) otherwise than declared.
-
-        It does not if a later step of the run sets the resource again.
-        """
+        """Return whether an effect of ``step`` leaves ``entry`` otherwise than declared, and no later step mends it."""
         planned = self._steps.get(entry.index)
         should = {name: value for name, value in (planned or entry).should.items() if not is_unknown(value)}
         if entry.index == step.entry.index:
@@ -403,7 +392,7 @@ def _members(values: list[object]) -> Collection[object]:
 def _is_below(entry: Entry, top: str, instances: Collection[str]) -> bool:
     """Return whether a resource is in the tree below the path ``top``, such as a removed directory.
 
-    It is by its name, of one of the provider ``instances`` of the tree's type, or of any type of this machine whose
+    The criterion is its name, for the provider ``instances`` of the tree's type and for types of this machine whose
     names are paths. ``a/`` means all in ``a``.
     """
     parts = entry.name if isinstance(entry.name, tuple) else (entry.name,)

@@ -74,10 +74,7 @@ class Transaction:
         return self._finish(started)
 
     def _finish(self, started: float) -> RunReport:
-        """Write the unchanged resources and the outputs, and return the report.
-
-        A partial or failed run does not know all outputs: the recorded ones stay.
-        """
+        """Write unchanged resources and outputs, and return the report; a partial or failed run keeps outputs."""
         self._events.log_more()
         summary = self._results.summary()
         failed = bool(summary.failed or summary.skipped or self.stopped)

@@ -30,7 +30,7 @@ class StepPositions:
 
     @cached_property
     def _positions(self) -> Mapping[int, int]:
-        """Entry's index → its position among the acting steps, from 1; handlers of failures rarely run: not counted."""
+        """Entry's index → its position among the acting steps, from 1; without handlers of failures."""
         steps = (operation.step for operation in self._plan.operations if not operation.step.entry.meta.on_failure)
         acting = (step for step in steps if step.decision.action is not Action.SAME or step.refreshed_by)
         indices = dict.fromkeys(step.entry.index for step in acting)

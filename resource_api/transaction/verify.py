@@ -79,10 +79,7 @@ class Verification:
         return self._snapshot.observation(self._definition.instance, run.name)
 
     def take_observation(self, run: OperationRun) -> None:
-        """Set ``is_`` and ``result`` of an operation by what was read after its call.
-
-        An imperative resource cannot be read: it gets the values that its run reported.
-        """
+        """Set ``is_`` and ``result`` of an operation by the last observation, of an imperative one by its report."""
         if self._imperative:
             if self._definition.read_only and run.result.reported not in {None, "failed"}:
                 run.is_ = self._snapshot.values_of_run(self._definition, run.name).row
@@ -93,7 +90,7 @@ class Verification:
             run.result = run.result._replace(read_error=error, unaltered=not error and run.is_ == before)
 
     def missing(self, run: OperationRun) -> list[Difference]:
-        """Return the differences that remain between what was read last and what was requested.
+        """Return the differences that remain between the last observation and the request.
 
         Where the plan of the provider is tolerant, as of a legacy Terraform provider, only existence counts.
         """
@@ -112,8 +109,8 @@ class Verification:
     def settle(self, runs: Sequence[OperationRun], begun: Collection[Name]) -> None:
         """Read again until the changes of operations are visible, at most for the type's ``settle`` seconds.
 
-        A service may show a change late. Failed changes are not waited for, nor those that no ``set`` has reached:
-        ``begun`` has the names of all others.
+        A service may show a change late. Failed changes are not waited for, nor names outside of ``begun``, the reached
+        ones.
         """
         seconds = 0.0 if self._imperative else self._snapshot.providers.settle(self._definition)
         if seconds:
@@ -192,10 +189,7 @@ def _comparable(
 
 
 def _missing(run: OperationRun, observation: Observation, functions: ProviderFunctions) -> list[Difference]:
-    """Return the differences between a resource as read after its call and the requested state; empty if it is there.
-
-    A failed read is one, too.
-    """
+    """Return the differences between a resource as read after its call and the request; a failed read is one, too."""
     row, failure = observation
     requested = run.requested()
     if failure:
