@@ -446,10 +446,7 @@ def _has_expression(values: Values) -> bool:
 
 
 def _manifest_key(entry: Entry) -> str:
-    """Return the key of a resource in its manifest file, by which it can be left out when that is read again.
-
-    "" if it does not stand there as such: a declaration that was derived, has no file, or has an expression as its key.
-    """
+    """Return the key of a resource in its file; "" for a derived declaration, without file, or with an expression."""
     declaration = entry.declaration
     if declaration.derivation is not None or declaration.document is None or _EXPRESSION in declaration.key:
         return ""
@@ -679,10 +676,7 @@ def saved_documents(files: Sequence[Any]) -> list[Document]:
 
 
 def _saved_document(file: str, data: object, heads: Mapping[str, Mapping[str, object]]) -> Document:
-    """Return a saved file as a document; ``heads``: section → key → its position in the text.
-
-    For any other position, as of an error, the text is parsed.
-    """
+    """Return a saved file as a document; ``heads``: section → key → position. All other positions are parsed."""
     raw, _ = reading.read_file(file)
     index = lambda: reading.parse(raw, file).root or Node((1, 1), {})  # noqa: E731 - of this file
     return Document(data, file, raw, index, _positions_as(heads, tuple))

@@ -66,10 +66,7 @@ class FormerNames:
         return self._of_groups[group]
 
     def _all(self, subject: Entry | ComponentInstance) -> Iterator[Reference]:
-        """Yield the former names of a resource or component, by ``moved:`` and its aliases.
-
-        Then those that it had when its component had another name.
-        """
+        """Yield the former names of a resource or component: by ``moved:``, by aliases, then by its component."""
         yield from self.by_moves(subject.reference)
         aliases = subject.meta.lifecycle.aliases
         for text in aliases:
@@ -160,10 +157,7 @@ class Renames(NamedTuple):
         return text if outer is None else self.components[outer] + text[len(outer) :]
 
     def restricted(self, names: Collection[str], *, complete: bool) -> Renames:
-        """Return the renames that a run has carried out, for references in records that it does not touch.
-
-        Those of resources to one of ``names``, and those of components if it is ``complete``, not partial.
-        """
+        """Return the renames that a run has made: of resources to ``names``, of components if it is ``complete``."""
         whole = {former: present for former, present in self.whole.items() if present in names}
         return Renames(whole, self.components if complete else {})
 

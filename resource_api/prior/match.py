@@ -266,7 +266,7 @@ def _may_replace(entry: Entry) -> bool:
 def _upgrade_records(
     catalog: Catalog, records: dict[int, Record], functions: Callable[[str], ProviderFunctions]
 ) -> dict[int, str]:
-    """Upgrade, in ``records``, values of other versions of their types; return entry's index → error of a failure."""
+    """Upgrade, in ``records``, values of other versions of their types; return entry's index → error."""
     entries = catalog.entries
     errors = {}
     for index, record in list(records.items()):
@@ -302,10 +302,7 @@ def _claimed_records(catalog: Catalog, state: StackState) -> tuple[dict[int, Rec
 
 
 def _as_type(record: Record, entry: Entry) -> Record:
-    """Return a record as one of the entry's type, to which the resource has moved; its private data stays.
-
-    Values of another type mean nothing here: it counts as existing without any.
-    """
+    """Return a record as one of the entry's type, to which it has moved: existing, with private data only."""
     if record.type == entry.type:
         return record
     row = {**entry.definition.absent_row(entry.name), "ensure": "present"}

@@ -128,11 +128,7 @@ class _Matcher:
         self._drop: dict[RecordKey, None] = {}  # as an ordered set
 
     def match_declared(self, instance: ProviderInstance) -> None:
-        """Use the declared configuration of an instance.
-
-        If the provider cannot reach the resources of the recorded configuration with it, the recorded one is kept as an
-        older instance, so that they can be deleted.
-        """
+        """Use the declared configuration; keep the recorded one, for deletions, if its resources are out of reach."""
         name, before = instance.name, self.recorded.get(instance.name)
         after = provider_record(instance, instance.config, self._state.salt)
         if before is not None and before.should != after.should:

@@ -141,10 +141,7 @@ def _upgraded_values(values: Mapping[str, object], version: int, functions: Prov
 
 
 def _is_wrong(definition: TypeDefinition, name: str, value: object) -> bool:
-    """Return whether an upgraded value is not of the data type of attribute ``name``.
-
-    Secrets and contents are recorded as digests, which cannot be checked.
-    """
+    """Return whether an upgraded value is not of its attribute's data type; digests pass unchecked."""
     if name not in definition.attributes or value is None or has_sealed(value):
         return False
     by_digest = definition.secret | definition.content_attributes

@@ -173,10 +173,7 @@ def dotted_facts(facts: Mapping[str, object], above: str) -> Iterator[tuple[str,
 
 
 def _recorded_state(call: Call) -> StackState | None:
-    """Return the recorded state of the stack that the options select; None if nothing at all is recorded.
-
-    Before the first run that is no error, unless a project is named: a query then shows nothing.
-    """
+    """Return the state of the stack that the options select; None, which is no error, if nothing at all is recorded."""
     store = call.runtime.store
     if recorded_stack.none_recorded(store, call.options):
         return None
@@ -242,7 +239,7 @@ def state_rm(call: Call) -> dict[str, Any]:
     """Forget the resources ``refs``; of a component all that it has made."""
 
     def edit(state: StackState) -> Commit:
-        """Return the commit that drops their records, and resolves what an interrupted run has begun with them."""
+        """Return the commit that drops their records and resolves their intents."""
         keys = dict.fromkeys(key for ref in call.options["refs"] for key in recorded_stack.recorded_keys(state, ref))
         return Commit(drop=list(keys), resolved=[key for key in keys if key in state.intents])
 

@@ -172,7 +172,7 @@ class _Configurations:
         self._providers = providers
         #: The instances that are being configured: a function of one of them would close a circle.
         self._begun: set[str] = set()
-        # Values of resources were refused before: of no resource a value is asked for.
+        # Values of resources were refused before, so that no path is followed.
         self._resolve = catalog.scope.resolver(lambda path: path, self._call)
 
     def config(self, instance: ProviderInstance) -> Values:

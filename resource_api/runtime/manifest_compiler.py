@@ -123,11 +123,10 @@ class ManifestCompiler:
     def read(
         self, source: Source, inputs: Mapping[str, object], providers: ProviderPool, *, complete: bool = True
     ) -> Manifest:
-        """Return a manifest with its includes, and prepare what it declares for its resources.
+        """Return a manifest with its includes; start its Terraform providers, and set versions and implementations.
 
-        That is to start its Terraform providers, whose types are known only then, and to set versions and
-        implementations in ``providers``. ``complete``: a missing input is an error, not a reason to leave out an
-        include. Raise ``UsageError`` for inputs that are no mapping.
+        The types of Terraform providers are known only then. ``complete``: a missing input is an error, not a reason to
+        leave out an include. Raise ``UsageError`` for inputs that are no mapping.
         """
         manifest = self.read_declarations(source, inputs, providers, complete=complete)
         if families := [declared for declared in manifest.providers.values() if declared.is_program]:
@@ -233,7 +232,7 @@ class ManifestCompiler:
     def _warn_of_writers(self, catalog: Catalog) -> Catalog:
         """Return the catalog with a warning for each data file that it is made from and other users can change.
 
-        Whoever can change it decides what a run of this user does. Code that others can change is an error before.
+        Whoever can change it controls the runs of this user. Code that others can change is an error already.
         """
         saved = catalog.manifest.saved_in
         if saved:

@@ -87,7 +87,7 @@ class PolicyEvaluator:
     def check_plan(self, planned: ExecutionPlan) -> ExecutionPlan:
         """Check a plan by the policies; return it with the forbidden steps failed.
 
-        Raise ``ResourceError`` for a plan that is forbidden as a whole although no step acts, which could fail.
+        Raise ``ResourceError`` for a plan that is forbidden as a whole and has no acting step to fail.
         """
         state = planned.prior.state
         policy_plan = PolicyPlan(state.project, state.stack, tuple(map(_policy_step, planned.steps)), planned.complete)
@@ -135,10 +135,7 @@ def _evaluated(policy: Policy, check: Callable[[Any], Any], value: object) -> It
 
 
 def _of_steps(policy: Policy, policy_plan: PolicyPlan, problems: Iterator[Problem]) -> Iterator[Problem]:
-    """Yield a policy's problems about a plan; one that names a step not in it becomes one of the whole plan.
-
-    Otherwise its error would fail no step.
-    """
+    """Yield a policy's problems about a plan; one of a missing step becomes one of the plan, or it would fail none."""
     references = {step.reference for step in policy_plan.steps}
     for problem in problems:
         if problem.reference and problem.reference not in references:
@@ -263,7 +260,7 @@ class _EarlierSteps:
             self._by_type.setdefault(acting[index].definition.name, []).append(index)
 
     def provides(self, step: Step, problem: Problem) -> bool:
-        """Return whether an earlier step provides what a problem is about; without ``needs`` any step may do so."""
+        """Return whether an earlier step meets the requirement of a problem; without ``needs`` any earlier step may."""
         index = step.entry.index
         if problem.needs is None:
             return self._is_one_before(self._indices, index)

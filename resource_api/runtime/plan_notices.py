@@ -41,10 +41,9 @@ _READING: Final = frozenset({Action.SAME, Action.READ, Action.FORGET})
 def report_findings(
     plan: ExecutionPlan, log: Log, store: Store, notify: Callable[[Event], None] | None = None, *, recorded: bool = True
 ) -> None:
-    """Log what a user should know of a plan before the run acts.
+    """Log changes in doubt, undeclared records and effects on other stacks in ``store`` before a run acts.
 
-    That is changes in doubt, undeclared records, and effects on other stacks in ``store``, if the run is ``recorded``
-    in a stack. Send drift and planned changes to ``notify``, unless None.
+    Send drift and planned changes to ``notify``, unless None. ``recorded``: whether the run is one of a stack.
     """
     if notify is not None:
         for drift in plan.drift:
@@ -68,10 +67,7 @@ def report_findings(
 
 
 def _log_changes_without_outcome(plan: ExecutionPlan, log: Log, holder: Callable[[], str]) -> None:
-    """Log the open intents: changes of an interrupted run, in doubt now, or of the run that holds the lock.
-
-    ``holder`` returns a text about that run, or "".
-    """
+    """Log the open intents: changes in doubt, or under way in the run that ``holder`` describes, unless ""."""
     intents = plan.prior.state.intents.values()
     running = holder() if intents else ""
     for intent in intents:
@@ -102,8 +98,7 @@ def _log_undeclared(plan: ExecutionPlan, log: Log) -> None:
 def log_lost_order(plan: ExecutionPlan, runs: Iterable[Mapping[str, Any]], log: Log) -> None:
     """Log, in the first parallel run of a stack, the pairs of resources that only the manifest's order has ordered.
 
-    With ``--parallel`` either may come first. ``runs``: the finished runs of the stack, as the store's history has
-    them.
+    With ``--parallel`` either may come first. ``runs``: the finished runs of the stack by the store's history.
     """
     if any(run.get("parallel", 1) > 1 for run in runs):
         return
@@ -174,7 +169,7 @@ def log_recorded_elsewhere(plan: ExecutionPlan, store: Store, log: Log) -> None:
 
 
 def _effect_on_change(step: Step, record: Record) -> str:
-    """Return, for a message, what the next apply of the stack with ``record`` does to a change; "" for no change."""
+    """Return, for a message, the effect of the next apply of the stack with ``record`` on a change; "" without one."""
     if step.action is Action.SAME:
         return ""
     attributes = [difference.attribute for difference in step.changes]
@@ -232,7 +227,7 @@ def _comparable(config: Mapping[str, object]) -> Any:
 def _log_readers(gone: Sequence[str], own_stack: StackName, runs: Sequence[Mapping[str, Any]], log: Log) -> None:
     """Log a warning for each stack that has read one of the outputs ``gone``, which are no longer declared.
 
-    ``runs``: the history of all stacks, where each run names the outputs that it has read.
+    ``runs``: the history of all stacks, with the outputs that each run has read.
     """
     own_name = "/".join(own_stack)
     readers: dict[str, dict[StackName, None]] = {name: {} for name in gone}

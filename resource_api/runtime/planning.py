@@ -228,7 +228,7 @@ class Planning:
     def complete(self, plan: planner.ExecutionPlan) -> Plan:
         """Return a plan with the side effects of its steps, if it is shown or binds the run; warn if it is shown.
 
-        Side effects and the prerequisites to warn of (``preflight``) are asked of providers, which takes time.
+        Providers are asked for side effects and missing prerequisites (``preflight``), which takes time.
         """
         is_shown = self.options.shown or self.options.noop
         refusals: Sequence[side_effects.Refusal] = ()
@@ -291,10 +291,7 @@ def planned(
 
 
 def _recorded_in_sync(plan: planner.ExecutionPlan, providers: ProviderPool) -> frozenset[int]:
-    """Return the entries in sync without those that another implementation manages now than the recorded one.
-
-    For these a run has to write the record, although the resource itself is unchanged.
-    """
+    """Return the entries in sync, except those whose present implementation has yet to be recorded."""
     indices = set()
     for index in plan.in_sync:
         entry, record = plan.catalog.entries[index], plan.prior.records.get(index)

@@ -144,10 +144,7 @@ class Purging:
         return leftover or is_exempt or is_removed(record, self._removed)
 
     def _recorded_elsewhere(self, rule: PurgeRule, names: Collection[Name]) -> Collection[Name]:
-        """Return those ``names`` that another stack records: they are not ours to purge, which is logged.
-
-        Raise ``PurgeError`` for a stack that cannot be read.
-        """
+        """Return and log those ``names`` that another stack records. Raise ``PurgeError`` for an unreadable stack."""
         recorded: set[Name] = set()
         definition = rule.definition
         for stack, state in self._other_stacks(rule):
@@ -208,10 +205,7 @@ class Purging:
         return catalog, prior._replace(orphans=orphans, purges=purges, undeclared=undeclared)
 
     def report_unlisted(self, plan: ExecutionPlan) -> None:
-        """Warn of types that cannot be listed yet, so that nothing of them is purged in this run.
-
-        Raise ``PurgeError`` where no step of the plan can change that.
-        """
+        """Warn of types that cannot be listed and purged yet. Raise ``PurgeError`` where no step can change that."""
         if not self._unlisted:
             return
         if not any(would_change(step) for step in plan.steps):

@@ -245,7 +245,7 @@ def _find_named(state: StackState, target: Reference) -> list[Record]:
 def recorded_keys(state: StackState, text: str) -> list[RecordKey]:
     """Return the keys under which a resource, or each of a component, is recorded, for ``state rm``.
 
-    With those of old resources that it has replaced. One without a record may have been created by an interrupted run:
+    Old resources that it has replaced are included. One without a record may have been created by an interrupted run:
     then it has the key of that intent. Raise ``UsageError`` for a name of which nothing is recorded.
     """
     target = parse_reference(text, state)
@@ -294,9 +294,9 @@ class Runs:
         return run_document.history_document({**run, "kept": False})
 
     def _last(self, name: str, before: int) -> Mapping[str, Any]:
-        """Return the newest run with a document, or the one ``before`` runs earlier; ``name``: as the user called it.
+        """Return the newest run with a document, or the one ``before`` runs earlier; ``name``: the user's word for it.
 
-        Where no document is kept, all runs count. Raise ``UsageError`` if there are not so many.
+        Where no document is kept, all runs count. Raise ``UsageError`` if there are too few.
         """
         runs = [run for run in self.all if run["kept"]] or self.all
         if len(runs) <= before:

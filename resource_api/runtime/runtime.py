@@ -302,10 +302,7 @@ class Runtime(RunEnvironment):
         return nullcontext() if options.noop else self.lock(command)
 
     def _cache_request(self, source: Source, inputs: Mapping[str, object], options: Options) -> CacheRequest | None:
-        """Return the identity of a run in the no-change cache, or None where the cache cannot be used.
-
-        It is only for plain runs of a manifest's file in a stack that is recorded.
-        """
+        """Return the identity in the no-change cache of a plain, recorded run of a manifest's file; None for others."""
         if not isinstance(source, str) or isinstance(self.store, NoStore) or not options.plain:
             return None
         label = json.dumps([source, os.path.abspath(source), self.stack, self.project])

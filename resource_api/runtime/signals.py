@@ -75,10 +75,7 @@ class Interrupts:
             signal.signal(number, handler)
 
     def _handle(self, number: int, _frame: FrameType | None) -> None:
-        """Handle a signal: the first lets the running calls finish, the second, or one between steps, stops programs.
-
-        The third ends the process.
-        """
+        """Let calls finish at the first signal; stop programs at the second, or between steps; exit at the third."""
         self._signal_count += 1
         self._run.signal = number
         self._run.cancel()

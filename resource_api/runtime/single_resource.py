@@ -189,10 +189,7 @@ def check_has_resources(definition: TypeDefinition) -> None:
 
 
 def _differences(names: Sequence[str], verdicts: list[object] | Exception) -> list[str]:
-    """Return the attributes that differ by the provider's ``insync``, with its reasons; none where that fails.
-
-    ``verdicts``: its answer for each of the ``names``.
-    """
+    """Return those of ``names`` that differ by the provider's ``verdicts``, with its reasons; none if it failed."""
     if isinstance(verdicts, Exception):
         return []
     answers = [verdict if isinstance(verdict, tuple) else (verdict, "") for verdict in verdicts]
@@ -238,10 +235,7 @@ def values_of_change(
 def manifest_of(
     reference: Reference, declared: Mapping[str, object], selected: SelectedProvider | None
 ) -> dict[str, object]:
-    """Return the manifest of one resource and its configured provider; ``${`` in a value is text, no expression.
-
-    ``declared``: its attributes; ``selected``: None for the default provider.
-    """
+    """Return the manifest of a resource and its configured provider; ``${`` in a value is text, no expression."""
     body = literal(dict(declared))
     if selected is None:
         return {"resources": {str(reference): body}}
@@ -252,10 +246,7 @@ def manifest_of(
 def canonical_identity(
     definition: TypeDefinition, title: str, attributes: Mapping[str, object], functions: ProviderFunctions
 ) -> list[Name]:
-    """Return the canonical name, as a list of one for a reader, of a title and the namevars among ``attributes``.
-
-    Raise ``UsageError``.
-    """
+    """Return a list of the canonical name of a title and namevars among ``attributes``. Raise ``UsageError``."""
     namevars = {name: value for name, value in attributes.items() if name in definition.namevars}
     with errors_as(UsageError, begin=f"{Reference(definition.name, title)}: "):
         return [canonical_name(functions, title, namevars)]

@@ -262,10 +262,7 @@ class Snapshot:
         return _Request(names, names is None or "simple_get_filter" not in definition.features, self.epoch)
 
     def _get(self, definition: TypeDefinition, names: list[Name] | None) -> tuple[list[Resource], dict[Name, str]]:
-        """Call ``get``, and ``import_`` for names with an id in ``imports``; return the rows, and name → reason.
-
-        A name is in the latter where the provider has reported that this resource alone cannot be read.
-        """
+        """Call ``get``, and ``import_`` for names in ``imports``; return rows, and name → reason of single failures."""
         filtered = "simple_get_filter" in definition.features
         imported, names = self._take_imports(definition, names)
         arguments = [None if names is None else list(names)] if filtered else []
@@ -281,10 +278,7 @@ class Snapshot:
     def _take_imports(
         self, definition: TypeDefinition, names: list[Name] | None
     ) -> tuple[dict[Name, str], list[Name] | None]:
-        """Take the ids of these names from ``imports``; return them (name → id), and the names to read as usual.
-
-        Each id is used once: from then on the provider finds the resource by its name.
-        """
+        """Take the ids of these names, each used once, from ``imports``; return name → id, and all other names."""
         if not self.imports or names is None:
             return {}, names
         ids = {name: self.imports.pop(key) for name in names if (key := (definition.instance, name)) in self.imports}
