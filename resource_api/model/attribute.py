@@ -102,7 +102,7 @@ class Attribute:
         self.unknown: Mapping[str, object] = unknown
 
     def fresh_default(self) -> Any:
-        """Return the default, a list or mapping as a copy, because resources must not share one that can be changed."""
+        """Return the default; a list or mapping as a copy, because resources must not share it."""
         default = self.default
         return deepcopy(default) if isinstance(default, (list, dict)) else default
 
@@ -184,10 +184,7 @@ class AttributeSet:
 
 
 def keyword_problems(declaration: type, unknown: Iterable[str]) -> list[str]:
-    """Return a problem for each ``unknown`` keyword argument of a class that authors call, such as ``Attribute``.
-
-    Each names the nearest keyword that the class ``declaration`` takes, or the one of Puppet's that is meant.
-    """
+    """Return a problem, with the nearest keyword, for each ``unknown`` keyword of the class ``declaration``."""
     code = declaration.__init__.__code__  # type: ignore[misc] # of the class itself
     keywords = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
     return [
@@ -209,10 +206,7 @@ def flag_problems(**flags: object) -> list[str]:
 
 
 def attribute_problems(name: object, attribute: object, reserved: Collection[str] = ()) -> list[str]:
-    """Return the problems of the attribute ``name``, and set its ``datatype``, which is parsed here.
-
-    ``reserved``: names that it must not have.
-    """
+    """Return the problems of the attribute ``name``; set its ``datatype``. ``reserved``: forbidden names."""
     if not isinstance(attribute, Attribute):
         return [f"must be an Attribute(...), not {type(attribute).__name__}"]
     problems = keyword_problems(Attribute, attribute.unknown)

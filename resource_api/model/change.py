@@ -52,7 +52,7 @@ class Change(NamedTuple):
 
 
 def _element(change: Change, index: Any) -> Any:
-    """Return one of the pair. Raise ``TypeError`` for a key such as ``"is"``, which authors write who know Puppet."""
+    """Return one of the pair. Raise ``TypeError`` for a key such as ``"is"``: in Puppet a change is a hash."""
     if type(index) is str:
         field = {"is": ".is_", "is_": ".is_", "should": ".should"}.get(index, f".should[{index!r}]")
         raise TypeError(f"a change is a pair (is_, should), not a mapping: write {field}, not [{index!r}]")
@@ -98,10 +98,7 @@ class Changes(MappingABC):  # type: ignore[type-arg] # a read-only view of mixed
         return Change(None if is_ is None else _read_only(is_), _read_only(should))
 
     def __iter__(self) -> Iterator[Name]:
-        """Yield the names in dependency order, without those whose prerequisite has failed.
-
-        An interrupt ends the iteration, but not before the first name: the call has begun.
-        """
+        """Yield the names in dependency order, without the blocked ones; after an interrupt only the first."""
         first = True
         for name in self.offered:
             if not first and self._interrupted():
@@ -125,7 +122,7 @@ class Changes(MappingABC):  # type: ignore[type-arg] # a read-only view of mixed
 
 
 def _read_only(resource: Mapping[str, object]) -> Values:
-    """Return a view of a resource that a provider cannot change; nested values could be changed through it: copied."""
+    """Return a read-only view of a resource, with copies of nested values, which could be changed through it."""
     return MappingProxyType(resource if is_flat(resource) else copy_resource(resource))
 
 
@@ -181,10 +178,7 @@ def nested_differences(
 
 
 def _member_pairs(is_: Any, should: Any, missing: object) -> Iterator[tuple[Any, Any, Any]]:
-    """Yield (key or index, old value, new value) for each member of two hashes or two arrays.
-
-    ``missing`` stands for the value that one of them lacks.
-    """
+    """Yield (key or index, old value, new value) for each member of two hashes or arrays; ``missing`` for none."""
     if isinstance(is_, dict):
         yield from ((key, is_.get(key, missing), should.get(key, missing)) for key in {**is_, **should})
     else:

@@ -51,10 +51,7 @@ def encode_all(values: Sequence[object]) -> list[str]:
 
 
 def _escaped(value: object) -> Any:
-    """Return a value with one more ``$`` before each key that looks like the tag of a value beyond JSON.
-
-    So ``decode`` does not take a user's mapping for one.
-    """
+    """Return a value with one more ``$`` before each key that ``decode`` would take for a tag."""
     if hasattr(value, "items"):
         return {f"${key}" if _looks_tagged(key) else key: _escaped(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -116,10 +113,7 @@ def plain(value: object, around: tuple[int, ...] = ()) -> Any:
 
 
 def _plain_items(value: object, around: tuple[int, ...]) -> Any:
-    """Return a collection as JSON data, with ``...`` for one within itself, and any other object as text.
-
-    ``around``: the ids of the collections around ``value``.
-    """
+    """Return a collection as JSON data, and any other object as text; ``around`` as for ``plain``."""
     if id(value) in around:
         return "..."
     inside = (*around, id(value))
@@ -144,10 +138,7 @@ def decode(text: str) -> Any:
 
 
 def _untagged(mapping: dict[str, Any]) -> Any:
-    """Return the value that a tagged mapping stands for: a sealed secret, asset or archive; any other as data.
-
-    Keys that were escaped because they look like tags are unescaped.
-    """
+    """Return the sealed secret, asset or archive of a tagged mapping; any other mapping with its keys unescaped."""
     word: Any = mapping.get(TAG)
     if word == "sealed" and mapping.keys() in _SEALED:
         return Sealed(mapping["digest"], EncryptedSecret(mapping["box"], (), _locked) if "box" in mapping else None)

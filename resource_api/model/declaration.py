@@ -383,7 +383,7 @@ class Manifest(NamedTuple):
 
 
 def _depth(data: Any, path: Sequence[str | int]) -> int:
-    """Return how many keys of ``path``, from its beginning, exist in ``data``."""
+    """Return the number of leading keys of ``path`` that exist in ``data``."""
     for steps, step in enumerate(path):
         try:
             data = data[step]

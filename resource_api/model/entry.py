@@ -192,10 +192,7 @@ class Entry:
         return None
 
     def is_protected(self, record: Record | None) -> bool:
-        """Return whether it must not be deleted: as declared, or else as recorded.
-
-        So the removal of the line ``protect: true`` alone does not unprotect it.
-        """
+        """Return whether it must not be deleted: as declared, or else as recorded: silence does not unprotect."""
         declared = self.meta.lifecycle.protect
         return bool(record is not None and record.lifecycle.protect) if declared is None else declared
 

@@ -128,10 +128,7 @@ def map_sealed(value: object, change: Callable[[Sealed, tuple[Any, ...]], Any], 
 
 
 def open_sealed(value: object) -> Any:
-    """Return ``value`` with its sealed secrets as ``Sensitive``; those of which only a digest is known stay sealed.
-
-    Raises ``StateError`` for an altered ciphertext.
-    """
+    """Return ``value`` with sealed secrets, except mere digests, as ``Sensitive``. Raises ``StateError``."""
     return map_sealed(value, lambda sealed, _path: sealed.open() or sealed)
 
 
@@ -194,10 +191,7 @@ def _wrapped(value: object) -> Any:
 
 
 def conceal_like(value: object, state: object) -> Any:
-    """Return ``value`` with each part wrapped that is secret in another ``state`` of it, such as the declared one.
-
-    Where the two have different shapes, all of it.
-    """
+    """Return ``value`` with each part wrapped that is secret in another ``state``; all of it if shapes differ."""
     if value is None or value is UNKNOWN or isinstance(value, Sensitive) or not holds_secret(state):
         return value
     if type(value) is dict and type(state) is dict:

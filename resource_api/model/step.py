@@ -305,10 +305,7 @@ class Step(NamedTuple):
         return not (self.decision.error or self.noop or self.action in {Action.SAME, Action.READ})
 
     def is_noop(self, *, noop_run: bool) -> bool:
-        """Return whether it changes nothing because of ``noop``, also if the run were a real one.
-
-        In a noop run (``noop_run``), whose plan shows a real one, only the resource's own metaparameter counts.
-        """
+        """Return whether it changes nothing because of ``noop``; in a noop run only its own metaparameter counts."""
         return bool(self.entry.meta.noop) if noop_run else self.noop
 
     @property

@@ -230,10 +230,7 @@ class TypeDefinition(AttributeSet):
         return f"TypeDefinition(name={self.name!r})"
 
     def takes_over(self, type_name: str) -> bool:
-        """Return whether a recorded resource of another type may move to this one by ``moved:``.
-
-        The type supports it, and both names begin with the same word, as those of one Terraform provider.
-        """
+        """Return whether a resource of another type, as of one Terraform provider, may be ``moved:`` to this one."""
         return "moved_from_types" in self.features and type_name.partition("_")[0] == self.name.partition("_")[0]
 
     def for_instance(self, name: str) -> TypeDefinition:
@@ -590,10 +587,7 @@ class TitlePatterns:
 
 
 def _compile(text: str) -> re.Pattern[str]:
-    """Return the compiled pattern; named groups and its end may be written as in Ruby, for Puppet's types.
-
-    Raises ``re.error``.
-    """
+    """Return the compiled pattern; named groups and the end may be written as in Ruby. Raises ``re.error``."""
     return re.compile(re.sub(r"\(\?<(?=[A-Za-z_])", "(?P<", text).replace(r"\z", r"\Z"))
 
 

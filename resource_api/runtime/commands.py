@@ -318,7 +318,7 @@ def _rename_project(call: Call, old: str | None, new: str | None) -> dict[str, A
 
 
 def _edit(call: Call, command: str, edit: Edit) -> dict[str, Any]:
-    """Commit, under the lock, what ``edit`` makes of the recorded state; return the new serial and the references."""
+    """Commit, under the lock, the result of ``edit`` for the recorded state; return the new serial and references."""
     stack = recorded_stack.RecordedStack(call.runtime, call.options)
     with stack.changing(command):
         state = stack.state

@@ -185,10 +185,7 @@ class _Configurations:
             return deferred_configuration(instance, self._resolve, functions, ProviderInstances(StackState("", "")))
 
     def _call(self, call: FunctionCall, inputs: Mapping[str, object]) -> Any:
-        """Call a function that a configuration needs; its own provider is configured before.
-
-        Raise ``ValueError`` for a provider that needs its own function for that.
-        """
+        """Call a function for a configuration; configure its provider first. Raise ``ValueError`` for a circle."""
         if call.instance in self._begun:
             raise ValueError(f"the provider '{call.instance}' needs the result of its own function to be configured")
         if (instance := self._catalog.instances.get(call.instance)) is not None:

@@ -157,10 +157,7 @@ class Purging:
         return recorded
 
     def _other_stacks(self, rule: PurgeRule) -> Sequence[tuple[StackName, StackState]]:
-        """Return the states of all other stacks, whose records are never purged; read once.
-
-        Raise ``PurgeError``, at ``rule``, for one that cannot be read.
-        """
+        """Return the states of all other stacks, read once. Raise ``PurgeError``, at ``rule``, if one is unreadable."""
         if self._states is None:
             states = []
             for name in self._store.stacks():
@@ -184,10 +181,7 @@ class Purging:
         )
 
     def _with_orphans(self, strays: Sequence[tuple[Record, PurgeRule]]) -> tuple[Catalog, Prior]:
-        """Return the catalog and the match with an orphan for each of ``strays``, a resource and its rule.
-
-        One that ``--prune`` deletes too is an orphan already, and stays one step.
-        """
+        """Return catalog and match with an orphan for each of ``strays``, unless ``--prune`` deletes it already."""
         prior, rules = self._prior, {record.key: rule for record, rule in strays}
         present = {self._catalog.entries[index].key: index for index in prior.orphans}
         orphans = dict(prior.orphans)

@@ -347,10 +347,7 @@ class Snapshot:
         return resources, failures
 
     def due(self, entry: Entry, should: Mapping[str, object]) -> Due:
-        """Ask the provider whether an imperative resource is due to run; a failure of it is in the answer.
-
-        Where it is not due, the answer has its ``read_only`` values, to which others may refer.
-        """
+        """Ask the provider whether an imperative resource is due; the result has a failure or ``read_only`` values."""
         answer = self._ask_due(entry, should)
         if answer.run or answer.failure or not entry.definition.read_only:
             return answer

@@ -120,7 +120,7 @@ def check_replacement(recorded: StackState, new: StackState, file: str, *, force
 
 
 def replacement_problem(recorded: StackState, new: StackState) -> str:
-    """Return why a state may not replace the ``recorded`` one, as the end of a message that names the state; or ""."""
+    """Return the reason not to replace the ``recorded`` state by another, as the end of a message on it; or ""."""
     if recorded.encrypted and not new.encrypted:
         return "is not encrypted, and a key is named"
     if not recorded.serial:
@@ -135,10 +135,7 @@ def replacement_problem(recorded: StackState, new: StackState) -> str:
 
 
 def _contradictions(resource: Mapping[str, Any], document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the contradictions in an exported resource, as after a change by hand: its reference and URN must fit.
-
-    Both are composed of its other fields, and its references to others must be valid.
-    """
+    """Yield the contradictions in an exported resource, as after an edit: in its reference, URN and references."""
     try:
         stated = reference.parse(resource["reference"])
     except ValueError as error:

@@ -34,7 +34,7 @@ _held: set[int] = set()
 
 
 def _close_inherited() -> None:
-    """Close the descriptors of the parent's locks in a forked child, which would keep them locked after its end."""
+    """Close the descriptors of the parent's locks in a forked child, which would hold them beyond the parent's end."""
     for fd in _held:
         with suppress(OSError):
             os.close(fd)
@@ -99,7 +99,7 @@ class Lock:
                 file.write(json.dumps(holder._asdict()).encode())
 
     def other_holder(self) -> str:
-        """Return, for messages only, the other process that holds the lock as its note says, or an empty text."""
+        """Return, for messages only, the other process that holds the lock by its note, or an empty text."""
         holder = self.holder()
         return str(holder) if holder and holder.pid != os.getpid() and holder.alive else ""
 
@@ -139,8 +139,7 @@ class Lock:
     def _lock_file(self, fd: int) -> bool:
         """Lock an open file; return whether it is locked and still the one at its path.
 
-        Otherwise another process, after a file that was replaced, could hold the lock of the same name. The file is
-        closed before a ``StateError``.
+        A file that has replaced it has a lock of its own. The file is closed before a ``StateError``.
         """
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -134,11 +134,7 @@ class RowStore(ABC, Generic[S]):
 
     @contextmanager
     def _writing(self) -> Iterator[S]:
-        """Yield the session of the run, for this thread alone.
-
-        Raises ``RuntimeError`` if the lock is not held, and again the failure of an earlier write: after it nothing
-        more is written.
-        """
+        """Yield the session, for this thread alone. Raises ``RuntimeError`` without the lock, or an earlier failure."""
         with self._guard:
             if self._session is None:
                 raise RuntimeError("state can be written only while its lock is held")

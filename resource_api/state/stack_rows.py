@@ -348,10 +348,7 @@ class StackRows:
         self._batch_of |= dict.fromkeys(self._batches[number], number)
 
     def _remove_intents(self, database: RowWriter, keys: Iterable[RecordKey]) -> bool:
-        """Remove the open intents of these resources; return whether there was any.
-
-        A row with several intents is written again without them, and deleted with its last one.
-        """
+        """Remove open intents; return whether there was any. A row is written again, or deleted with its last one."""
         changed: dict[int, None] = {}  # a set in the order of ``keys``
         for key in keys:
             number = self._batch_of.pop(key, None)
@@ -486,10 +483,7 @@ def headers(database: RowReader) -> dict[StackName, Header]:
 
 
 def verify_checksums(database: RowReader) -> None:
-    """Verify structure, rows and tallies of a copy that was just made; no record is decoded, and no key is needed.
-
-    Raises ``StateError``.
-    """
+    """Verify structure, rows and tallies of a new copy, without decoding records or a key. Raises ``StateError``."""
     database.check()
     for header in headers(database).values():
         for table, tally in header.content["tallies"].items():
@@ -649,10 +643,7 @@ def _difference(values: Mapping[str, object], base: Mapping[str, object]) -> lis
 
 
 def _apply_difference(base: Mapping[str, object], difference: list[Any]) -> Mapping[str, object]:
-    """Return ``base`` with a difference applied: its mapping of other values, then the names to remove.
-
-    An empty difference returns ``base`` itself, which takes no memory.
-    """
+    """Return ``base`` with a result of ``_difference`` applied; if that is empty, ``base`` itself, to save memory."""
     if len(difference) == 1 and not difference[0]:
         return base
     changed, *missing = difference

@@ -242,7 +242,7 @@ def _build(term: TypeTerm) -> DataType:
 
 
 def _advice(name: str) -> str:
-    """Return advice on an unknown name of a data type: the one that is meant by it, as in another language, or all."""
+    """Return advice on an unknown data type: its name here, if it is misspelt or of another language, or all names."""
     if instead := _INSTEAD.get(name.lower()):
         return f"write {instead}"
     return suggestion(name[:1].upper() + name[1:], KINDS) or f"known are {', '.join(sorted(KINDS))}"

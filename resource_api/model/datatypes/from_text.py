@@ -48,10 +48,7 @@ def coerce(datatype: DataType, text: str, words: str = "") -> Any:
 
 
 def _refusal(datatype: DataType, text: str, words: str) -> str:
-    """Return the reason why a text is refused; for a list or mapping written as JSON, that of its first wrong part.
-
-    ``words`` describe the values of a ``Pattern`` in the data type.
-    """
+    """Return the reason why a text is refused; for JSON, that of its first wrong part. ``words`` as for ``coerce``."""
     advice, requirement = _advice(datatype.leaves, text), messages.requirement(datatype, words)
     value = _json(text) if any(_json in _READERS.get(leaf.kind, ()) for leaf in datatype.leaves) else _NOTHING
     if value is not _NOTHING and (problem := messages.first_problem(datatype, value, words)):
@@ -105,7 +102,7 @@ def _json_integer(text: str) -> Any:
 
 
 def _refuse(part: str) -> NoReturn:
-    """Raise ``ValueError``: ``_json`` then takes the whole text for no JSON; ``part`` is what it refuses."""
+    """Raise ``ValueError`` for a refused ``part``, after which ``_json`` takes the text for no JSON."""
     raise ValueError(part)
 
 
@@ -127,7 +124,7 @@ _READERS: Final[dict[str, tuple[Callable[[str], Any], ...]]] = {
 
 
 def _advice(branches: Sequence[DataType], text: str) -> str:
-    """Return, for an error, how a value of these data types is written on the command line, or ""."""
+    """Return, for an error, the spelling of a value of these data types on the command line, or ""."""
     kinds = {branch.kind for branch in branches}
     if kinds & _READERS.keys() - {"Boolean"} and _LONG.search(text):
         return "an integer must fit 64 bits"

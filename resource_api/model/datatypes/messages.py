@@ -92,18 +92,12 @@ def refusal(datatype: DataType, value: object, words: str = "", *, referred: boo
 
 
 def requirement(datatype: DataType, words: str = "") -> str:
-    """Return the requirement of a data type: ``must be one of present, absent``.
-
-    ``words`` describe the values of a ``Pattern`` in it: ``an absolute path``.
-    """
+    """Return the requirement of a data type: ``must be one of present, absent``; ``words`` describe its ``Pattern``."""
     return f"must be {alternatives(datatype.leaves, words)}"
 
 
 def alternatives(kinds: Sequence[DataType], words: str = "") -> str:
-    """Return data types that are alternatives as text: ``one of present, absent``.
-
-    ``words`` describe the values of a ``Pattern`` among them: ``an absolute path``.
-    """
+    """Return alternative data types in words: ``one of present, absent``; ``words`` describe a ``Pattern``."""
     leaves = [leaf for leaf in kinds if leaf.kind != "Undef"] or list(kinds)
     words_of = {"Enum", "Boolean"} if any(leaf.kind == "Enum" for leaf in leaves) else set[str]()
     enumerated = [word for leaf in leaves if leaf.kind in words_of for word in _words_of(leaf)]
@@ -240,10 +234,7 @@ def explain(datatype: DataType, value: object, words: str = "", written: object 
 
 
 def first_problem(datatype: DataType, value: object, words: str = "") -> str:
-    """Return the first problem of a value and the position of the part, as the end of a sentence, or "".
-
-    ``words`` describe the values of a ``Pattern`` in the data type.
-    """
+    """Return the first problem of ``explain`` and the position of the part, as the end of a sentence, or ""."""
     problems = explain(datatype, value, words)
     if not problems:
         return ""
@@ -281,8 +272,7 @@ def _part_problems(
 ) -> Iterator[Refusal]:
     """Yield the problems of a list or mapping of the right kind: its size, its keys, its parts.
 
-    ``words`` describe the values of a ``Pattern``; ``written`` is the value with its references, in which ``path``
-    leads here.
+    The arguments are those of ``_problems``.
     """
     if not datatype.has_size(value):
         limits, element = _limits(datatype), "element" if type(value) is list else "key"

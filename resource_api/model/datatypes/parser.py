@@ -297,10 +297,7 @@ def _piece(match: re.Match[str]) -> str:
 
 
 def _member(match: re.Match[str], pieces: list[str], offset: int) -> str:
-    """Translate one part of a character class (``[a-z]``) from Ruby's dialect to one that all engines read alike.
-
-    ``pieces``: the translated parts before it. Raise ``PatternError`` at ``offset``, where it begins in the source.
-    """
+    """Translate one part of a character class, which begins at ``offset``, for all engines; ``pieces`` precede it."""
     text, message = match.group(), ""
     if match["start"]:
         return text.replace("]", r"\]")

@@ -48,10 +48,7 @@ def ignoring_wrappers(check: Check) -> Check:
 
 
 def unwrap(value: object, depth: int = 0) -> Any:
-    """Return ``value`` without ``Sensitive`` wrappers, at any depth.
-
-    A part that is nested too deep, as in a value that contains itself, becomes one that no data type accepts.
-    """
+    """Return ``value`` without ``Sensitive`` at any depth; a part too deep becomes a value that no type accepts."""
     if type(value) is Sensitive:
         return unwrap(value.reveal(), depth)
     if depth > _DEEPEST:

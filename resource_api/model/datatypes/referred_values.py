@@ -53,20 +53,14 @@ _VALUES: Final[dict[str, frozenset[type]]] = {
 
 
 def with_texts(datatype: DataType, written: object, value: object) -> Any:
-    """Return a value in which numbers that came from references are text where the data type accepts only text.
-
-    ``written`` is the value with its references: it shows which numbers came from one.
-    """
+    """Return a value with referred numbers and Booleans as text if only text fits; ``written`` has the references."""
     if type(value) not in _CONVERTED or datatype.accepts(value):
         return value
     return _convert(datatype.leaves, written, value)
 
 
 def _convert(kinds: Kinds, written: object, value: Any) -> Any:
-    """Return a value of the data types ``kinds`` in which referred numbers and Booleans are text if only text fits.
-
-    ``written`` is the value with its references.
-    """
+    """Return a value of the data types ``kinds`` in which referred numbers and Booleans are text if only text fits."""
     if type(value) is Sensitive:
         return Sensitive(_convert(kinds, unwrapped(written), value.reveal()))
     if type(value) not in _CONVERTED:
@@ -118,7 +112,7 @@ def missing_key(kinds: Kinds, keys: Iterable[str]) -> tuple[str, Kinds] | None:
 
 
 def _may_have(kind: DataType, key: str) -> bool:
-    """Return whether a value of this data type, which is no alternative, can have a key or an index."""
+    """Return whether a value of a data type without alternatives can have a key or an index."""
     if kind.kind == "Struct":
         return key in kind.members
     types = _VALUES.get(kind.kind)
@@ -135,7 +129,7 @@ class Misfit(NamedTuple):
 
 
 def misfits(kinds: Kinds, written: Any, kinds_of: KindsOf, path: tuple[object, ...] = ()) -> Iterator[Misfit]:
-    """Yield the references in a value that can never fit the data types ``kinds``, so that a run need not find them.
+    """Yield the references in a value that can never fit the data types ``kinds``.
 
     ``written``: the value at ``path`` with its references; ``kinds_of`` returns the data types at the end of a
     reference, none where they are unknown.

@@ -38,10 +38,7 @@ class Content:
     word: ClassVar[str] = "content"
 
     def __init__(self, sha256: str, origin: str = "", source: Any = None, read: Any = None) -> None:
-        """Make a value for the content with this digest; ``origin`` and ``source`` are its key and value in a manifest.
-
-        ``read`` reads the content and is None if only the digest is known.
-        """
+        """Make a value for the content with this digest; ``read`` reads it and is None if only the digest is known."""
         self.sha256 = sha256
         self.origin = origin
         self.source = source
@@ -149,10 +146,7 @@ def build_contents(value: object, read: Callable[[ContentSpec], Content]) -> Any
 
 
 def _parse_spec(word: str, body: Any, read: Callable[[ContentSpec], Content]) -> ContentSpec:
-    """Return the source that an asset or archive (``word``) declares; ``read`` makes the members of an archive.
-
-    Raise ``ValueError`` unless it is one valid origin.
-    """
+    """Return the source of an asset or archive (``word``); ``read`` makes its members. Raise ``ValueError``."""
     origins = ORIGINS[word]
     keys = [key for key in origins if isinstance(body, dict) and key in body]
     if len(keys) != 1:
@@ -173,10 +167,7 @@ def _parse_spec(word: str, body: Any, read: Callable[[ContentSpec], Content]) ->
 
 
 def _literal_archive(files: object, read: Callable[[ContentSpec], Content]) -> tuple[tuple[str, Content], ...]:
-    """Return the contents of a literal archive, sorted by name; ``read`` makes one from its source.
-
-    Raise ``ValueError`` with a sentence for the user.
-    """
+    """Return the contents of a literal archive by ``read``, sorted by name. Raise ``ValueError`` with a sentence."""
     if not isinstance(files, dict):
         msg = "files of an archive must be a mapping of names to assets and archives"
         raise ValueError(msg)  # noqa: TRY004 - a sentence for people

@@ -77,10 +77,7 @@ class Document:
         index: Callable[[], Node] | None = None,
         heads: Mapping[str, Mapping[str, Position]] | None = None,
     ) -> None:
-        """Keep ``data`` unchanged; ``index`` parses the text again for positions that ``heads`` does not have.
-
-        Without it these are unknown. ``heads``: top-level key → key below it → position.
-        """
+        """Keep ``data`` unchanged; without ``index``, positions are unknown."""
         self.data = data
         self.file = file
         self.raw = raw

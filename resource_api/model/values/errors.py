@@ -128,7 +128,7 @@ _PARTS: Final = 3
 
 
 def text_of(error: BaseException) -> str:
-    """Return an exception's own text; of a group also the reasons of its first parts. ``str`` of it may raise."""
+    """Return an exception's own text; of a group also the reasons of its first parts. Its ``str`` may raise."""
     if not isinstance(error, BaseExceptionGroup):
         return str(error)
     return f"{error}: {'; '.join(reason(part, with_origin=False) for part in error.exceptions[:_PARTS])}"

@@ -235,7 +235,7 @@ def _key(match: Match[str]) -> str:
 
 
 def _written_key(key: str) -> str:
-    """Return a key as it is written in a reference, behind the keys before it: ``.a``, ``['a.b']``, ``[0]``."""
+    """Return a key as it is written in a reference: ``.a``, ``['a.b']``, ``[0]``."""
     if isinstance(key, Index):
         return f"[{key}]"
     if isinstance(key, ChosenKey):

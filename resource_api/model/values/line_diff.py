@@ -101,7 +101,7 @@ def _range(hunk: Sequence[_Edit], field: int, excluded: str) -> str:
 def _common_lines(before: Sequence[str], after: Sequence[str]) -> list[Pair]:
     """Return the indexes (before, after) of the lines that both texts have, in their order.
 
-    The search takes only the part between an equal start and end, without lines that one text has: it is slow.
+    The slow search is limited to the part between an equal start and end, without lines of only one text.
     """
     shortest = min(len(before), len(after))
     head = next((index for index in range(shortest) if before[index] != after[index]), shortest)
@@ -168,10 +168,7 @@ class _Search:
         return index
 
     def _back(self, edits: int, diagonal: int) -> list[Pair]:
-        """Return the indexes of the equal lines on the way that led furthest on a diagonal, in their order.
-
-        The way is followed backwards, because only its end shows the edits that it took.
-        """
+        """Return the indexes of equal lines on the way to the end of a diagonal; found backwards, in order."""
         pairs: list[Pair] = []
         while edits >= 0:
             start, before = self._start(edits, diagonal)

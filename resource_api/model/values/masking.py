@@ -106,10 +106,7 @@ class Mask:
                 self.on_secret(text, declared)
 
     def covers(self, value: object) -> bool:
-        """Return whether each secret in ``value``, which was added before, can be masked in output.
-
-        One that is too short cannot, unless it was declared as an input.
-        """
+        """Return whether each secret in ``value``, added before, is masked: a short one only if it is an input."""
         short = (text for text in _secret_texts(value) if 0 < len(text) < _SHORTEST)
         return all((text, True) in self._secrets for text in short)
 
@@ -144,19 +141,13 @@ class Mask:
         return map_leaves(value, lambda leaf: self(leaf) if isinstance(leaf, str) else leaf) if self._secrets else value
 
     def boundary(self, text: str, position: int) -> int:
-        """Return the first position, from ``position`` on, where ``text`` can be cut without cutting a secret in two.
-
-        Half of a secret would not be recognized.
-        """
+        """Return the first position from ``position`` on at which ``text`` can be cut without cutting a secret."""
         if self._secrets:
             position = next((end for start, end in _merged(self._spans(text)) if start < position < end), position)
         return position
 
     def _spans(self, text: str, nested: int = _NESTED) -> list[Span]:
-        """Return where secrets are in a text, also under up to ``nested`` levels of escapes, as in JSON within JSON.
-
-        Pending secrets are put into the index before.
-        """
+        """Return the positions of secrets in a text, also under ``nested`` levels of escapes; index pending ones."""
         if self._pending:
             self._build()
         data = text.encode("utf-8", "surrogatepass")
@@ -187,10 +178,7 @@ class Mask:
         return {index for index in indexes if self._spans(texts[index], 0)}
 
     def _spans_under(self, escape: Escape, text: str, nested: int) -> list[Span]:
-        """Return where secrets are in a text once one kind of escapes is undone, as positions in the text itself.
-
-        ``nested``: how many more levels of escapes to undo.
-        """
+        """Return the positions in a text of secrets found once a kind of escapes is undone, and ``nested`` more."""
         plain = escape.undo(text)
         if plain == text or not (spans := self._spans(plain, nested)):
             return []
@@ -357,10 +345,7 @@ def _pattern(short: list[str], words: list[str]) -> re.Pattern[str]:
 
 
 def _any_of(forms: list[str]) -> str:
-    """Return a regular expression of sorted texts, grouped by their first two characters for speed.
-
-    Plain alternatives would be tried one by one at each position.
-    """
+    """Return a regular expression of sorted texts, grouped by two characters: alternatives are tried one by one."""
     groups = []
     for first, same_first in groupby(forms, key=lambda form: form[0]):
         inner = [
@@ -451,10 +436,7 @@ class Escape:
         return self._pattern.sub(lambda match: self._meaning(match[0]), text)
 
     def origins(self, text: str) -> list[tuple[int, int]]:
-        """Return for each character of ``undo(text)`` where it is in ``text``: first position, and the one after.
-
-        A secret that is found in the text without escapes is masked there.
-        """
+        """Return for each character of ``undo(text)`` its span in ``text``, where a secret is masked."""
         spans, position = list[tuple[int, int]](), 0
         for match in self._pattern.finditer(text):
             spans += [(i, i + 1) for i in range(position, match.start())]

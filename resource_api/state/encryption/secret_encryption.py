@@ -39,7 +39,7 @@ class DataKey:
     """The data key of one stack, document or plan. ``wrapped``: the data key as it is stored."""
 
     def __init__(self, data_key: bytes, wrapped: Mapping[str, object], subject: str) -> None:
-        """Take the data key, and the same ``wrapped`` by the user's key, as it is stored; ``subject`` begins errors."""
+        """Take the data key and its stored form, ``wrapped`` by the user's key; ``subject`` begins error messages."""
         self.wrapped = wrapped
         self._subject = subject
         self._cipher = Cipher(derive_key(data_key, "values"))
@@ -92,10 +92,7 @@ class DataKey:
         return _change_state(state, self._bind_secret)._replace(encrypted=True)
 
     def _encrypt_secret(self, sealed: Sealed, path: SecretPlace) -> Sealed:
-        """Return a secret as ciphertext bound to its place, so that it cannot be moved to another attribute.
-
-        One that is so already, and one of which only the digest is known, are returned as they are.
-        """
+        """Return a secret as ciphertext bound to its place; itself if it is that already, or a digest alone."""
         secret = sealed.secret
         if secret is None or (
             isinstance(secret, EncryptedSecret) and secret.place == path and secret.unlock == self.decrypt
@@ -136,10 +133,7 @@ def _is_plain(value: object) -> bool:
 
 
 def _unwrap(key: Key, wrapped: Mapping[str, object]) -> bytes:
-    """Return the data key in ``wrapped``. Raises ``ValueError`` for another format or length.
-
-    With an altered, empty key everything could be authenticated.
-    """
+    """Return the data key. Raises ``ValueError`` for another format or length: an empty key authenticates anything."""
     if wrapped["format"] != FORMAT:
         raise ValueError(f"there is no format {wrapped['format']}")
     data_key = key.unwrap(wrapped)

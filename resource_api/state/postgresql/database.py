@@ -180,8 +180,8 @@ class ServerConnection:
     def run(self, work: Callable[[Connection], T], patience: float = 0.0) -> T:
         """Return the result of ``work``; after a lost connection it is called again on a new one.
 
-        A connection that was open is opened again once in any case, and for ``patience`` seconds as often as it takes,
-        as during a restart of the server. ``work`` must have no further effect if it is called again. Raise
+        A connection that was open is reopened once in any case, and for ``patience`` seconds as often as needed, as
+        during a restart of the server. ``work`` must have no further effect if it is called again. Raise
         ``StateError``.
         """
         until = time.monotonic() + patience
@@ -220,16 +220,13 @@ class ServerConnection:
         return self._connection
 
     def has_tables(self) -> bool:
-        """Return whether the tables exist; asked once, if they do, for as long as the connection is open.
-
-        Raise ``StateError`` for tables of another program, and for another format.
-        """
+        """Return whether the tables exist, asked until they do. Raise ``StateError`` for another format."""
         if not self._has_tables:
             self._has_tables = _tables_exist(self._opened(), self.url)
         return self._has_tables
 
     def wait_for(self, channel: str, payload: str, seconds: float) -> None:
-        """Wait until ``payload`` is notified on a channel, at most ``seconds``; behind a pooler for all of these."""
+        """Wait until ``payload`` is notified on a channel, at most ``seconds``; behind a pooler exactly these."""
 
         def wait(connection: Connection) -> bool:
             """Wait for a notification; return False at once behind a pooler, which shares sessions."""
@@ -302,7 +299,7 @@ def _message(error: psycopg.Error) -> str:
 
 
 def _close(connection: Connection, pid: int) -> None:
-    """Close a connection that process ``pid`` has opened; in a forked child that would end its parent's session."""
+    """Close a connection, unless this is a fork of process ``pid``, which opened it: that would end its session."""
     if os.getpid() == pid:
         with suppress(psycopg.Error):
             connection.close()
@@ -398,7 +395,7 @@ def damage(url: str, message: str) -> StateError:
 
 
 class CollectedRows:
-    """The writes of one change to a stack, collected to be made by one statement: one journey to the server."""
+    """The writes of one change to a stack, collected for one statement: one round trip to the server."""
 
     def __init__(self) -> None:
         """Start without rows to write or delete."""
@@ -430,10 +427,7 @@ class CollectedRows:
         self.ranges[table] = low, high
 
     def statement(self) -> tuple[str, dict[str, object]]:
-        """Return the parts (CTEs) of a statement that make the writes, and their parameters.
-
-        They depend on its part ``mine``, the row of the stack: without a valid lease they do nothing.
-        """
+        """Return the CTEs that write if ``mine``, the part with the lease, has a row; and their parameters."""
         parts: list[str] = []
         values: dict[str, object] = {}
         for table, ids in self._deleted.items():

@@ -134,7 +134,7 @@ def take(connection: Connection, name: StackName, run: LeaseHolder, seconds: flo
 
 
 def _locked(name: StackName, holder: LeaseHolder | None, seconds: float) -> StateLocked:
-    """Return the error about a held lease: its holder, and for how many ``seconds`` it still holds it if it is dead."""
+    """Return the error about a held lease: its ``holder``, and the ``seconds`` until it ends without a renewal."""
     who = str(holder) if holder is not None else "another process holds the lock"
     error = StateLocked(
         f"state is locked: {name}: {who}; --lock-timeout waits for it; a run that was killed or cut off holds it for"

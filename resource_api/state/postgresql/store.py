@@ -231,10 +231,7 @@ class LeasedSession:
             raise
 
     def _check_lost(self, name: StackName, lease: Lease) -> None:
-        """Raise ``StateLost`` for a write that had no effect, unless an earlier attempt of it had succeeded.
-
-        That is so where the connection was lost before the answer came.
-        """
+        """Raise ``StateLost`` for a write without effect, unless only the answer of an earlier attempt was lost."""
 
         def state(connection: Connection) -> tuple[Any, ...] | None:
             return connection.execute(_STATE, (lease.number,)).fetchone()
@@ -260,9 +257,10 @@ class LeasedSession:
                 self._guard.release()
 
     def close(self, *, reconnect: bool) -> None:
-        """End every lease of the session; ``reconnect``: also if the connection is lost.
+        """End every lease of the session.
 
-        Without it, after a failure, the leases then expire by themselves: to wait for the server would delay the error.
+        Without ``reconnect``, after a failure, those of a lost connection expire: to wait for the server would delay
+        the error.
         """
         self._ended.set()
         if reconnect or self._server.is_open:
@@ -334,7 +332,7 @@ class PostgresqlStore(RowStore[LeasedSession]):
         return self._read(verify, [f"{self._server.url}: nothing is recorded yet"])
 
     def recover(self, timeout: float) -> Sequence[str]:  # noqa: ARG002 - nothing is written
-        """Verify all stacks: nothing is lost here. Raises ``StateError`` for damage, which a backup repairs."""
+        """Verify all stacks. Raises ``StateError`` for damage, which a backup of the server repairs."""
         return ["nothing to recover: " + line for line in self.check()[:1]]
 
     def _read(self, read: Callable[[Connection], T], nothing: T) -> T:
@@ -371,10 +369,7 @@ class PostgresqlStore(RowStore[LeasedSession]):
 
     @contextmanager
     def lock(self, command: str, timeout: float) -> Iterator[None]:
-        """Begin a run of ``command``, which locks each stack when it claims or first writes it.
-
-        Raise ``RuntimeError`` if this store has a run already.
-        """
+        """Begin a run of ``command``; stacks are locked when claimed or written. Raise ``RuntimeError`` in a run."""
         with self._guard:
             if self._session is not None:
                 raise RuntimeError("a store has one run at a time")

@@ -45,8 +45,7 @@ class Marker(NamedTuple):
     def losses(self, versions: Mapping[StackName, Version]) -> Iterator[str]:
         """Yield a sentence for each stack that is missing, older or of another lineage in the database's ``versions``.
 
-        A stack whose lineage has another name there is not missing: a run renamed it, and was killed before it wrote
-        the marker.
+        A lineage under another name is not missing: a run renamed the stack, and was killed before it wrote the marker.
         """
         by_lineage = dict(versions.values())
         for name, (lineage, serial) in self.versions.items():
@@ -168,7 +167,7 @@ def recover(path: str, damage: str, find_data_key: FindDataKey) -> Sequence[str]
 
 
 def with_recovery(error: StateDamaged, path: str, find_data_key: FindDataKey) -> StateDamaged:
-    """Return the error for a damaged database; where all generations are damaged too, it promises no restoration."""
+    """Return the error for a damaged database, without a promised restoration where all generations are damaged too."""
     if error.effect != StateDamaged.RESTORES or any(_intact(path, find_data_key)):
         return error
     return StateDamaged(error.message, databases.NONE_LEFT)

@@ -126,7 +126,7 @@ def _run_of(name: str) -> str:
 
 
 def _time_stamp() -> str:
-    """Return the present time (UTC, to the microsecond) as names of files begin with it, so that these sort by time."""
+    """Return the present time (UTC, microseconds) as the beginning of file names, which then sort by time."""
     nanoseconds = time.time_ns()
     return time.strftime("%Y%m%dT%H%M%S", time.gmtime(nanoseconds // 10**9)) + f".{nanoseconds // 1000 % 10**6:06d}Z"
 

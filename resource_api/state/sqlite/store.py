@@ -287,10 +287,7 @@ def _load_conclusion(opened: OpenState, label: str) -> _SavedConclusion | None:
 
 
 def _load_records(opened: OpenState, entry: _SavedConclusion, positions: Iterable[int]) -> StackState | None:
-    """Return the state with only the records at these positions among the saved keys; None if the stack has changed.
-
-    A run that leaves out unchanged resources need not read their records.
-    """
+    """Return the state with the records at these positions among the saved keys only; None if the stack has changed."""
     header = opened.headers.get(entry.name)
     if header is None or _digest_header(header) != entry.digest:
         return None
@@ -303,10 +300,7 @@ def _load_records(opened: OpenState, entry: _SavedConclusion, positions: Iterabl
 
 
 def _validate_conclusions(path: str) -> None:
-    """Make the saved cache entries valid, by storing the identity of the database file after its last write.
-
-    Its last connection must be closed: SQLite writes then.
-    """
+    """Make the saved entries valid for the database file; its last connection, whose end writes, must be closed."""
     with suppress(OSError):
         if private_files.is_private_directory(_cache_directory(path)):
             _write_file(path, _IDENTITY, _identity(path))
