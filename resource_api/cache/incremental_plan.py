@@ -194,8 +194,8 @@ def _file_of(path: str) -> str:
 def _manifest_files(manifest: Manifest) -> list[list[str]] | None:
     """Return the path, real path and digest of every file of a manifest, or None if its files may vary.
 
-    That is a manifest made by a program, one that includes a file under a condition, and one that includes a file under
-    two names, which may become two files.
+    They may if a program makes the manifest, if a file is included under a condition, or if one is included under two
+    names, which may become two files.
     """
     # The first file and all that are included: there are fewer documents where one is included twice.
     files, expected = [], 1
@@ -371,9 +371,9 @@ def conclude(plan: ExecutionPlan) -> Conclusion | None:
 def _keys_to_leave_out(plan: ExecutionPlan, digests: Mapping[int, str]) -> list[str]:
     """Return, by index, the key in the manifest of each resource that a later run need not plan; "" for all others.
 
-    Such a resource was in sync, and nothing but its declaration, row and record decides about it: no default of its
-    type with an expression, no component, no expression in its key. No output uses its values, and its row is plain
-    data: it has a digest in ``digests`` (index → digest).
+    Each was in sync and depends on its declaration, row and record alone: no default of its type with an expression, no
+    component, no expression in its key. No output uses its values, and its row is plain data, with a digest in
+    ``digests`` (index → digest).
     """
     catalog, in_sync = plan.catalog, plan.in_sync
     keys = [""] * len(catalog.entries)
@@ -605,7 +605,8 @@ def _compile_rest(
 def _read_rows(catalog: Catalog, conclusion: Conclusion, snapshot: Snapshot) -> Mapping[str, Mapping[Name, Resource]]:
     """Read the rows to compare with the saved run, and those of ``catalog`` of the same instances.
 
-    Return instance → name → row. Before the first provider is created, its choice is set to what ``catalog`` states.
+    Return instance → name → row. Implementations stated in ``catalog`` are assigned before the first provider is
+    created.
     """
     snapshot.providers.assigned = partial(stated_implementations, catalog, None)
     return {

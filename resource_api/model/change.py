@@ -153,7 +153,7 @@ class Difference(NamedTuple):
 
 
 def difference_kind(difference: Difference) -> str:
-    """Return how the value differs: ``add``, ``update`` or ``delete``; ``ensure: absent`` is no value."""
+    """Return the kind of a difference: ``add``, ``update`` or ``delete``; ``ensure: absent`` is no value."""
     none = (None, "absent") if difference.attribute == "ensure" else (None,)
     return _kind(difference.is_ not in none, difference.should not in none)
 

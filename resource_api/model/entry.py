@@ -192,7 +192,7 @@ class Entry:
         return None
 
     def is_protected(self, record: Record | None) -> bool:
-        """Return whether it must not be deleted: as declared, or else as recorded: silence does not unprotect."""
+        """Return whether it must not be deleted: as declared; without a declaration, as recorded."""
         declared = self.meta.lifecycle.protect
         return bool(record is not None and record.lifecycle.protect) if declared is None else declared
 

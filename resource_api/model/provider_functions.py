@@ -117,7 +117,7 @@ def _named_row(definition: TypeDefinition, name: object) -> Resource:
 
 
 class Observation(NamedTuple):
-    """The result of reading one resource: its row (None: it does not exist), or why it could not be read."""
+    """The result of reading one resource: its row (None: it does not exist), or the reason why it could not be read."""
 
     row: Values | None = None
     failure: str = ""

@@ -33,7 +33,7 @@ STATUSES: Final = ("ready", "tainted", "partial", "unconfirmed", "pending", "rep
 
 
 class OrphanKind(Enum):
-    """Why a resource is an orphan: no entry of a catalog has its record."""
+    """The reason why a resource is an orphan: no entry of a catalog has its record."""
 
     #: Nothing declares it any more, and the run prunes.
     UNDECLARED = auto()

@@ -155,7 +155,7 @@ def count_words(counts: Mapping[str, object], words: Mapping[str, str], *, alway
 
 
 class Summary(NamedTuple):
-    """How many resources had which outcome; under noop, would have."""
+    """The number of resources by outcome; under noop, by the outcome of a real run."""
 
     created: int = 0
     updated: int = 0

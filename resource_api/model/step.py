@@ -33,7 +33,7 @@ _DEFERRED: Final = "deferred: "
 
 
 class ReplacementReason(Enum):
-    """Why a resource is replaced beyond the attributes that can only be set at creation; the value is the text."""
+    """The reason to replace a resource beyond attributes that are set at creation only; the value is the text."""
 
     REQUESTED = "asked for by --replace"
     TAINTED = "tainted"
@@ -60,7 +60,7 @@ class Replacement(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """The decision about one resource: the action, and why."""
+    """The decision about one resource: the action and its reasons."""
 
     action: Action
     differences: Sequence[Difference] = ()
@@ -294,7 +294,7 @@ class Step(NamedTuple):
 
     @property
     def error(self) -> str:
-        """Why it cannot be done; empty if it can."""
+        """The reason why it cannot be done; empty if it can."""
         return self.decision.error
 
     @property

@@ -383,9 +383,9 @@ class _Planner:
         return self._make(entry, None, should, Decision(action), noop, deferred=reason, unknown=unknown)
 
     def _imperative_step(self, entry: Entry, should: Resource, unknown: Sequence[str], *, noop: bool) -> Step:
-        """Plan an imperative resource, which has no state to compare: its provider decides whether it is due to run.
+        """Plan an imperative resource, which has no state to compare, by the provider's answer whether it is due.
 
-        With ``unknown`` attributes, whose values are not known yet, that is decided at its turn.
+        With ``unknown`` attributes, whose values are not known yet, it is deferred.
         """
         if entry.meta.lifecycle.external:
             return self._make(entry, None, should, Decision(Action.READ), noop)

@@ -321,7 +321,7 @@ def has_transient_reason(step: Step) -> bool:
 def replacement_dependents(catalog: Catalog, prior: Prior, steps: Iterable[Step]) -> Mapping[int, Sequence[Entry]]:
     """Return entry's index → the recorded entries that are replaced when it changes.
 
-    They are recorded as tainted with that change: after an interruption, the next run does not see it any more.
+    They are recorded as tainted with that change, which the next run could not detect after an interruption.
     """
     if not prior.records:
         return {}
@@ -391,8 +391,8 @@ def conditional_requirements(members: Iterable[int], after: Mapping[int, Iterabl
 def forget_hosted(steps: Mapping[int, Step], *, noop: bool) -> Mapping[int, Step]:
     """Return the steps (entry's index → step) with deletions that another deletion includes turned into forgetting.
 
-    Those are of resources that disappear with their host (``deleted_with``), also through a chain of hosts. ``noop``:
-    the whole run is noop; in a real run a noop step deletes nothing.
+    It includes those of resources that disappear with their host (``deleted_with``), also through a chain of hosts.
+    ``noop``: the whole run is noop; in a real run a noop step deletes nothing.
     """
     deleted = {
         str(step.reference): index

@@ -253,7 +253,7 @@ class _Edges:
     def _before_removals(self) -> Iterator[Edge]:
         """Yield the edges that delay the removal of a replaced resource until its new one can be created.
 
-        So it is missing for a short time only, and stays if a requirement of the new one fails. A requirement that
+        It is then missing for a short time only, and stays if a requirement of the new one fails. A requirement that
         itself comes after a removal is left out: that would be a circle.
         """
         puts, removals = self._puts, self._removals

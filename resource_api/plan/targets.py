@@ -55,7 +55,7 @@ def select(
     """Return the indices of the resources that the options of a partial run select, such as ``--target``.
 
     Raises ``UsageError`` for a name without a match, and if a resource of ``--replace`` is not selected.
-    ``recorded_dependents`` returns index → the dependents that only state knows. ``undeclared``: indices of resources
+    ``recorded_dependents`` returns index → the dependents by records alone. ``undeclared``: indices of resources
     that only state has; ``untouched``: records that this run leaves alone. ``leftovers``: index → old resources of its
     name, not deleted by an earlier run, which the name selects too.
     """
@@ -122,7 +122,7 @@ def tag_warnings(catalog: Catalog, options: Options, undeclared: Collection[int]
 def matching(patterns: Iterable[str], catalog: Catalog, option: str, untouched: Sequence[Record] = ()) -> set[int]:
     """Return the indices of the resources of a catalog that the ``patterns`` of an option match.
 
-    Raises ``UsageError`` for a pattern without a match; the message says if it matches ``untouched`` records.
+    Raises ``UsageError`` for a pattern without a match, with advice where it matches ``untouched`` records.
     """
     entries = catalog.entries
     left_out = catalog.left_out if option in _OF_LEFT_OUT else None
@@ -141,7 +141,7 @@ def matching_indices(
 ) -> set[int]:
     """Return the indices of the ``resources`` that ``patterns`` match.
 
-    Raises ``UsageError`` for a pattern without a match; the message says if it matches ``untouched`` records.
+    Raises ``UsageError`` for a pattern without a match, with advice where it matches ``untouched`` records.
     ``aliases``: second name → reference. ``left_out``: the resources whose condition (``when``) is false; their names
     are no error, and select nothing.
     """
@@ -188,7 +188,7 @@ def aliases(catalog: Catalog) -> dict[str, str]:
 
 
 def _undeclared(records: Sequence[Record], option: str) -> str:
-    """Return the advice for an option that matched only undeclared ``records``: how a run deletes them."""
+    """Return the advice for an option that matched only undeclared ``records``: the effect of ``--prune`` on them."""
     verb, them = ("is", "it") if len(records) == 1 else ("are", "them")
     effect = " or ".join(sorted({record.prune_effect for record in records}))
     advice = f"without --prune nothing is done to {them}" if option == "--exclude" else f"--prune {effect} {them}"
@@ -229,7 +229,7 @@ def _with_related(
 ) -> set[int]:
     """Return the chosen entries with those that the options add: their dependencies or dependents.
 
-    ``recorded_dependents`` returns index → the dependents that only state knows.
+    ``recorded_dependents`` returns index → the dependents by records alone.
     """
     related = set(chosen)
     if options.with_dependencies:

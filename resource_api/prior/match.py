@@ -323,7 +323,7 @@ def _predecessors(
 ) -> dict[int, Record]:
     """Return entry's index → the unclaimed record of the resource that it replaces.
 
-    That is one of the same title with other namevars, or the same one of a ``replaced`` provider instance. An entry in
+    It has the same title and other namevars, or is the same resource of a ``replaced`` provider instance. An entry in
     ``records`` (by index) has a record of its own, and replaces none.
     """
     by_reference = {record.reference: record for record in unclaimed.values() if not record.is_replaced}

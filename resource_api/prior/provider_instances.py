@@ -282,7 +282,7 @@ def breaking_changes(
 ) -> list[str]:
     """Return the changed values of a configuration that put the resources made with ``before`` out of reach.
 
-    The provider's ``diff_config`` decides. Raises ``ConfigurationError`` if that fails.
+    They are the result of the provider's ``diff_config``. Raises ``ConfigurationError`` if that fails.
     """
     if functions.diff_config is None:
         return []

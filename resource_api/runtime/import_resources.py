@@ -227,7 +227,7 @@ def _named_entry(catalog: Catalog, target: str) -> Entry | None:
 def _ends_with_name(targets: Sequence[str], catalog: Catalog) -> bool:
     """Return whether the last target is the name or id of the resource before it (``import SITE REFERENCE NAME``).
 
-    It is if it is the second one, or no reference, and matches no declared resource.
+    Such a target is the second one, or no reference, and matches no declared resource.
     """
     if len(targets) == 2 or (len(targets) > 1 and "[" not in targets[-1]):  # noqa: PLR2004 - REFERENCE NAME
         try:

@@ -172,7 +172,7 @@ def _identity(entry: Entry, urn: str) -> tuple[str, str, str, str, Name, str, fr
 
 
 def _policy_step(step: Step) -> PolicyStep:
-    """Return a step as policies see it, with copies of its values, so that a policy cannot change the plan."""
+    """Return a step for policies, with copies of its values, so that a policy cannot change the plan."""
     return PolicyStep(
         *_identity(step.entry, step.urn),
         action=str(step.action),

@@ -81,7 +81,7 @@ def _log_changes_without_outcome(plan: ExecutionPlan, log: Log, holder: Callable
 
 
 def _log_undeclared(plan: ExecutionPlan, log: Log) -> None:
-    """Log the recorded resources that are no longer declared, and how ``--prune`` would end them; many in one line."""
+    """Log the recorded resources that are no longer declared, with the effect of ``--prune``; many in one line."""
     effects: dict[str, list[Record]] = {}
     for record in plan.prior.undeclared:
         effects.setdefault(record.prune_effect, []).append(record)
@@ -135,7 +135,7 @@ def report_other_stacks(plan: ExecutionPlan, store: Store, log: Log) -> None:
 def _shareable_steps(plan: ExecutionPlan, log: Log) -> Iterator[Step]:
     """Yield the steps whose resource another stack might record too: those that change it or first record it.
 
-    At level info all others too. An imperative resource, or one that is not there, is none.
+    At level info all others are included. Imperative and missing resources are left out.
     """
     every = log.enabled("info")
     for step in plan.steps:

@@ -42,7 +42,7 @@ class Interrupts:
     ) -> None:
         """Stop ``run`` when a signal arrives; call ``before_exit`` before a signal ends the process.
 
-        ``again`` tells the effect of the next signal; empty without a terminal to send one.
+        ``again``: the effect of the next signal, for the message; empty without a terminal to send one.
         """
         self._run = run
         self._before_exit = before_exit

@@ -413,8 +413,8 @@ def _import(call: Callable[[Name, str], Resource | None], context: Context, ids:
 class RowChecker:
     """Checks the rows of one run.
 
-    ``strict`` decides about a row that breaks a rule: ``error`` refuses it, ``warning`` corrects it and warns once per
-    type and message, naming the first resource, ``off`` corrects it without a word.
+    ``strict``: a row that breaks a rule is refused (``error``), corrected with one warning for each type and message
+    (``warning``), or corrected silently (``off``).
     """
 
     def __init__(self, strict: str, warn: Callable[..., None]) -> None:

@@ -147,7 +147,7 @@ class OperationRun:
 
     @property
     def tries_left(self) -> int:
-        """The number of times that its call may be repeated, as ``retry`` says; 0 without (contract §10.8)."""
+        """The number of times that its call may be repeated by ``retry``; 0 without it (contract §10.8)."""
         policy = self.step.entry.meta.retry
         return 0 if policy is None else policy.tries - self.tries
 

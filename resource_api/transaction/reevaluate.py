@@ -341,8 +341,8 @@ class Reevaluation:
     def _decide_removal(self, removal: OperationRun) -> None:
         """End the removal of a resource whose replacement turns out needless, forbidden, or impossible to complete.
 
-        That is so where another replacement, in its group or among its requirements, is forbidden: the resource would
-        be deleted and not created again. Any other removal goes on.
+        It is impossible where another one, in its group or among its requirements, is forbidden: the resource would be
+        deleted and not created again. Any other removal goes on.
         """
         step, index = removal.step, removal.step.entry.index
         if step.decision.conditional or self._trigger_unchanged(step):

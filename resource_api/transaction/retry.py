@@ -117,7 +117,7 @@ class Retry:
                 self._schedule(run, problem)
 
     def _problem(self, run: OperationRun) -> str:
-        """Return the reason to repeat a change: its error, or how the resource differs from the request; "" if none.
+        """Return the reason to repeat a change: its error or the remaining differences; "" without one.
 
         A failed read is none, nor is a creation that cannot be seen: a second one could create it twice (contract
         §10.2).

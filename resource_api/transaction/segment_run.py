@@ -268,7 +268,7 @@ class SegmentRun:
             self._retry.one_by_one(runs, error)
 
     def _read_results(self, runs: Sequence[OperationRun]) -> None:
-        """Read the resources after the call; repeat it for those whose ``retry`` says so."""
+        """Read the resources after the call; repeat it for failed ones with ``retry``."""
         self._verification.read(runs)
         self._verification.settle(runs, self._caller.begun)
         if self._caller.retries:
@@ -379,7 +379,7 @@ class SegmentRun:
                         self._end_called(run)
 
     def _end_called(self, run: OperationRun) -> None:
-        """End one operation after its call, by its report and by what was read."""
+        """End one operation after its call, by its report and its last observation."""
         prerequisites, verification = self._prerequisites, self._verification
         row = verification.rows.get(run.number)
         unreported = run.result.reported is None and not run.result.error
@@ -426,9 +426,9 @@ class SegmentRun:
     def _failure(self, run: OperationRun) -> str:
         """Return the error of an operation after its call, or an empty text.
 
-        Reading decides: where the requested state is there, an error of the call is void; another state is an error, as
-        far as ``--strict`` requires it, although the provider reported none. The call alone decides where reading
-        proves nothing: for an imperative type, a reported failure, and an error while write-only attributes were set.
+        If the requested state is there, an error of the call is void; another state is an error, as far as ``--strict``
+        requires it, although the provider reported none. The call alone counts where reading proves nothing: for an
+        imperative type, a reported failure, and an error while write-only attributes were set.
         """
         error = run.result.error
         if "imperative" in self._definition.features or run.result.reported == "failed":
@@ -461,7 +461,7 @@ class SegmentRun:
                 self._call_refresh(notified)
 
     def _call_refresh(self, notified: Sequence[OperationRun]) -> None:
-        """Call ``refresh``, repeat it as ``retry`` says, end the operations, and record the successful ones."""
+        """Call ``refresh``, repeat it by ``retry``, end the operations, and record the successful ones."""
         for run in notified:
             run.started, run.tries = run.started or time.monotonic(), 0
         self._events.log_start(notified, Action.REFRESH)

@@ -135,7 +135,7 @@ class SideEffectCheck:
 
 
 class Refusal(NamedTuple):
-    """A reason for which a provider cannot tell the side effects of steps: their change would fail as things are."""
+    """The reason why the side effects of steps are unknown: their change would fail as things are."""
 
     steps: Sequence[Step]
     #: The first step of the call: an earlier one may make the change possible.

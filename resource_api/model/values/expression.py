@@ -360,8 +360,8 @@ def _join(expression: Expression, resolve: Callable[[ExpressionPath], Any]) -> A
 def may_yield(written: object, resolve: Callable[[ExpressionPath], Any], present: Any) -> bool:
     """Return whether a value with references can become equal to the ``present`` one once all of them are known.
 
-    The text around them decides: ``v${x}`` never becomes ``w1``, and a value that is one reference can be any.
-    ``resolve`` returns the value of a reference, ``UNKNOWN`` if it is not known yet.
+    By the text around them: ``v${x}`` never becomes ``w1``, and a value that is one reference can be any. ``resolve``
+    returns the value of a reference, ``UNKNOWN`` if it is not known yet.
     """
     written, present = unwrapped(written), unwrapped(present)
     if type(written) is dict and type(present) is dict:

@@ -117,7 +117,7 @@ def _type_name(head: str) -> str:
 def with_path(reason: str, title: str, name: object) -> str:
     """Return the reason of a failure with the path of its resource before it, unless the title or the text has that.
 
-    A user who declared ``File[config]`` sees which file is meant.
+    A message about ``File[config]`` thus has the path of the file.
     """
     led = isinstance(name, str) and name[:1] == "/" and name not in title and name not in reason
     return f"{name}: {reason}" if led else reason
@@ -180,7 +180,7 @@ def enclosing_components(parent: str) -> list[str]:
 
 
 def title_problem(title: str) -> str:
-    """Return why a component cannot have this title, or an empty string: full references must remain parsable."""
+    """Return the reason why a component cannot have this title, or "": full references must remain parsable."""
     if title[:1] in {"'", '"'}:
         return "the title of a component cannot begin with a quote"
     if title[-1:] == ":":

@@ -267,7 +267,7 @@ def column_groups(
 ) -> Iterator[tuple[Sequence[int], Mapping[str, Sequence[Any]]]]:
     """Yield groups of resources with the same attributes: their indices, and attribute → their values in that order.
 
-    So each attribute of thousands of resources is checked by one call instead of thousands.
+    Each attribute of thousands of resources is then checked by one call.
     """
     by_attributes: dict[tuple[str, ...], list[int]] = {}
     for index, names in enumerate(map(tuple, resources)):

@@ -246,7 +246,7 @@ class ServerConnection:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a connection, as far as this process knows."""
+        """Whether there is a connection, without asking the server."""
         return self._connection is not None and not self._connection.closed
 
     @contextmanager
