@@ -112,9 +112,9 @@ def take_fingerprints(
 ) -> Fingerprints | None:
     """Return the fingerprints of a run that began at ``began`` (nanoseconds), or None if later runs must not use them.
 
-    They must not where a provider ran in a worker, whose code this process does not know, or where a file was replaced
-    after the run began. ``derived``: values that providers have saved; they also depend on the code of earlier runs,
-    and on the directories in which later ones would look for it.
+    They must not if a provider ran in a worker, whose code is not in this process, or if a file was replaced after the
+    run began. ``derived``: values saved by providers; they also depend on the code of earlier runs, and on the
+    directories in which later ones would look for it.
     """
     code, files = _code_stamps(began, derived.code if derived else ()), _manifest_files(catalog.manifest)
     directories = _directory_stamps(began, code) if code and derived and derived.used else []
@@ -145,10 +145,7 @@ def _code_stamps(began: int, more: Iterable[str]) -> list[list[object]] | None:
 
 
 def _directory_stamps(began: int, code: Iterable[Sequence[Any]]) -> list[list[object]] | None:
-    """Return a stamp of every directory with ``code`` or on the search path, or None if one changed after ``began``.
-
-    A file that is added there may shadow loaded code.
-    """
+    """Return a stamp of every directory with ``code`` or on the search path, or None if one changed after ``began``."""
     names = {os.path.dirname(path) for path, *_ in code} | {os.path.abspath(path) for path in sys.path}
     return _stamps(filter(os.path.isdir, names), began)
 
@@ -283,10 +280,7 @@ class Conclusion(NamedTuple):
         return cls(**{**values, "rows": rows, **graph})
 
     def affected(self, rows: Mapping[str, Mapping[Name, Resource]]) -> set[int]:
-        """Return the indexes of resources whose row changed since the saved run, and of their dependents.
-
-        ``rows``: instance → name → row.
-        """
+        """Return the indexes of changed resources, by ``rows`` (instance → name → row), and of their dependents."""
         changed: set[int] = set()
         for group in self.rows:
             if any(group.digests):

@@ -165,10 +165,7 @@ class Entry:
 
     @property
     def can_be_adopted(self) -> bool:
-        """Whether it is adopted if it exists already: managed from then on, but never deleted as one of ours.
-
-        ``lifecycle`` may state otherwise: that it is ours, imported, or only read.
-        """
+        """Whether it is adopted if it exists already: not owned, imported or external by its ``lifecycle``."""
         lifecycle = self.meta.lifecycle
         stated = lifecycle.owned is not None or lifecycle.import_ is not None or lifecycle.external
         return self.definition.ensurable and not stated

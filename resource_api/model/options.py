@@ -229,10 +229,7 @@ def execution_options(
 def check_execution(
     inputs: Mapping[str, object] | None, arguments: Mapping[str, object], allowed: Collection[str], plan: str
 ) -> None:
-    """Raise ``UsageError`` for inputs and options that a plan already has, all but ``allowed``.
-
-    ``plan`` is a phrase of the message: ``a saved plan, which does what it shows``.
-    """
+    """Raise ``UsageError`` for inputs, and options that are not ``allowed`` with ``plan``, a phrase of the message."""
     refused = [*(["inputs"] if inputs else []), *(name for name in arguments if name not in allowed)]
     if refused:
         raise UsageError(f"{refused[0]} cannot be given with {plan}; plan again")

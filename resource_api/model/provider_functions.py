@@ -124,7 +124,7 @@ class Observation(NamedTuple):
 
 
 class Due(NamedTuple):
-    """The answer of ``due`` for an imperative resource: whether to run it and why, or why there is no answer."""
+    """The answer of ``due`` for an imperative resource: whether to run it and the reason, or that of a failure."""
 
     run: bool = False
     reason: str = ""

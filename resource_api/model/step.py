@@ -270,10 +270,7 @@ class Step(NamedTuple):
 
     @property
     def adopts(self) -> bool:
-        """Whether a run would record, for the first time, a resource that exists already and is not ours.
-
-        It does not where an interrupted run may have created it, or without state (``context.unfinished`` is None).
-        """
+        """Whether a run would record, for the first time, an existing resource that is neither ours nor in doubt."""
         context = self.context
         if (
             self.record is not None

@@ -242,10 +242,7 @@ class TypeDefinition(AttributeSet):
         return definition
 
     def asks_side_effects(self, is_: Mapping[str, object] | None, should: Mapping[str, object]) -> bool:
-        """Return whether the provider is asked for the side effects of a change.
-
-        With ``side_effects_of_removals`` only of one that removes: it changes ``ensure`` of an existing resource.
-        """
+        """Return whether the provider is asked for the side effects of a change, by feature only of a removal."""
         if "side_effects_of_removals" in self.features:
             return is_ is not None and is_.get("ensure") not in {"absent", should.get("ensure")}
         return "side_effects" in self.features
@@ -592,10 +589,7 @@ def _compile(text: str) -> re.Pattern[str]:
 
 
 def template(pattern: re.Pattern[str]) -> str:
-    """Return a format string that makes titles which a pattern matches: ``{path}:{name}``.
-
-    "" for a pattern of more than named groups and plain text, which cannot be reversed.
-    """
+    """Return a format string of titles that match a pattern, ``{path}:{name}``; "" for more than groups and text."""
     titles, depth = "", 0
     for piece in _TITLE_PIECE.finditer(pattern.pattern):
         kind, within = piece.lastgroup, depth

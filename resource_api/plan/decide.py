@@ -273,10 +273,7 @@ class BulkDecisions(NamedTuple):
 
 
 def decide_in_bulk(entries: Iterable[Entry], catalog: Catalog, prior: Prior, queries: PlannerQueries) -> BulkDecisions:
-    """Return the decisions about the plain ``entries`` that are in sync or missing; ``decide`` is for all others.
-
-    One comparison for each type instead of one for each resource: most of a large manifest is in sync.
-    """
+    """Return the decisions about plain ``entries`` in sync or missing, compared by type; the rest needs ``decide``."""
     decided: dict[int, tuple[Resource | None, Decision]] = {}
     in_sync = set()
     if catalog.missing:

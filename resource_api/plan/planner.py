@@ -294,9 +294,9 @@ class _Planner:
     def finished_steps(self, selected: Collection[int] | None) -> list[Step]:
         """Return all steps, after the checks that need all of them.
 
-        A replacement fails if a resource outside of the ``selected`` ones would have to go with it, or if it configures
-        a provider that could then no longer reach its resources. Raises ``ManifestError`` for the problems of steps,
-        ``UsageError`` for a deletion that leaves dependents behind.
+        A replacement fails if it would take along a resource outside of the ``selected`` ones, or put resources out of
+        the reach of their provider. Raises ``ManifestError`` for the problems of steps, ``UsageError`` for a deletion
+        that leaves dependents behind.
         """
         if self.problems:
             raise ManifestError(self.problems)
@@ -372,9 +372,9 @@ class _Planner:
     ) -> Step:
         """Plan a resource that cannot be decided now, for a ``reason``: deferred if a step before it may help.
 
-        A provider may need a tool that an earlier resource installs. The transaction decides a deferred resource at its
-        turn, side by side when all that acts before it has ended; until then an action stands in for the decision.
-        ``unknown``: the attributes whose values are not known yet.
+        A provider may need a tool that an earlier resource installs. A deferred resource is decided at its turn, side
+        by side when all that acts before it has ended; until then an action stands in for the decision. ``unknown``:
+        the attributes without known values.
         """
         imperative = "imperative" in entry.definition.features
         action = Action.RUN if imperative else Action.READ if entry.meta.lifecycle.external else Action.UPDATE
@@ -628,10 +628,7 @@ class InputCollector:
         )
 
     def _is_in_doubt(self, entry: Entry) -> bool:
-        """Return whether an interrupted run may have created a resource under an id that no record has.
-
-        Reading by name would not find it, and another run would create it twice.
-        """
+        """Return whether an interrupted run may have created the resource under an unrecorded id, not found by name."""
         if entry.definition.identity is None:  # it is found by its name
             return False
         record, intent = self._prior.records.get(entry.index), self._prior.state.intents.get(entry.key)

@@ -260,10 +260,7 @@ def _replacement_decision(
 def _implied_replacement(
     replacing: _ReplacingAttributes, inputs: DecisionInputs, lost: Sequence[str]
 ) -> Replacement | None:
-    """Return the reason for a replacement beyond changed ``init_only`` attributes, or None.
-
-    ``lost``: the attributes whose values come from a resource that is deleted first.
-    """
+    """Return the reason for a replacement beyond ``init_only`` changes, or None; ``lost``: with deleted sources."""
     if lost:
         return Replacement(ReplacementReason.SOURCE_REPLACED, (lost[0], inputs.lost_sources[lost[0]]))
     if replacing.provided:
@@ -319,10 +316,7 @@ def has_transient_reason(step: Step) -> bool:
 
 
 def replacement_dependents(catalog: Catalog, prior: Prior, steps: Iterable[Step]) -> Mapping[int, Sequence[Entry]]:
-    """Return entry's index → the recorded entries that are replaced when it changes.
-
-    They are recorded as tainted with that change, which the next run could not detect after an interruption.
-    """
+    """Return entry's index → the recorded entries that its change replaces, to be tainted with it for the next run."""
     if not prior.records:
         return {}
     failed = {step.entry.index for step in steps if step.decision.error or step.decision.forbidden}
@@ -460,9 +454,8 @@ def fail_with_lost_providers(
 ) -> list[Step]:
     """Fail the replacements of resources that configure a provider, such as its server, if it has made resources there.
 
-    Its new configuration would no longer reach those. Resources ``deleted_with`` the replaced one are gone anyhow and
-    created anew, unless the provider compares configurations and so refuses the new one. ``functions`` returns the
-    functions of a provider instance; ``noop``: the whole run is noop.
+    A new configuration would not reach them. Resources ``deleted_with`` the replaced one are gone with it, unless the
+    provider compares configurations and so refuses the new one. ``functions`` returns those of a provider instance.
     """
     replaced = {
         step.entry.index: step
@@ -503,10 +496,7 @@ def _replaced_sources(instance: ProviderInstance, catalog: Catalog, replaced: di
 
 
 def _out_of_reach(instance: ProviderInstance, source: Step, resource: Reference, *, compares: bool) -> str:
-    """Return the error for replacing ``source``, which configures a provider that has made ``resource`` with it.
-
-    ``compares``: the provider compares configurations, so that ``deleted_with`` is no way out.
-    """
+    """Return the error for replacing ``source``, by which the provider is configured that has made ``resource``."""
     name = split_instance(instance.name)[1] or instance.name
     hosted = f"; if it is gone with that, declare 'lifecycle: {{deleted_with: \"{source.reference}\"}}' there"
     return (

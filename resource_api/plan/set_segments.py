@@ -117,10 +117,7 @@ def _after_failures(nodes: Sequence[_Node], on_failure: Mapping[int, Collection[
 def handled_operations(
     operations: Sequence[Operation], on_failure: Mapping[int, Collection[int]]
 ) -> Mapping[int, Sequence[int]]:
-    """Return operation with ``on_failure`` → the operations (numbers) that must have ended before, successful or not.
-
-    ``on_failure``: index of its entry → indexes of the entries whose failure triggers it.
-    """
+    """Return, by number, the operations that must have ended before one with ``on_failure``, successfully or not."""
     if not on_failure:
         return {}
     numbers = numbers_by_entry(operations)

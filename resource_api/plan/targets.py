@@ -141,9 +141,8 @@ def matching_indices(
 ) -> set[int]:
     """Return the indices of the ``resources`` that ``patterns`` match.
 
-    Raises ``UsageError`` for a pattern without a match, with advice where it matches ``untouched`` records.
-    ``aliases``: second name → reference. ``left_out``: the resources whose condition (``when``) is false; their names
-    are no error, and select nothing.
+    Raises ``UsageError`` as ``matching``. ``aliases``: second name → reference. ``left_out``: the resources whose
+    condition (``when``) is false; their names are no error, and select nothing.
     """
     indices: set[int] = set()
     for pattern in patterns:
@@ -169,10 +168,7 @@ def matching_indices(
 
 
 def _exact_matches(text: str, names: Sequence[Sequence[str]]) -> set[int]:
-    """Return the indices of the resources with exactly this name; only of the one whose reference it is, if any.
-
-    ``names``: those of each resource, its reference first.
-    """
+    """Return the indices of resources with exactly this name: as their first, the reference, or else as another one."""
     matches = {index for index, candidate in enumerate(names) if text in candidate}
     return {index for index in matches if names[index][0] == text} or matches
 
@@ -227,10 +223,7 @@ def _reference(pattern: str, option: str) -> str:
 def _with_related(
     chosen: set[int], catalog: Catalog, options: Options, recorded_dependents: Callable[[], Mapping[int, Iterable[int]]]
 ) -> set[int]:
-    """Return the chosen entries with those that the options add: their dependencies or dependents.
-
-    ``recorded_dependents`` returns index → the dependents by records alone.
-    """
+    """Return the chosen entries with the dependencies, or dependents in catalog and records, that the options add."""
     related = set(chosen)
     if options.with_dependencies:
         related |= descendants(chosen, catalog.requires)
@@ -279,10 +272,7 @@ class IncompleteRun(NamedTuple):
 
 
 def needed(catalog: Catalog, excluded: Collection[int], selected: Collection[int]) -> set[int]:
-    """Return the ``excluded`` entries that a ``selected`` one needs and that should exist.
-
-    They are only read: if one is missing, the selected one cannot be applied.
-    """
+    """Return the ``excluded`` entries that a ``selected`` one needs and that should exist; they are only read."""
     # The effect of an imperative resource cannot be read back.
     readable = [index for index in excluded if "imperative" not in catalog.entries[index].definition.features]
     missable = {index for index in readable if exists(catalog.entries[index].should)}

@@ -212,9 +212,9 @@ def with_unique_titles(
 ) -> list[Record]:
     """Return records with references that are unique and not ``reserved``: a title in conflict becomes the name.
 
-    Each reference in state then leads to one resource, after its title was given to another one or while a replaced one
-    still exists. References among the records follow, but never to a replaced one. ``renames`` are made in the same
-    step: the present name of one resource may be the former one of another.
+    Another resource may have got the title, or a replaced one may still exist. References among the records follow, but
+    never to a replaced one. ``renames`` are made in the same step: the present name of one resource may be the former
+    one of another.
     """
     references = set(reserved)
     renamed: dict[str, str] = {}

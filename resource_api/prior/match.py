@@ -103,9 +103,9 @@ def match(
 ) -> tuple[Catalog, Prior]:
     """Return the catalog with orphans, recorded resources to delete or forget, as entries; and the records by entry.
 
-    Only names are compared. ``prune``: all undeclared resources become orphans; ``functions`` returns the pure
-    functions of a provider instance. Raises ``ManifestError`` if former names (``aliases``, ``moved``) are ambiguous,
-    or one of them is listed under ``removed`` although its resource is declared.
+    Only names are compared. ``prune``: all undeclared resources become orphans; ``functions`` returns those of a
+    provider instance. Raises ``ManifestError`` for ambiguous former names (``aliases``, ``moved``), and for one that is
+    listed under ``removed`` although its resource is declared.
     """
     state, recovery = instances.state, Commit()
     if catalog.left_out.all and catalog.manifest.moved:

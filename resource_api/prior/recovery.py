@@ -66,9 +66,8 @@ def rename_intents(
 ) -> tuple[StackState, Mapping[RecordKey, RecordKey]]:
     """Return the state with intents renamed whose type has other namevars now, and their present → former keys.
 
-    An intent, which an interrupted run has left, has no values to make a name of: it gets that of the record or the
-    ``declared`` resource with its reference, or else the one in its title. ``declared``: (provider instance,
-    reference) → name.
+    An intent has no values of namevars: it gets the name of the record or ``declared`` resource with its reference, or
+    else the one in its title. ``declared``: (provider instance, reference) → name.
     """
     recorded = {
         (record.instance, record.reference): record for record in state.records.values() if not record.is_replaced

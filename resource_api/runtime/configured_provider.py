@@ -220,10 +220,7 @@ def _declared_members(manifest: Manifest, definition: TypeDefinition, provider: 
 
 
 def _resource_value_problems(manifest: Manifest) -> Iterator[Problem]:
-    """Yield a problem for each configuration or value that refers to a resource.
-
-    A command that uses the provider alone neither plans nor reads the manifest's resources.
-    """
+    """Yield a problem for each configuration or value with a reference: for a provider alone no resource is read."""
     for declared in manifest.providers.values():
         for key, value in declared.config.items():
             for message in _resource_path_errors(value):

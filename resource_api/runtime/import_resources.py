@@ -88,9 +88,9 @@ def import_resources(
 
     A target is a reference or URN, or has wildcards as ``--target`` has. ``name``, unless None, must be the name that
     is declared for the only one, in any spelling; a second target that is not declared is ``name``. A missing resource
-    is an error only where a target names it. ``strict``: whether rows that break the rules of ``get`` are an ``error``,
-    a ``warning`` or corrected (``off``). ``foreign_records``: by reference, the records of another tool, whose private
-    data and status are taken over. Raise ``UsageError`` when a target is not declared.
+    is an error only where a target names it. ``strict``: as for ``Snapshot``. ``foreign_records``: by reference, the
+    records of another tool, whose private data and status are taken over. Raise ``UsageError`` when a target is not
+    declared.
     """
     providers = ProviderPool(runtime.registry, runtime.run)
     bound = runtime.log.bind(stack=runtime.stack, phase="observe")
@@ -196,10 +196,7 @@ def log_import(runtime: Runtime, outcome: ImportOutcome, type_name: str = "") ->
 
 
 def _declared_entries(catalog: Catalog, targets: Sequence[str], stack: StackName) -> tuple[set[int], list[Entry]]:
-    """Return the indices of entries that a target names alone, and all entries that targets select, in order.
-
-    Raise ``UsageError`` for a target without a match.
-    """
+    """Return the indices that targets name, and all entries that they select, in order. Raise ``UsageError``."""
     explicit, indices = set[int](), set[int]()
     for target in targets:
         if _is_pattern(target) and _named_entry(catalog, target) is None:

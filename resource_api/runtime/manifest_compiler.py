@@ -168,10 +168,7 @@ class ManifestCompiler:
         """
 
         def reason_to_leave_out(partly: Manifest, when: object) -> str:
-            """Return the reason to leave out an include with the condition ``when``, or ""; ``partly``: read so far.
-
-            Wrong or missing inputs are an error if ``complete``, and else a reason.
-            """
+            """Return the reason to leave out an include, or "". For wrong or missing inputs raise if ``complete``."""
             scope, definitions = self._scope(partly, inputs, providers)
             diagnostics = Diagnostics(partly, [*partly.problems, *scope.problems])
             if partly.values:  # a condition may refer to one, and that may be the call of a function

@@ -85,10 +85,7 @@ class PolicyEvaluator:
         return "; ".join(errors)
 
     def check_plan(self, planned: ExecutionPlan) -> ExecutionPlan:
-        """Check a plan by the policies; return it with the forbidden steps failed.
-
-        Raise ``ResourceError`` for a plan that is forbidden as a whole and has no acting step to fail.
-        """
+        """Check a plan; return it with forbidden steps failed. Raise ``ResourceError`` if no acting step can fail."""
         state = planned.prior.state
         policy_plan = PolicyPlan(state.project, state.stack, tuple(map(_policy_step, planned.steps)), planned.complete)
         problems = [
@@ -282,10 +279,7 @@ class _EarlierSteps:
         }
 
     def _is_one_before(self, indices: Sequence[int], index: int) -> bool:
-        """Return whether one of the ``indices`` of entries (ascending) is certainly carried out before ``index``.
-
-        In order, that is an earlier one; in a parallel run only one that it requires.
-        """
+        """Return whether one of the ascending ``indices`` comes before ``index``; in a parallel run, if required."""
         if self._plan.options.parallel > 1:
             return not (descendants([index], self._plan.catalog.requires) - {index}).isdisjoint(indices)
         return bool(indices) and indices[0] < index

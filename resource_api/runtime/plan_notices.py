@@ -225,10 +225,7 @@ def _comparable(config: Mapping[str, object]) -> Any:
 
 
 def _log_readers(gone: Sequence[str], own_stack: StackName, runs: Sequence[Mapping[str, Any]], log: Log) -> None:
-    """Log a warning for each stack that has read one of the outputs ``gone``, which are no longer declared.
-
-    ``runs``: the history of all stacks, with the outputs that each run has read.
-    """
+    """Log a warning for each stack that has read an output of ``gone``, now undeclared, by the history ``runs``."""
     own_name = "/".join(own_stack)
     readers: dict[str, dict[StackName, None]] = {name: {} for name in gone}
     for run in runs:
@@ -246,10 +243,7 @@ def _is_new(state: StackState) -> bool:
 
 
 def _log_new(plan: ExecutionPlan, own_stack: StackName, other_stacks: Sequence[StackName], log: Log) -> None:
-    """Log that nothing is recorded of a named stack: its name may be misspelt.
-
-    Nothing is logged where a file of inputs beside the manifest (``stacks/NAME.yaml``) has its name.
-    """
+    """Log that a stack is new and perhaps misspelt, unless a ``stacks/NAME.yaml`` beside the manifest has its name."""
     path = plan.catalog.manifest.path
     described = _described_stacks(path)
     # A manifest that was sent has its path on the other machine, as its files of inputs have.

@@ -121,8 +121,8 @@ def read_types(
 ) -> tuple[Listed, bool]:
     """Return the resources of each type, and whether all could be read; the other ones are errors in the log.
 
-    A type that cannot be listed is an error only if it is ``explicit``, or if there is no other. ``strict``: whether
-    rows that break the rules of ``get`` are an ``error``, a ``warning`` or corrected (``off``).
+    A type that cannot be listed is an error only if it is ``explicit``, or if there is no other. ``strict``: as for
+    ``Snapshot``.
     """
     log = reader.run.log
     listed: list[tuple[TypeDefinition, Rows]] = []

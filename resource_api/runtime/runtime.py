@@ -230,9 +230,8 @@ class Runtime(RunEnvironment):
     ) -> Report:
         """Change ``attributes`` of one resource, whose present values are ``row``, without recording it.
 
-        The others keep their values, except where these are not valid together with the change: there the default of
-        the type is set. ``selected``: its configured provider, None for the default one. Raise ``ManifestError``,
-        without positions in the manifest that is made for this.
+        The others keep their values, or get their defaults where these values are not valid together with the change.
+        ``selected``: its configured provider, None for the default one. Raise ``ManifestError`` without positions.
         """
         declared, defaults = values_of_change(definition, row, attributes)
         # The present values of attributes with a default are declared too: otherwise the change would reset them. Where
@@ -263,10 +262,7 @@ class Runtime(RunEnvironment):
         out: str | os.PathLike[str] | None,
         request: CacheRequest | None = None,
     ) -> Plan:
-        """Plan without a run that follows; save the plan where ``out`` names a file.
-
-        With a ``request`` of the cache, resources that an earlier run found unchanged may be left out.
-        """
+        """Plan without a run that follows; save the plan in the file ``out``, if any. ``request``: to use the cache."""
         with planned(self, options, lambda planning: planning.plan_manifest(source, inputs, request)) as (plan, _):
             if out is not None:
                 saved_plan.check_target(os.fspath(out), (read.file for read in plan.catalog.manifest.documents))

@@ -102,9 +102,8 @@ class ResourceReader:
     ) -> tuple[list[dict[str, object]], dict[str, str]]:
         """Return the rows of resources that can be read, and reference → error of the unreadable ones.
 
-        ``names`` (None: all) may be a function that computes them from the provider's functions. Raise
-        ``ProviderError`` when none can be read, and ``UsageError`` for another ``strict``. ``selected`` is the result
-        of ``select``.
+        ``names`` (None: all) may be a function that computes them from the provider's functions. ``selected``: the
+        result of ``select``. Raise ``ProviderError`` when none can be read, and ``UsageError`` for another ``strict``.
         """
         to_options({"strict": strict})
         with ProviderPool(self.registry, self.run) as providers:

@@ -89,9 +89,9 @@ def refresh(
     """Read every recorded resource of a manifest's stack again; record the present state, and the outputs made of it.
 
     ``targets`` and ``excludes`` select resources, then outputs stay as they are; ``noop``: nothing is recorded, and no
-    lock is taken; ``strict``: whether rows that break the rules of ``get`` are an ``error``, a ``warning`` or corrected
-    (``off``). Raise ``ResourceError`` naming every resource that could not be read and every output whose value cannot
-    be computed, after the others are recorded; ``UsageError`` for a pattern that matches nothing.
+    lock is taken; ``strict``: as for ``Snapshot``. Raise ``ResourceError`` naming every resource that could not be read
+    and every output whose value cannot be computed, after the others are recorded; ``UsageError`` for a pattern that
+    matches nothing.
     """
     providers = ProviderPool(runtime.registry, runtime.run)
     started = time.time()

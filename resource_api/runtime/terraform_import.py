@@ -47,9 +47,8 @@ def take_over(
 ) -> list[ImportOutcome]:
     """Declare the resources of a state file in the manifest at ``path``, and record them as ours.
 
-    Those that are declared already keep their declaration; ``strict``: whether rows that break the rules of ``get`` are
-    an ``error``, a ``warning`` or corrected (``off``). Raise ``UsageError`` for a manifest that cannot be written, and
-    as ``import_resources`` does.
+    Those that are declared already keep their declaration; ``strict``: as for ``Snapshot``. Raise ``UsageError`` for a
+    manifest that cannot be written, and as ``import_resources`` does.
     """
     catalog = runtime.compile(path, inputs)
     declared = {str(entry.reference) for entry in catalog.entries}

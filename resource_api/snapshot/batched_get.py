@@ -162,7 +162,7 @@ class Snapshot:
         return Observation(None, row) if isinstance(row, str) else Observation(row)
 
     def rows(self, instance: str) -> Mapping[Name, CheckedRow]:
-        """Return the checked rows of an instance by name; None: a missing resource; a text: why it was not read."""
+        """Return the checked rows of an instance by name; None: a missing resource; a text: a failed read."""
         return self._instances[instance].checked
 
     def read_all(self, requests: Iterable[tuple[TypeDefinition, Collection[Name]]]) -> None:

@@ -628,10 +628,7 @@ def hashable_name(name: Any) -> Name:
 
 
 def _difference(values: Mapping[str, object], base: Mapping[str, object]) -> list[object]:
-    """Return the difference of ``values`` from ``base``: a mapping of new or other values, then names that are gone.
-
-    The values of a record mostly equal each other, so that this saves most of a row. ``_apply_difference`` reverses it.
-    """
+    """Return a mapping of values that are new or other than in ``base``, then the names of ``base`` that are gone."""
     if values is base:
         return [{}]
     more = {

@@ -212,10 +212,7 @@ class Schedule:
         return True
 
     def _segment(self, instance: str) -> list[Operation]:
-        """Take from ``_ready`` the first operations of a provider instance that can share a call.
-
-        Operations that wait only for these are taken too: a call keeps the order of its resources.
-        """
+        """Take the operations of an instance that share a call from ``_ready``, and those that wait only for them."""
         segment = SegmentBuilder(self._plan.operations, self._plan.waits, self._begins)
         waiting, later = self._ready.pop(instance), []
         waits_inside: dict[int, int] = {}  # by number, the count of operations in this segment that it waits for

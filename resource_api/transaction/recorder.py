@@ -154,9 +154,8 @@ class Recorder:
     ) -> None:
         """Write the outcome of a segment in one commit, with the unchanged resources before it.
 
-        So records are in the order of execution, which a later deletion reverses. ``owed``: key of a resource to
-        refresh → references of the changed ones. A resource that could not be read stays in doubt, with its intent and
-        record.
+        Records thus stand in the order of execution, which a later deletion reverses. ``owed``: key of a resource to
+        refresh → references of the changed ones. An unreadable resource stays in doubt, with its intent and record.
         """
         ended = [run for run in runs if run.status is Status.SUCCEEDED or (run.finished and run.started)]
         if self._store is None or not ended:

@@ -394,10 +394,7 @@ class Reevaluation:
         return self._present_decisions[index]
 
     def _decide_by_present_values(self, step: Step) -> Decision:
-        """Return a step's decision by the present values of the resources that it refers to.
-
-        Values of a resource that is deleted for its own replacement are lost: this one may have to go too.
-        """
+        """Return a step's decision by the present values of its sources; those of a deleted source are lost."""
         entry = step.entry
         sources = [(name, source) for name, entries in entry.sources.items() for source in entries]
         lost = {name: str(source.reference) for name, source in sources if self._is_lost(source.index)}

@@ -213,10 +213,7 @@ class Results:
         return (f"skipped because {cause} failed{hint}" if cause else INTERRUPTED), cause
 
     def _failure_before_replacement(self, removal: OperationRun) -> str | None:
-        """Return the failure that already blocks the creation of a replacement, directly or not, or None.
-
-        With one, the old resource is not removed: nothing would take its place.
-        """
+        """Return the failure that blocks the creation of a replacement, so that the old resource stays, or None."""
         waiting, visited = list(self.operations_of[removal.step.entry.index]), {removal.number}
         while waiting:
             number = waiting.pop()
@@ -240,8 +237,8 @@ class Results:
         """Report a step: once, although a replacement has two operations; its refresh is reported too.
 
         Where the first operation of a replacement failed, the second is skipped without a report. ``half_done`` marks a
-        step that failed after one of them had changed the resource. ``cause``: the reference of the failure that
-        blocked it, or "".
+        step that failed after one had changed the resource. ``cause``: the reference of the failure that blocked it, or
+        "".
         """
         index = run.step.entry.index
         if index in self._reported and (status == "skipped" or action is not Action.REFRESH):

@@ -416,10 +416,7 @@ class SegmentRun:
         return unconfirmed
 
     def _is_confirmed(self, run: OperationRun) -> bool:
-        """Return whether reading confirms a reported success, which is logged then.
-
-        Other values than requested refute it only with ``--strict error``.
-        """
+        """Return whether reading confirms a reported success; other values refute it with ``--strict error`` only."""
         failing = self._transaction.plan.options.strict == "error" or self._verification.observed(run).failure
         return not (failing and self._verification.missing(run))
 

@@ -118,10 +118,7 @@ class SideEffectCheck:
         return changes.keys()
 
     def _refusal(self, run: OperationRun, effects: Sequence[SideEffect]) -> str:
-        """Return the reason to refuse an operation with these side effects, or an empty text.
-
-        An effect may break a rule, or go beyond the plan to which the run is bound.
-        """
+        """Return the reason to refuse these side effects, by a rule or as beyond the plan that binds the run; or ""."""
         planned = run.step.side_effects if run.step.asks_side_effects else None
         keys = {(effect.name, effect.action, effect.type) for effect in planned or ()}
         for effect in effects:

@@ -125,10 +125,7 @@ class Verification:
         return [run.name for run in runs if self._is_unsettled(run)]
 
     def _is_unsettled(self, run: OperationRun) -> bool:
-        """Return whether the change of a resource may still become visible: it is as before, or cannot be read.
-
-        A resource in a third state has settled, though not as requested.
-        """
+        """Return whether the change of a resource may still appear: it is as before, or cannot be read."""
         row, failure = self.observed(run)
         if failure:
             return True
@@ -176,10 +173,7 @@ def _shared(row: Resource, should: Mapping[str, object]) -> Mapping[str, Any]:
 def _comparable(
     runs: Iterable[OperationRun], rows: Mapping[Name, CheckedRow]
 ) -> Iterator[tuple[OperationRun, Resource]]:
-    """Yield the operations that equality with the declared values verifies, each with its row.
-
-    Those that are requested otherwise are left out: removals, ones with ignored attributes or predicted values.
-    """
+    """Yield the operations that equality with the declared values verifies, with rows; no removals or predictions."""
     for run in runs:
         should, row = run.step.entry.should, rows.get(run.name)
         if row is None or isinstance(row, str) or not exists(row):  # a text: the reason why it was not read

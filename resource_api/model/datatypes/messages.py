@@ -185,10 +185,7 @@ def kind_of(value: object) -> str:
 
 
 def _advice(datatype: DataType, value: object, *, referred: bool) -> str:
-    """Return advice on a refused value, such as to quote a number of YAML (``mode: 0644``), or "".
-
-    ``referred``: the value comes from a reference, so that quotes would not help.
-    """
+    """Return advice on a refused value, such as quotes for ``mode: 0644`` unless it is ``referred``; or ""."""
     if type(value) is dict and not _CALLS.isdisjoint(value):
         return "; call a function under values: and write ${values.NAME} here"
     contents = [branch.kind.lower() for branch in datatype.branches if branch.kind.lower() in ORIGINS]
@@ -270,10 +267,7 @@ def _problems(
 def _part_problems(
     datatype: DataType, value: Any, words: str, written: object, path: tuple[str | int, ...]
 ) -> Iterator[Refusal]:
-    """Yield the problems of a list or mapping of the right kind: its size, its keys, its parts.
-
-    The arguments are those of ``_problems``.
-    """
+    """Yield the problems of a list or mapping of the right kind (size, keys, parts); arguments as of ``_problems``."""
     if not datatype.has_size(value):
         limits, element = _limits(datatype), "element" if type(value) is list else "key"
         plural = "" if limits in {"1", "at least 1", "at most 1"} else "s"

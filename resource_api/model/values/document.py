@@ -38,10 +38,7 @@ MAX_INPUTS: Final = MAX_EXPANSION // 4
 
 
 def check_inputs(data: object, label: str) -> None:
-    """Raise ``ValueError`` for inputs of a function that are too large or too deep; ``label`` names them.
-
-    A value that aliases repeat counts each time: a small file could expand without limit.
-    """
+    """Raise ``ValueError`` for inputs that are too large or nested, each repetition counted; ``label``: their name."""
     weight, waiting = 0, [(data, 0)]
     while waiting:
         value, depth = waiting.pop()

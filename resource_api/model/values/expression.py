@@ -176,10 +176,7 @@ def _path(text: str, start: int) -> tuple[ExpressionPath, int]:
 
 
 def _problem(text: str, start: int) -> str:
-    """Return the message about a ``${`` that begins no valid reference, with the correct form if one is likely meant.
-
-    ``start``: the position behind ``${``.
-    """
+    """Return the message about a ``${`` before ``start`` without a valid reference, with the form likely meant."""
     inside, brace, _ = text[start:].partition("}")
     whole = bool(brace) and "${" not in inside and len(inside) < _LONGEST_EXCERPT
     excerpt = f"${{{inside}}}" if whole else text[start - 2 : start + _LONGEST_EXCERPT]
@@ -264,10 +261,7 @@ def _key_text(key: str) -> str:
 
 
 def literal_value(value: object, refusal: str) -> Any:
-    """Return a value where references are not allowed, with ``$${`` replaced by ``${`` in all its texts.
-
-    Raises ``ValueError`` where a text or key has one; ``refusal`` begins the message.
-    """
+    """Return ``value`` with every text and key in it as ``literal_text`` returns it. Raises ``ValueError``."""
     if isinstance(value, (dict, list)) and not _MARKS.search(repr(value)):
         return value  # nearly all are, and one search takes a tenth of the time
     return map_leaves(value, lambda leaf: literal_text(leaf, refusal) if isinstance(leaf, str) else leaf, _key_text)
@@ -285,10 +279,7 @@ def is_literal(value: object) -> bool:
 
 
 def are_literal(values: Sequence[Any]) -> bool:
-    """Return whether all values certainly contain no path, with one search for thousands of them.
-
-    False if any is a list or mapping, as these are not examined.
-    """
+    """Return whether all values certainly have no path, by one search for thousands; False for a list or mapping."""
     kinds = set(map(type, values))
     texts = values if kinds == {str} else [value for value in values if type(value) is str]
     return kinds <= SCALAR_TYPES and "${" not in "\n".join(texts)

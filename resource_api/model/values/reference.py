@@ -115,10 +115,7 @@ def _type_name(head: str) -> str:
 
 
 def with_path(reason: str, title: str, name: object) -> str:
-    """Return the reason of a failure with the path of its resource before it, unless the title or the text has that.
-
-    A message about ``File[config]`` thus has the path of the file.
-    """
+    """Return the reason of a failure with the path of its resource before it, unless the title or the text has that."""
     led = isinstance(name, str) and name[:1] == "/" and name not in title and name not in reason
     return f"{name}: {reason}" if led else reason
 

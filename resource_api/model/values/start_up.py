@@ -84,10 +84,7 @@ else:
 
     @cache
     def _constructor(count: int) -> CodeType:
-        """Return the code of a constructor of named tuples with ``count`` fields; each class renames its parameters.
-
-        Up to fourteen fields it is there already; more are rare enough to compile one.
-        """
+        """Return the code of a constructor of named tuples with ``count`` fields; each class renames its parameters."""
         if count <= len(_CONSTRUCTORS):
             return _CONSTRUCTORS[count - 1].__code__
         fields = "".join(f"field{index}, " for index in range(count))
@@ -98,10 +95,7 @@ else:
         """Turns the annotations of a class statement into the fields of a record."""
 
         def __new__(cls, name: str, _bases: tuple[type, ...], body: dict[str, Any]) -> type:
-            """Return the named tuple that a class statement with annotated fields means.
-
-            It has a constructor and a getter for each field, and no metaclass: the class is as cheap as a plain one.
-            """
+            """Return a subclass of ``_Record`` with a constructor and a getter for each field, and no metaclass."""
             fields = tuple(body.get("__annotations__", ()))
             defaults = {field: body[field] for field in fields if field in body}
             names = {"co_varnames": ("_cls", *fields), "co_name": "__new__", "co_qualname": f"{name}.__new__"}

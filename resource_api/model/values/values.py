@@ -235,10 +235,7 @@ def literal(value: object) -> Any:
 
 
 def same_value(is_: object, should: object) -> bool:
-    """Compare two canonical values exactly: ``1``, ``1.0`` and ``True`` differ.
-
-    A sensitive wrapper makes no difference.
-    """
+    """Compare two canonical values exactly: ``1``, ``1.0`` and ``True`` differ; sensitive wrappers do not matter."""
     if type(is_) is str and type(should) is str:
         return is_ == should
     is_, should = reveal(is_), reveal(should)
@@ -265,10 +262,7 @@ def batches(many: Sequence[T]) -> Iterator[Sequence[T]]:
 def column_groups(
     resources: Sequence[Mapping[str, object]],
 ) -> Iterator[tuple[Sequence[int], Mapping[str, Sequence[Any]]]]:
-    """Yield groups of resources with the same attributes: their indices, and attribute → their values in that order.
-
-    Each attribute of thousands of resources is then checked by one call.
-    """
+    """Yield the indices of resources with the same attributes, and attribute → their values, to check each at once."""
     by_attributes: dict[tuple[str, ...], list[int]] = {}
     for index, names in enumerate(map(tuple, resources)):
         group = by_attributes.get(names)

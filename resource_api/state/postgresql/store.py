@@ -201,9 +201,9 @@ class LeasedSession:
     ) -> None:
         """Write by one statement, which has an effect only if the lease of the stack is still held.
 
-        ``parts``: those that follow its part ``mine``, with ``values`` for their parameters; ``header`` sets further
-        columns of the row of the stack; ``preceding``: statements and values to execute before, in one transaction.
-        Where the connection is lost, it is tried again for the time of a lease. Raise ``StateLost``, ``StateError``.
+        ``parts`` follow its part ``mine``, with ``values`` for their parameters; ``header`` sets further columns of the
+        row of the stack; ``preceding``: statements and values to execute before, in one transaction. A lost connection
+        is retried for the time of a lease. Raise ``StateLost``, ``StateError``.
         """
         lease = self._lease(name)
         self._write += 1
