@@ -440,7 +440,7 @@ def _has_expression(values: Values) -> bool:
 
 
 def _manifest_key(entry: Entry) -> str:
-    """Return the key of a resource in its file; "" for a derived declaration, without file, or with an expression."""
+    """Return the key of a resource in its file; "" if it is derived, is in no file, or contains an expression."""
     declaration = entry.declaration
     if declaration.derivation is not None or declaration.document is None or _EXPRESSION in declaration.key:
         return ""
@@ -612,7 +612,8 @@ def _read_rows(catalog: Catalog, conclusion: Conclusion, snapshot: Snapshot) -> 
 def _is_usable(plan: ExecutionPlan, conclusion: Conclusion, rest: Collection[int], affected: Collection[int]) -> bool:
     """Return whether a plan of the ``rest`` equals a whole plan: only ``affected`` resources act.
 
-    Side effects, orphans, moves and undeclared records could concern a resource that is left out: then it does not.
+    Side effects, orphans, moves and undeclared records could concern resources that are left out: they need a whole
+    plan.
     """
     indexes, prior = conclusion.indexes(), plan.prior
     for step in plan.steps:
@@ -671,7 +672,7 @@ def saved_documents(files: Sequence[Any]) -> list[Document]:
 
 
 def _saved_document(file: str, data: object, heads: Mapping[str, Mapping[str, object]]) -> Document:
-    """Return a saved file as a document; ``heads``: section → key → position. All other positions are parsed."""
+    """Return a saved file as a document with positions ``heads`` (section → key → position); others are parsed."""
     raw, _ = reading.read_file(file)
     index = lambda: reading.parse(raw, file).root or Node((1, 1), {})  # noqa: E731 - of this file
     return Document(data, file, raw, index, _positions_as(heads, tuple))

@@ -104,7 +104,7 @@ def _hide_secret(difference: Difference, recorded: object) -> Difference:
 def equal_indexes(pairs: Sequence[tuple[Entry, Resource]], functions: ProviderFunctions) -> Iterator[int]:
     """Yield the indexes of the ``pairs`` (entry, row) of one type that are certainly in sync.
 
-    The rest needs ``compare``. A provider's ``insync`` is called once for all pairs, because large manifests have many.
+    The rest needs ``compare``. A provider's ``insync`` is called once for all pairs, for speed.
     """
     attributes: Iterator[Sequence[str] | None]
     attributes = _compared_attributes([entry.should for entry, _ in pairs], functions.definition.compared)

@@ -168,7 +168,7 @@ def matching_indices(
 
 
 def _exact_matches(text: str, names: Sequence[Sequence[str]]) -> set[int]:
-    """Return the indices of resources with exactly this name: as their first, the reference, or else as another one."""
+    """Return the indices of the resources with exactly this name: as reference, or else as another name."""
     matches = {index for index, candidate in enumerate(names) if text in candidate}
     return {index for index in matches if names[index][0] == text} or matches
 

@@ -86,7 +86,7 @@ class FormerNames:
 
 
 def carry_out_moves(catalog: Catalog, state: StackState) -> tuple[StackState, Commit]:
-    """Return the state with records renamed that are ``moved:`` to declarations left out of this run; and its commit.
+    """Return the state with records renamed that are ``moved:`` to declarations left out of this run, and their commit.
 
     Left out by a false condition (``when``), they are recorded as undeclared under the new name, for later runs
     (contract §10.6).

@@ -85,7 +85,10 @@ class PolicyEvaluator:
         return "; ".join(errors)
 
     def check_plan(self, planned: ExecutionPlan) -> ExecutionPlan:
-        """Check a plan; return it with forbidden steps failed. Raise ``ResourceError`` if no acting step can fail."""
+        """Check a plan by the policies; return it with the forbidden steps failed.
+
+        Raise ``ResourceError`` for a plan that is forbidden as a whole and has no acting step to fail.
+        """
         state = planned.prior.state
         policy_plan = PolicyPlan(state.project, state.stack, tuple(map(_policy_step, planned.steps)), planned.complete)
         problems = [
@@ -132,7 +135,7 @@ def _evaluated(policy: Policy, check: Callable[[Any], Any], value: object) -> It
 
 
 def _of_steps(policy: Policy, policy_plan: PolicyPlan, problems: Iterator[Problem]) -> Iterator[Problem]:
-    """Yield a policy's problems about a plan; one of a missing step becomes one of the plan, or it would fail none."""
+    """Yield a policy's problems about a plan; one of a missing step becomes the plan's, or it would fail no step."""
     references = {step.reference for step in policy_plan.steps}
     for problem in problems:
         if problem.reference and problem.reference not in references:
@@ -279,7 +282,10 @@ class _EarlierSteps:
         }
 
     def _is_one_before(self, indices: Sequence[int], index: int) -> bool:
-        """Return whether one of the ascending ``indices`` comes before ``index``; in a parallel run, if required."""
+        """Return whether one of the ``indices`` of entries (ascending) is certainly carried out before ``index``.
+
+        In order, that is an earlier one; in a parallel run only one that it requires.
+        """
         if self._plan.options.parallel > 1:
             return not (descendants([index], self._plan.catalog.requires) - {index}).isdisjoint(indices)
         return bool(indices) and indices[0] < index

@@ -67,7 +67,7 @@ def report_findings(
 
 
 def _log_changes_without_outcome(plan: ExecutionPlan, log: Log, holder: Callable[[], str]) -> None:
-    """Log the open intents: changes in doubt, or under way in the run that ``holder`` describes, unless ""."""
+    """Log the open intents: changes in doubt, or under way if ``holder`` returns the description of a run."""
     intents = plan.prior.state.intents.values()
     running = holder() if intents else ""
     for intent in intents:
@@ -243,7 +243,7 @@ def _is_new(state: StackState) -> bool:
 
 
 def _log_new(plan: ExecutionPlan, own_stack: StackName, other_stacks: Sequence[StackName], log: Log) -> None:
-    """Log that a stack is new and perhaps misspelt, unless a ``stacks/NAME.yaml`` beside the manifest has its name."""
+    """Log that a stack is new, as its name may be misspelt, unless ``stacks/NAME.yaml`` beside the manifest has it."""
     path = plan.catalog.manifest.path
     described = _described_stacks(path)
     # A manifest that was sent has its path on the other machine, as its files of inputs have.

@@ -181,7 +181,7 @@ class Purging:
         )
 
     def _with_orphans(self, strays: Sequence[tuple[Record, PurgeRule]]) -> tuple[Catalog, Prior]:
-        """Return catalog and match with an orphan for each of ``strays``, unless ``--prune`` deletes it already."""
+        """Return catalog and match with an orphan for each of ``strays``, one step if ``--prune`` deletes it too."""
         prior, rules = self._prior, {record.key: rule for record, rule in strays}
         present = {self._catalog.entries[index].key: index for index in prior.orphans}
         orphans = dict(prior.orphans)

@@ -230,7 +230,7 @@ def find_record(state: StackState, text: str) -> Record:
 
 
 def _find_named(state: StackState, target: Reference) -> list[Record]:
-    """Return the record of a name, then those of the old resources to delete. Raise ``UsageError`` without one."""
+    """Return the record of a name, then those of replaced resources, not deleted yet. Raise ``UsageError`` for none."""
     records = state.records.values()
     record = next((candidate for candidate in records if candidate.reference == target), None)
     record = record or state.records.get((target.type, target.title))

@@ -201,7 +201,7 @@ class OperationRun:
     def requested(self) -> Mapping[str, Any]:
         """Return the values that ``set`` gets as ``should``, and that are verified afterwards.
 
-        ``ignore_changes`` is left out for an existing resource, unless its provider plans: then it has the present
+        Attributes in ``ignore_changes`` are left out for an existing resource; a provider that plans gets their present
         values.
         """
         if self.removal:

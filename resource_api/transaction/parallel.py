@@ -94,7 +94,7 @@ class ParallelRun:
         return [run.operation for run in runs], []
 
     def _abandon(self, schedule: Schedule) -> None:
-        """End all operations after an interrupt: in doubt if their call did not return, otherwise skipped."""
+        """End the remaining operations after an interrupt: in doubt if their call did not return, otherwise skipped."""
         for operation in self._plan.operations:
             if operation.number in schedule.running:
                 self._results.fail(OperationRun(operation), f"its call did not end after the interrupt; {IN_DOUBT}")

@@ -327,7 +327,7 @@ class Events:
         )
 
     def log_reason(self, level: str, run: OperationRun, reason: str, **fields: Any) -> None:
-        """Log the reason for a failed or skipped operation; a log for people has at most 20 lines of one."""
+        """Log the reason for a failed or skipped operation; a log for people has at most 20 lines of the same one."""
         self._reasons[level, reason] += 1
         if self._reasons[level, reason] <= _NAMED or not self._log.is_brief:
             text = run.step.entry.declaration.located(reason) if level == "err" else reason

@@ -322,8 +322,8 @@ class SideEffectRule:
     def _came_with(self, effect: SideEffect, entries: Sequence[Entry]) -> bool:
         """Return whether a resource may be removed as a side effect of deleting one that is no longer declared.
 
-        The run must delete it too if it is recorded; otherwise it must depend on that one, as the content of a
-        directory. ``entries``: the catalog's entries of the removed resource.
+        The run must delete an orphan itself; a resource outside of the catalog must depend on the deleted one, as the
+        content of a directory. ``entries``: the catalog's entries of the removed resource.
         """
         if effect.dependent and effect.tree:
             return True

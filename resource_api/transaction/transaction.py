@@ -74,7 +74,7 @@ class Transaction:
         return self._finish(started)
 
     def _finish(self, started: float) -> RunReport:
-        """Write unchanged resources and outputs, and return the report; a partial or failed run keeps outputs."""
+        """Write unchanged resources and, after a whole successful run, the outputs; return the report."""
         self._events.log_more()
         summary = self._results.summary()
         failed = bool(summary.failed or summary.skipped or self.stopped)

@@ -109,8 +109,8 @@ class Verification:
     def settle(self, runs: Sequence[OperationRun], begun: Collection[Name]) -> None:
         """Read again until the changes of operations are visible, at most for the type's ``settle`` seconds.
 
-        A service may show a change late. Failed changes are not waited for, nor names outside of ``begun``, the reached
-        ones.
+        A service may show a change late. Failed changes are not waited for, nor names that no ``set`` has reached,
+        outside of ``begun``.
         """
         seconds = 0.0 if self._imperative else self._snapshot.providers.settle(self._definition)
         if seconds:
@@ -173,7 +173,7 @@ def _shared(row: Resource, should: Mapping[str, object]) -> Mapping[str, Any]:
 def _comparable(
     runs: Iterable[OperationRun], rows: Mapping[Name, CheckedRow]
 ) -> Iterator[tuple[OperationRun, Resource]]:
-    """Yield the operations that equality with the declared values verifies, with rows; no removals or predictions."""
+    """Yield the operations, with rows, that equality with declared values verifies: no removals or predictions."""
     for run in runs:
         should, row = run.step.entry.should, rows.get(run.name)
         if row is None or isinstance(row, str) or not exists(row):  # a text: the reason why it was not read

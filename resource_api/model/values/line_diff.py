@@ -168,7 +168,7 @@ class _Search:
         return index
 
     def _back(self, edits: int, diagonal: int) -> list[Pair]:
-        """Return the indexes of equal lines on the way to the end of a diagonal; found backwards, in order."""
+        """Return, in order, the indexes of equal lines on the way to the end of a diagonal, which is followed back."""
         pairs: list[Pair] = []
         while edits >= 0:
             start, before = self._start(edits, diagonal)

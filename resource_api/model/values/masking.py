@@ -345,7 +345,7 @@ def _pattern(short: list[str], words: list[str]) -> re.Pattern[str]:
 
 
 def _any_of(forms: list[str]) -> str:
-    """Return a regular expression of sorted texts, grouped by two characters: alternatives are tried one by one."""
+    """Return a regular expression of sorted texts, grouped by two characters, as alternatives are tried one by one."""
     groups = []
     for first, same_first in groupby(forms, key=lambda form: form[0]):
         inner = [

@@ -226,7 +226,7 @@ class ServerConnection:
         return self._has_tables
 
     def wait_for(self, channel: str, payload: str, seconds: float) -> None:
-        """Wait until ``payload`` is notified on a channel, at most ``seconds``; behind a pooler exactly these."""
+        """Wait until ``payload`` is notified on a channel, at most ``seconds``; behind a pooler always so long."""
 
         def wait(connection: Connection) -> bool:
             """Wait for a notification; return False at once behind a pooler, which shares sessions."""

@@ -167,7 +167,7 @@ def recover(path: str, damage: str, find_data_key: FindDataKey) -> Sequence[str]
 
 
 def with_recovery(error: StateDamaged, path: str, find_data_key: FindDataKey) -> StateDamaged:
-    """Return the error for a damaged database, without a promised restoration where all generations are damaged too."""
+    """Return the error for a damaged database, without the promise of a restoration where no generation is intact."""
     if error.effect != StateDamaged.RESTORES or any(_intact(path, find_data_key)):
         return error
     return StateDamaged(error.message, databases.NONE_LEFT)
