@@ -242,7 +242,7 @@ class TypeDefinition(AttributeSet):
         return definition
 
     def asks_side_effects(self, is_: Mapping[str, object] | None, should: Mapping[str, object]) -> bool:
-        """Return whether the provider is asked for the side effects of a change, by feature only of a removal."""
+        """Return whether the provider is asked for the side effects of a change: of any, or of removals only."""
         if "side_effects_of_removals" in self.features:
             return is_ is not None and is_.get("ensure") not in {"absent", should.get("ensure")}
         return "side_effects" in self.features

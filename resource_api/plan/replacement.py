@@ -260,7 +260,7 @@ def _replacement_decision(
 def _implied_replacement(
     replacing: _ReplacingAttributes, inputs: DecisionInputs, lost: Sequence[str]
 ) -> Replacement | None:
-    """Return the reason for a replacement beyond ``init_only`` changes, or None; ``lost``: with deleted sources."""
+    """Return the reason to replace beyond ``init_only`` changes, or None; ``lost``: attributes of lost sources."""
     if lost:
         return Replacement(ReplacementReason.SOURCE_REPLACED, (lost[0], inputs.lost_sources[lost[0]]))
     if replacing.provided:

@@ -207,7 +207,7 @@ class Recorder:
         return [records[index]._replace(status="tainted") for index in remaining]
 
     def _pending_creation(self, run: OperationRun) -> Record | None:
-        """Return the record of a resource deleted for its replacement and not created yet, for a next run; or None."""
+        """Return the record of a resource deleted for its replacement, for the next run to create it; or None."""
         if run.action is not Action.REPLACE or run.step.create_first or run.retained or exists(run.is_):
             return None
         prior, index = self._plan.prior, run.step.entry.index

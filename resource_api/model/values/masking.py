@@ -178,7 +178,7 @@ class Mask:
         return {index for index in indexes if self._spans(texts[index], 0)}
 
     def _spans_under(self, escape: Escape, text: str, nested: int) -> list[Span]:
-        """Return the positions in a text of secrets found once a kind of escapes is undone, and ``nested`` more."""
+        """Return the positions of secrets in a text after undoing one kind of escapes, and ``nested`` more levels."""
         plain = escape.undo(text)
         if plain == text or not (spans := self._spans(plain, nested)):
             return []

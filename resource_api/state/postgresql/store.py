@@ -1,7 +1,7 @@
 """The store of a team: one PostgreSQL database for many machines and users, one run at a time for each stack.
 
 The session of a run holds the leases of its stacks (``lease``), which a thread renews, keeps the stacks in memory, and
-writes each commit by one statement (``database``). What only reads takes a snapshot, and needs no right to write. The
+writes each commit by one statement (``database``). A read takes a snapshot, and needs no right to write. The
 format of rows is in ``stack_rows``.
 """
 
