@@ -589,7 +589,7 @@ def _compile(text: str) -> re.Pattern[str]:
 
 
 def template(pattern: re.Pattern[str]) -> str:
-    """Return a format string of titles that match a pattern, ``{path}:{name}``; "" for more than groups and text."""
+    """Return the titles of a pattern as a format string, ``{path}:{name}``; "" if it is more than groups and text."""
     titles, depth = "", 0
     for piece in _TITLE_PIECE.finditer(pattern.pattern):
         kind, within = piece.lastgroup, depth

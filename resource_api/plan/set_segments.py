@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
 
-#: The stages of orphans that are deleted after what is declared: those of ``--prune`` and those of ``purge``.
+#: The stages of orphans that are deleted after the declared resources: those of ``--prune`` and those of ``purge``.
 PRUNE_STAGE: Final = 1
 PURGE_STAGE: Final = 2
 
@@ -400,7 +400,7 @@ def blocked(
 
     spread(list(causes))
     for stage in sorted(set(late.values())):
-        # A failed orphan blocks a purge only: what is pruned does not depend on another orphan without an edge.
+        # A failed orphan blocks a purge only: a pruned resource does not depend on another orphan without an edge.
         before = [
             number for number in causes if stage == PURGE_STAGE or operations[number].step.entry.index not in orphans
         ]

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from resource_api.model.record import Record, StackState
     from resource_api.model.step import Step
 
-#: The options whose names may be those of what is left out.
+#: The options whose names may be those of left-out resources.
 _OF_LEFT_OUT: Final = ("--target", "--exclude")
 #: How many undeclared resources a message names.
 _NAMED: Final = 5

@@ -192,7 +192,7 @@ def _recovery(catalog: Catalog, state: StackState, former: Mapping[RecordKey, Re
         names = [interrupted[source] for source in sources if source in interrupted]
         if names and "refreshable" in target.definition.features:
             owed[target.key] = names
-    # What is carried out only after a failure is not read either: what was begun with it is ours, unconfirmed.
+    # Handlers of failures (``on_failure``) are not read either: a creation that was begun is ours, unconfirmed.
     declared = {entry.key for entry in catalog.entries if not entry.meta.on_failure}
     undeclared = [key for key in state.intents if key not in declared]
     put = []

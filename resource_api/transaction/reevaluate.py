@@ -312,7 +312,7 @@ class Reevaluation:
             run.should = step.entry.should
         decision = decide(step.entry, run.is_, run.should, functions, inputs)
         if step.action is Action.REPLACE and decision.action is Action.CREATE:
-            # Its removal has been carried out: what is created now is the second half of the replacement.
+            # Its removal has been carried out: the creation is the second half of the replacement.
             decision = step.decision._replace(differences=decision.differences, predicted=decision.predicted)
         if refusal := self._refusal(run, decision):
             run.decision = step.decision
@@ -327,7 +327,7 @@ class Reevaluation:
         if step.decision.action is Action.SAME and decision.action is not Action.SAME:
             run.step = self._late_step(run)
         if decision.error and step.noop and step.deferred:
-            run.decision = step.decision  # an earlier step would do what is missing
+            run.decision = step.decision  # an earlier step would remove the cause
         elif decision.error:
             self._results.fail(run, decision.error)
 
