@@ -287,7 +287,7 @@ class _Edges:
     def _by_dependents(self) -> Iterator[Edge]:
         """Yield the edges that remove a resource after its dependents are removed, or no longer use it.
 
-        Dependents are those in the catalog, and of an orphan those that the records name.
+        Dependents are those in the catalog and in the records.
         """
         puts, removals = self._puts, self._removals
         by_reference: dict[str, int] = {}

@@ -126,7 +126,7 @@ class Recorder:
             self._store.record_intents(self._name, [self._intent(run) for run in runs])
 
     def _intent(self, run: OperationRun) -> Intent:
-        """Return the intent of an operation; a creation remains one if an interrupted run may have made it."""
+        """Return the intent of an operation, with the action by which an interrupted run may have made it ours."""
         entry, action = run.step.entry, str(Action.DELETE if run.removal else run.action)
         cut = self._intents.get(run.key) if self._intents else None
         if cut is not None and cut.makes and action != Action.DELETE:

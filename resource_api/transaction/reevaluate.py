@@ -479,7 +479,7 @@ class Reevaluation:
         """Return the reason to refuse a new decision that would do more than the plan has shown, or "".
 
         A replacement has to be in the plan; so has a removal, unless deferred or due to an earlier change. A saved plan
-        allows only actions that it shows, also as possible ones.
+        excludes deferred ones, and changes of resources in sync that it does not show as possible.
         """
         step, action = run.step, decision.action
         if action in (step.action, Action.SAME) or run.step.noop:
