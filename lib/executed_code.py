@@ -154,8 +154,9 @@ def _named(words: Iterable[str], cwd: str) -> Iterator[str]:
 
 
 def _tree(directory: str) -> Iterator[Executed]:
-    """Yield a directory whose whole content counts as executed code.
+    """Yield the item for a directory whose whole content counts as executed code, such as the sources of a build.
 
-    In a directory such as ``/usr`` or ``/tmp`` only files that other users may add count: all would be too much.
+    A system directory such as ``/usr`` or ``/tmp`` is a place (``is_place``): whether other users can add files to it
+    counts, and not each of its many files.
     """
     yield Executed(directory, is_place=directory in files.PROTECTED_DIRECTORIES)

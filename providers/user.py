@@ -170,7 +170,10 @@ class Provider(BaseProvider):
         options = ["-M", *["-r"] * should["system"], *["-o"] * should["allowdupe"], *_options(changed)]
 
         def edit(prefix: Path) -> None:
-            """Add the user to copies of the account files; the home is made before they replace the files."""
+            """Add the user to copies of the account files, and make its home, before the copies replace the files.
+
+            Entries of the name that a killed run has left are removed first: ``useradd`` would add to them.
+            """
             _forget(prefix, name)
             self.useradd("--prefix", prefix, *options, "--", name)
             shadow.edit(prefix, name, changed)

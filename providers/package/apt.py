@@ -93,7 +93,8 @@ class Provider(packages.PackageProvider):
         versions_by_name = self._versions(list(changes))
         for name, should in changes.items():
             versions, ensure = versions_by_name.get(_plain(name, native)), should["ensure"]
-            if not versions and ensure != "absent" and (providers := self._providers(name)):
+            # None: apt does not know the name; empty: it knows the name alone, such as that of a virtual package.
+            if not versions and (providers := self._providers(name)):
                 yield name, Problem(None, packages.virtual(name, providers), needs=f"Package[{providers[0]}]")
             elif versions is None:
                 hint = "" if _lists() else "; it has no lists of packages, run 'apt-get update'"

@@ -374,8 +374,11 @@ class _ProblemCollector(_Builder):
         return []
 
     def _mapping(self, depth: int, marks: dict[str, Mark] | None) -> dict[str, Any]:
-        """Read a mapping only for its problems, with both positions of repeated keys."""
-        del marks
+        """Record the problems of a mapping, such as repeated keys with both positions; its data is not used.
+
+        The reader of data stops at the first problem: this one reads on, to report all of them.
+        """
+        del marks  # only the reader of data keeps them
         positions: dict[str, Position] = {}
         while type(event := self._get()) is not MappingEndEvent:
             key, position = self._any_key(event, depth), _position(event.start_mark)

@@ -110,6 +110,7 @@ class Runtime(RunEnvironment):
         request = self._cache_request(source, inputs or {}, run_options) if use_cache and out is None else None
         return self._plan_only(source, inputs or {}, run_options, out, request)
 
+    # A manifest is planned first, perhaps from the cache of unchanged resources; a plan has been made already.
     @overload
     def apply(
         self,

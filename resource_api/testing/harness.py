@@ -482,9 +482,9 @@ class RecordingContext(Context):
     """
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
-        """Take the arguments of ``Context``."""
+        """Begin without exceptions; take the arguments of ``Context``."""
         super().__init__(*arguments, **keywords)
-        #: The exceptions, in their order.
+        #: The exceptions that the provider raised in its sections, in their order.
         self.raised: list[BaseException] = []
 
     @property

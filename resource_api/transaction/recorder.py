@@ -175,14 +175,11 @@ class Recorder:
             elif (record := self._records.record(run, plain=plain)) is not None:
                 put.append(record)
                 if old := self._plan.prior.predecessors.get(run.step.entry.index):
-                    # Replaced under another name: the old record is dropped only when its resource is gone.
-                    index, first = run.step.entry.index, run.step.create_first
-                    made = run.status is not Status.FAILED if first else run.action is Action.REPLACE
-                    if made and (first or (exists(record.is_) and results.failed_to_remove(index))):
-                        put.append(self._predecessor_to_delete(run, old))
-                    elif made and exists(record.is_):
-                        drop.append(old.key)  # it was deleted first, and its replacement exists now
+                    remaining, gone = self._predecessor_records(run, old, results, replaced=exists(record.is_))
+                    put += remaining
+                    drop += gone
         resolved = [*self._resolved_intents(unchanged), *(run.key for run in ended)]
+        # A record is written or dropped, not both, and only one that is recorded needs to be dropped.
         dropped = set(drop)
         put = [record for record in put if record.key not in dropped] if dropped else put
         drop = [key for key in drop if key in self._plan.prior.state.records or key in self._unrecorded]
@@ -213,6 +210,19 @@ class Recorder:
         prior, index = self._plan.prior, run.step.entry.index
         old = prior.state.records.get(run.key) or prior.records.get(index) or self._unrecorded.get(run.key)
         return None if old is None else old._replace(is_=None, status="pending")
+
+    def _predecessor_records(
+        self, run: OperationRun, old: Record, results: Results, *, replaced: bool
+    ) -> tuple[list[Record], list[RecordKey]]:
+        """Return the record of an old resource yet to be deleted, and its key once it is gone; neither if unchanged.
+
+        ``run`` has created its successor, which has another name; ``replaced``: whether the successor exists.
+        """
+        index, first = run.step.entry.index, run.step.create_first
+        made = run.status is not Status.FAILED if first else run.action is Action.REPLACE
+        if made and (first or (replaced and results.failed_to_remove(index))):
+            return [self._predecessor_to_delete(run, old)], []
+        return [], [old.key] if made and replaced else []
 
     def _predecessor_to_delete(self, run: OperationRun, old: Record) -> Record:
         """Return the record of an old resource yet to be deleted, under a free title: its own is its successor's."""
