@@ -14,7 +14,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.catalog.graph import descendants
+from resource_api.catalog.graph import descendants, reverse
 from resource_api.model.action import CREATING, Action
 from resource_api.model.change import exists
 from resource_api.model.report import Diagnosed, Event
@@ -267,7 +267,7 @@ class _EarlierSteps:
         entry = self._plan.catalog.find(reference.parse(problem.needs))
         if entry is not None and entry.index in self._present and self._is_one_before([entry.index], index):
             return True
-        if not (descendants([index], self._explicit) - {index}).isdisjoint(self._acting):
+        if index in self._after_acting:
             return True
         return any(self._is_one_before(self._by_type.get(name, ()), index) for name in problem.brought_by)
 
@@ -291,13 +291,15 @@ class _EarlierSteps:
         return bool(indices) and indices[0] < index
 
     @cached_property
-    def _explicit(self) -> Mapping[int, Sequence[int]]:
-        """Entry's index → the entries that it explicitly requires."""
+    def _after_acting(self) -> set[int]:
+        """The indices of the entries that explicitly require an acting step, directly or not."""
         automatic = self._plan.catalog.automatic
-        return {
+        explicit = {
             then: [first for first in before if (first, then) not in automatic]
             for then, before in self._plan.catalog.requires.items()
         }
+        after = reverse(explicit)
+        return descendants((then for index in self._acting for then in after.get(index, ())), after)
 
 
 def _findings(steps: Mapping[Name, Step], providers: ProviderPool) -> Iterator[tuple[Step, Problem]]:
