@@ -12,6 +12,7 @@ import time
 import tracemalloc
 from collections import Counter
 from io import StringIO
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import pytest
@@ -174,11 +175,16 @@ def test_a_created_resource_costs_few_calls(shape: Any, most: int) -> None:
     assert many - few < most * 2 * _COUNT
 
 
-def test_twice_the_missing_directories_are_twice_the_calls(tmp_path: Path) -> None:
-    """The calls to plan files in a directory that does not exist grow linearly."""
+@pytest.mark.parametrize("chained", [False, True])
+def test_twice_the_missing_directories_are_twice_the_calls(tmp_path: Path, *, chained: bool) -> None:
+    """The calls to plan files in a directory that does not exist grow linearly, also of a chain."""
 
     def planned(count: int) -> int:
-        resources = {f"File[{tmp_path}/none/{number}]": {"content": "x"} for number in range(count)}
+        names = [f"File[{tmp_path}/none/{number}]" for number in range(count)]
+        before = [{}, *({"require": name} for name in names if chained)]
+        resources = {
+            name: {"content": "x", **dict(more)} for name, more in zip_longest(names, before[:count], fillvalue={})
+        }
         runtime = Runtime(Registry.from_path(), state=NoStore(), log=console(io.StringIO()))
         return counted_calls(lambda: runtime.plan({"project": "counts", "resources": resources}))
 
