@@ -240,8 +240,8 @@ class EdgeBuilder:
                 yield from (Edge(target.index, resource.index) for resource in resources)
         whole = self._deleted_with(declared)
         if whole is not None:
-            others = (resource for resource in resources if resource is not whole)
-            yield from (Edge(whole.index, resource.index, automatic=True) for resource in others)
+            parts = (resource for resource in resources if resource is not whole)
+            yield from (Edge(whole.index, resource.index, automatic=True) for resource in parts)
 
     def _own(
         self,

@@ -62,7 +62,7 @@ def order_operations(
             return [Operation(step.entry.index, step) for step in steps], requires
         number_of = {step.entry.index: index for index, step in enumerate(steps)}
         waits = {
-            number_of[index]: [number_of[before] for before in requirements(index, requires, number_of)]
+            number_of[index]: [number_of[requirement] for requirement in requirements(index, requires, number_of)]
             for index in number_of
         }
         return [Operation(index, step) for index, step in enumerate(steps)], waits
@@ -323,7 +323,9 @@ class _Edges:
                 replaced.setdefault(record.instance, []).append(number)
         for index, user in self._puts.items() if replaced else ():
             required = (
-                self._nodes[self._puts[before]].step for before in self._required(index) if before in self._puts
+                self._nodes[self._puts[prerequisite]].step
+                for prerequisite in self._required(index)
+                if prerequisite in self._puts
             )
             successors = {step.definition.instance for step in required if step.create_first}
             for instance in successors & replaced.keys() if self._nodes[user].step.acts else ():

@@ -419,8 +419,8 @@ class Provider(SimpleProvider):
 """
 
 
-def test_a_configured_provider_states_its_implementation(bench: Bench) -> None:
-    """On a resource it is refused, because all resources of one configuration have one provider."""
+def write_configured_type(bench: Bench) -> None:
+    """Write the type ``cargo``, whose providers are configured with a place."""
     bench.type(
         "cargo",
         '"name": Attribute("String", kind="namevar"), "ensure": Attribute("Enum[present, absent]", default="present")',
@@ -428,6 +428,11 @@ def test_a_configured_provider_states_its_implementation(bench: Bench) -> None:
     )
     source = bench.modules / "types" / "cargo.py"
     source.write_text(source.read_text().replace("config={}", 'config={"place": Attribute("String")}'))
+
+
+def test_a_configured_provider_states_its_implementation(bench: Bench) -> None:
+    """On a resource it is refused, because all resources of one configuration have one provider."""
+    write_configured_type(bench)
     for name in ("boat", "truck", "zeppelin"):
         bench.write(f"modules/providers/cargo/{name}.py", CONFIGURED.replace("NAME", name))
     config = "config: {place: here}"
@@ -501,13 +506,7 @@ class Provider(SimpleProvider):
 
 def test_an_undeclared_configured_provider_keeps_its_implementation(bench: Bench) -> None:
     """The resources of a provider that is no longer declared are deleted by the implementation that has made them."""
-    bench.type(
-        "cargo",
-        '"name": Attribute("String", kind="namevar"), "ensure": Attribute("Enum[present, absent]", default="present")',
-        config={},
-    )
-    source = bench.modules / "types" / "cargo.py"
-    source.write_text(source.read_text().replace("config={}", 'config={"place": Attribute("String")}'))
+    write_configured_type(bench)
     for name in ("truck", "zeppelin"):
         text = FREIGHT.replace("NAME", name, 1).replace("HOME_DIRECTORY", str(bench.modules))
         bench.write(f"modules/providers/cargo/{name}.py", text)

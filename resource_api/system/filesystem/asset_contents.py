@@ -189,8 +189,13 @@ def open_trusted(path: str, trust: CodeTrust) -> io.FileIO:
     file that only root can read.
     """
     file = open_regular(path)
-    if reason := trust.check_links(path, file.fileno()):
-        file.close()
+    reason = "it cannot be checked"
+    try:
+        reason = trust.check_links(path, file.fileno())
+    finally:
+        if reason:
+            file.close()
+    if reason:
         raise ResourceError(f"{path} is not read, because others can change a link on its path: {reason}")
     return file
 
