@@ -78,24 +78,32 @@ def collect(directory: str, module_path: Sequence[str] = (), left_out: Collectio
     Skip files whose real path is in ``left_out``, as an earlier bundle. Raise ``UsageError`` for other kinds,
     ``OSError``.
     """
-    #: Prefix of the names in the bundle → the directory with the files.
-    tops = {"": directory, **{f"{MODULES}/{number}/": path for number, path in enumerate(module_path, 1)}}
+    modules = {f"{MODULES}/{number}": path for number, path in enumerate(module_path, 1)}
     collected: dict[str, BundleFile] = {}
     size = 0
-    for prefix, top in tops.items():
-        for name, path in _files(top):
-            if os.path.realpath(path) in left_out:
-                continue
-            if not prefix and (name == INDEX or name.startswith(f"{MODULES}/")):
-                raise UsageError(f"{path}: this name is reserved in bundles")
-            collected[_checked(prefix + name, path)] = file = _read(path)
-            size += len(file.content)
-            if size > LARGEST or len(collected) > MAX_FILES:
-                raise UsageError(f"{directory}: a bundle has at most {MAX_FILES} files and {LARGEST >> 20} MiB")
+    for name, path in _named_files(directory, modules, left_out):
+        collected[_checked(name, path)] = file = _read(path)
+        size += len(file.content)
+        if size > LARGEST or len(collected) > MAX_FILES:
+            raise UsageError(f"{directory}: a bundle has at most {MAX_FILES} files and {LARGEST >> 20} MiB")
     if not collected:
         raise UsageError(f"{directory}: has no files")
-    modules = [prefix for prefix in tops if prefix and any(name.startswith(prefix) for name in collected)]
-    return Bundle("", 0, [prefix.rstrip("/") for prefix in modules], collected)
+    filled = [module for module in modules if any(name.startswith(f"{module}/") for name in collected)]
+    return Bundle("", 0, filled, collected)
+
+
+def _named_files(directory: str, modules: Mapping[str, str], left_out: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield name in the bundle and path of each file of a directory and of ``modules``. Raise as ``collect`` does.
+
+    ``modules``: directory in the bundle → directory with the files.
+    """
+    for name, path in _files(directory, left_out):
+        if name == INDEX or name.startswith(f"{MODULES}/"):
+            raise UsageError(f"{path}: this name is reserved in bundles")
+        yield name, path
+    for module, top in modules.items():
+        for name, path in _files(top, left_out):
+            yield f"{module}/{name}", path
 
 
 def read_signed(path: str) -> tuple[bytes, bytes]:
@@ -154,9 +162,10 @@ def _described(index: Any, content: Mapping[str, BundleFile]) -> Bundle:
         if not any(path.startswith(f"{module}/") for path in content):
             raise ValueError(f"it has no files of the module directory {show(module)}")
     for path in sorted(listed.keys() | content.keys()):
-        if path not in content or path not in listed:
-            error = "is listed and not there" if path in listed else "is there and not listed"
-            raise Untrusted(f"'{path}' {error}")
+        if path not in content:
+            raise Untrusted(f"'{path}' is listed and not there")
+        if path not in listed:
+            raise Untrusted(f"'{path}' is there and not listed")
         if listed[path][0] != sha256(content[path].content).hexdigest():
             raise Untrusted(f"'{path}' has another digest than is listed")
     return Bundle(index["name"], index["generation"], modules, content)
@@ -173,7 +182,7 @@ def _archive(members: Iterable[tuple[str, BundleFile]]) -> bytes:
     return stream.getvalue()
 
 
-def _files(top: str) -> Iterator[tuple[str, str]]:
+def _files(top: str, left_out: Collection[str]) -> Iterator[tuple[str, str]]:
     """Yield name beneath ``top`` and path of each file outside of ``IGNORED``. Raise ``UsageError`` for other kinds."""
     todo = [""]
     while todo:
@@ -182,9 +191,11 @@ def _files(top: str) -> Iterator[tuple[str, str]]:
             for entry in entries:
                 name = f"{directory}{entry.name}"
                 if entry.is_dir(follow_symlinks=False):
-                    todo += [] if entry.name in IGNORED else [f"{name}/"]
+                    if entry.name not in IGNORED:
+                        todo.append(f"{name}/")
                 elif entry.is_file(follow_symlinks=False):
-                    yield name, entry.path
+                    if os.path.realpath(entry.path) not in left_out:
+                        yield name, entry.path
                 else:
                     msg = f"{entry.path}: is {'a link' if entry.is_symlink() else 'no file'}; a bundle has files only"
                     raise UsageError(msg)

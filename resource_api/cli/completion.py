@@ -53,27 +53,20 @@ class _Complete(ShellComplete):
         """Return the candidates for the word under the cursor in the form of ``answer``; "" after any error."""
         try:
             words, incomplete = self.get_completion_args()
-            option, equals, _ = incomplete.partition("=")
-            # Of the one word "--stack=pro" click completes "pro" alone.
-            attached = f"{option}=" if equals and option.startswith("--") else ""
             items = [item for item in self.get_completions(words, incomplete) if _can_be_passed(item.value)]
-            files = next((item.type for item in items if item.type in {"file", "dir"}), "")
-            for item in items:
-                item.value = attached + item.value
-            # The value of "NAME=" is typed behind it.
-            nospace = bool(items) and all(item.value.endswith(("=", "=@")) for item in items)
-            return self.answer(files or ("nospace" if nospace else "plain"), [] if files else items, incomplete)
+            option, equals, _ = incomplete.partition("=")
+            if equals and option.startswith("--"):  # of the one word "--stack=pro" click completes "pro" alone
+                for item in items:
+                    item.value = f"{option}={item.value}"
+            task = _task(items)
+            return self.answer(task, [] if task in _FILES else items)
         except Exception:  # noqa: BLE001 - an error would be shown in the middle of the line that is typed
             return ""
 
-    def answer(self, then: str, items: Sequence[CompletionItem[str]], incomplete: str) -> str:  # noqa: ARG002 - bash's
-        """Return the answer for the shell's script: ``then``, and the values, each ended by NUL.
-
-        ``then`` is its task: complete files (``file``, ``dir``), or insert a value, without (``nospace``) or with
-        (``plain``) a space behind it.
-        """
+    def answer(self, task: str, items: Sequence[CompletionItem[str]]) -> str:
+        """Return the answer for the shell's script: its task, see ``_task``, and the values, each ended by NUL."""
         # Click adds the end of a line, which must not become part of the last value.
-        return "\0".join([then, *map(self.format_completion, items), ""])
+        return "\0".join([task, *map(self.format_completion, items), ""])
 
 
 class _Bash(_Complete):
@@ -86,15 +79,15 @@ class _Bash(_Complete):
         words, self._word = split_words(os.environ.get("_RESOURCE_API_LINE", ""))
         return words[1:], self._word.text
 
-    def answer(self, then: str, items: Sequence[CompletionItem[str]], incomplete: str) -> str:
+    def answer(self, task: str, items: Sequence[CompletionItem[str]]) -> str:
         """Return the answer for bash: a line for each value, quoted like the typed word.
 
         In a word with a break (``=``, ``:``) bash replaces only the part after the last one, so only that is returned.
         """
         prefix = self._word.prefix(os.environ.get("_RESOURCE_API_BREAKS", ""))
-        values = [item.value for item in items if item.value.startswith(incomplete)]
+        values = [item.value for item in items if item.value.startswith(self._word.text)]
         quoted = [quote_word(value[len(prefix) :], self._word.quote) for value in values]
-        return "\n".join([then, *(text for text in quoted if text is not None)])
+        return "\n".join([task, *(text for text in quoted if text is not None)])
 
 
 class _Zsh(_Complete):
@@ -102,10 +95,10 @@ class _Zsh(_Complete):
 
     name = "zsh"
 
-    def answer(self, then: str, items: Sequence[CompletionItem[str]], incomplete: str) -> str:
+    def answer(self, task: str, items: Sequence[CompletionItem[str]]) -> str:
         """Return the answer for zsh; record the widest value, to align the descriptions."""
         self._width = max((len(escape(item.value)) for item in items if item.help), default=0)
-        return super().answer(then, items, incomplete)
+        return super().answer(task, items)
 
     def format_completion(self, item: CompletionItem[str]) -> str:
         """Return the value and its description."""
@@ -126,6 +119,21 @@ class _Fish(_Complete):
     def format_completion(self, item: CompletionItem[str]) -> str:
         """Return the value and its description; a tab would be taken for the separator of both."""
         return item.value.replace("\t", " ") + (f"\t{item.help}" if item.help else "")
+
+
+#: The tasks of a script to complete files itself: the types of click's candidates for them.
+_FILES: Final = frozenset({"file", "dir"})
+
+
+def _task(items: Sequence[CompletionItem[str]]) -> str:
+    """Return the task of the shell's script: ``file``, ``dir``, or to insert a value: ``plain``, ``nospace``.
+
+    ``nospace``: without a space behind it, because the value of ``NAME=`` is typed there.
+    """
+    for item in items:
+        if item.type in _FILES:
+            return item.type
+    return "nospace" if items and all(item.value.endswith(("=", "=@")) for item in items) else "plain"
 
 
 def _can_be_passed(value: str) -> bool:
@@ -150,22 +158,25 @@ class Word:
     def __init__(self) -> None:
         """Begin an empty word, without an open quote."""
         self.text = ""
-        #: The quote that is open at the end, or empty.
-        self.quote = ""
-        #: The length of the text before the open quote.
-        self._quoted_from = 0
-        #: The positions in the text of characters that are not quoted.
-        self._plain: set[int] = set()
+        #: The quote that is open at the end, or empty; and the length of the text before it.
+        self.quote, self._quoted_from = "", 0
+        #: The text with NUL in place of its quoted and escaped characters, at which no word breaks.
+        self._plain = ""
 
-    def open(self, quote: str) -> None:
-        """Begin a quoted part."""
-        self.quote, self._quoted_from = quote, len(self.text)
+    def add(self, text: str) -> None:
+        """Add quoted or escaped text."""
+        self.text += text
+        self._plain += "\0" * len(text)
 
-    def add(self, character: str, *, plain: bool) -> None:
-        """Add a character; ``plain``: it is neither quoted nor escaped, so that the word may break at it."""
-        if plain:
-            self._plain.add(len(self.text))
+    def add_plain(self, character: str) -> None:
+        """Add a character that is neither quoted nor escaped, so that the word may break at it."""
         self.text += character
+        self._plain += character
+
+    def open(self, quote: str, text: str) -> None:
+        """Add text in a quote that does not end."""
+        self.quote, self._quoted_from = quote, len(self.text)
+        self.add(text)
 
     def prefix(self, breaks: str) -> str:
         """Return the part of the word that bash keeps: it replaces only the end by a candidate.
@@ -174,38 +185,41 @@ class Word:
         """
         if self.quote:
             return self.text[: self._quoted_from]
-        last = max((index for index in self._plain if self.text[index] in breaks), default=-1)
+        last = max(map(self._plain.rfind, breaks), default=-1)
         return self.text[: last + 1]
+
+
+#: A part of a line in bash: quoted, in a quote that does not end, escaped, blank, or a plain character.
+_PART: Final = re.compile(
+    r"""'(?P<single>[^']*)'|"(?P<double>(?:[^"\\]|\\.)*)"|(?P<quote>['"])(?P<rest>.*)"""
+    r"""|\\(?P<escaped>.?)|(?P<blank>\s+)|(?P<plain>.)""",
+    re.DOTALL,
+)
 
 
 def split_words(line: str) -> tuple[list[str], Word]:
     """Split a line by bash's rules: return its complete words, and the last one, which may have an open quote."""
     words: list[str] = []
-    word, begun, rest = Word(), False, iter(line)  # a word has begun also with ''
-    for character in rest:
-        if word.quote == "'" and character != "'":
-            word.add(character, plain=False)
-        elif character == word.quote:
-            word.quote = ""
-        elif character == "\\":
-            escaped = next(rest, "")
-            backslash = "\\" if word.quote and escaped not in '"\\$`' else ""
-            for part in backslash + escaped:
-                word.add(part, plain=False)
-            begun = True
-        elif word.quote:
-            word.add(character, plain=False)
-        elif character in "'\"":
-            word.open(character)
-            begun = True
-        elif character.isspace():
+    word, begun = Word(), False  # a word has begun also with ''
+    for part in _PART.finditer(line):
+        if part["blank"]:
             if begun:
                 words.append(word.text)
             word, begun = Word(), False
+            continue
+        begun = True
+        if part["plain"]:
+            word.add_plain(part["plain"])
+        elif quote := part["quote"]:
+            word.open(quote, _unescaped(part["rest"]) if quote == '"' else part["rest"])
         else:
-            word.add(character, plain=True)
-            begun = True
+            word.add(part["single"] or part["escaped"] or _unescaped(part["double"] or ""))
     return words, word
+
+
+def _unescaped(text: str) -> str:
+    """Return the text in double quotes, where a backslash escapes only these characters, and is lost at the end."""
+    return re.sub(r'\\(["\\$`]|\Z)', r"\1", text)
 
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -283,17 +297,17 @@ def types_and_components(context: click.Context, incomplete: str) -> Items:
     Behind ``TYPE.`` the functions of the type.
     """
     registry = _registry(context)
-    type_name, dot, _ = incomplete.partition(".")
-    if dot and type_name in registry.names():
+    type_name, dot, beginning = incomplete.partition(".")
+    if not dot:
+        return _items((*registry.names(), *registry.component_names(), *_types_of_providers(context)), incomplete)
+    if type_name in registry.names():
         return [
             CompletionItem(f"{type_name}.{name}", help=first_sentence(function.docs))
             for name, function in registry.type(type_name).functions.items()
-            if f"{type_name}.{name}".startswith(incomplete)
+            if name.startswith(beginning)
         ]
-    if dot:
-        names = dict(_names_of_providers(context)).get(type_name)
-        return _items((f"{type_name}.{name}" for name in (names.functions if names else ())), incomplete)
-    return _items((*registry.names(), *registry.component_names(), *_types_of_providers(context)), incomplete)
+    names = dict(_names_of_providers(context)).get(type_name)
+    return _items((f"{type_name}.{name}" for name in (names.functions if names else ())), incomplete)
 
 
 def programs(context: click.Context, incomplete: str) -> Items:
@@ -329,20 +343,19 @@ def configuration(context: click.Context, incomplete: str) -> Items:
 
 def inputs(context: click.Context, incomplete: str) -> Items:
     """Return the inputs of the manifest as candidates of ``-i``: ``NAME=``, or ``NAME=@`` for a secret."""
-    offered = {
-        name: (_input_type(declaration), str(declaration.get("docs") or ""))
-        if isinstance(declaration, dict)
-        else (str(declaration), "")
-        for name, declaration in _section(_first_argument(context, "manifest"), "inputs").items()
-        if isinstance(name, str)
-    }
+    declared = _section(_first_argument(context, "manifest"), "inputs")
+    offered = {name: _input_offer(declaration) for name, declaration in declared.items() if isinstance(name, str)}
     return _assignments(offered, incomplete)
 
 
-def _input_type(declared: Mapping[str, object]) -> str:
-    """Return the data type of an input as text, ``Sensitive[...]`` also where another key declares that."""
-    written = str(declared.get("type") or "Any")
-    return f"Sensitive[{written}]" if True in map(declared.get, ("sensitive", "ephemeral")) else written
+def _input_offer(declared: object) -> tuple[str, str]:
+    """Return the data type of an input as text, ``Sensitive[...]`` also by another key, and its documentation."""
+    if not isinstance(declared, dict):
+        return str(declared), ""
+    datatype = str(declared.get("type") or "Any")
+    if True in map(declared.get, ("sensitive", "ephemeral")):
+        datatype = f"Sensitive[{datatype}]"
+    return datatype, str(declared.get("docs") or "")
 
 
 def facts(_context: click.Context, incomplete: str) -> Items:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from resource_api.model.json_documents import ProblemJson
     from resource_api.model.options import Settings
     from resource_api.model.report import Event
-    from resource_api.model.values.errors import ResourceAPIError
     from resource_api.plan.planner import ExecutionPlan
     from resource_api.provider.context import RunContext
 
@@ -112,7 +111,7 @@ class Console:
 
     # Problems
 
-    def show_problem(self, problem: Problem, cause: ResourceAPIError | None = None) -> None:
+    def show_problem(self, problem: Problem, cause: BaseException | None = None) -> None:
         """Write a problem to stderr, with its source line below unless the output is JSON.
 
         If its ``cause`` is the error of a type's definition, that is the line in the type's file.
@@ -131,7 +130,7 @@ class Console:
             problem = problem._replace(file="", line=0, column=0)
         self._output.problem(problem, source)
 
-    def emit_problem(self, problem: Problem, cause: ResourceAPIError | None = None) -> None:
+    def emit_problem(self, problem: Problem, cause: BaseException | None = None) -> None:
         """Write a problem to stderr as ``show_problem`` does, and to the JSON of a run."""
         if self._output.streams:
             self._output.emit(documents.line("diagnostic", documents.problem(problem)))

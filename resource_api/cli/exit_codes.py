@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from resource_api.model.values.errors import ManifestError, StateLocked
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Sequence
 
     from resource_api.fleet.merge import HostReport
     from resource_api.model.options import Settings
@@ -58,7 +58,7 @@ def of_refresh(changed: Collection[object], *, detailed: bool) -> int:
 
 def of_hosts(
     command: str,
-    reports: Iterable[HostReport],
+    reports: Collection[HostReport],
     *,
     detailed: bool,
     ignored: Collection[str] = (),
@@ -71,20 +71,13 @@ def of_hosts(
     """
     if signals:
         return 128 + signals[-1]
-    #: ``codes``: those with which hosts refused the work, None for any other failure.
-    codes, all_bad, changed = set[int | None](), True, False
-    for report in reports:
-        if report.succeeded or report.status in ignored:
-            changed = changed or report.status == "changed"
-            all_bad = False
-        else:
-            codes.add(report.code if report.status == "refused" else None)
-    if not codes:
-        return _CHANGED if detailed and changed else 0
-    if codes == {StateLocked.exit_code}:
+    changed = _CHANGED if any(report.status == "changed" for report in reports) else 0
+    failed = [report for report in reports if not report.succeeded and report.status not in ignored]
+    if not failed:
+        return changed if detailed else 0
+    refusals = {report.code if report.status == "refused" else None for report in failed}
+    if refusals == {StateLocked.exit_code}:
         return StateLocked.exit_code
-    if codes == {ManifestError.exit_code} and all_bad:
+    if refusals == {ManifestError.exit_code} and len(failed) == len(reports):
         return ManifestError.exit_code
-    if not detailed or command == "plan":
-        return 1
-    return _FAILED + (_CHANGED if changed else 0)
+    return _FAILED + changed if detailed and command != "plan" else 1

@@ -310,20 +310,19 @@ class Display:
 
     def _show_table(self, reports: Sequence[HostReport]) -> None:
         """Show the resources of all hosts as one table, with equal rows folded; errors go to stderr."""
-        groups = self._merge.in_order(self._merge.groups)
+        output, groups = self._session.output, self._merge.in_order(self._merge.groups)
         if self._session.json:
-            named = ((name, row) for group in groups for name in group.hosts for row in _rows(group, name))
-            self._session.output.print_json([_of_host(name, row) for name, row in named])
+            hosts = ((group, name) for group in groups for name in group.hosts)
+            output.print_json([_of_host(name, row) for group, name in hosts for row in _rows(group, name)])
         else:
             rows = _folded((group.hosts, row) for group in groups for row in _rows(group))
-            output = self._session.output
             if self._session.settings.get("form") == "csv":
                 output.print(table.comma_separated(rows, terminal=output.stdout.isatty()))
             else:
                 output.print(table.table(rows, output.columns))
         for report in reports:
             if not report.succeeded:
-                self._session.output.error_text(text.error(f"{report.name}: {report.error or report.status}"))
+                output.error_text(text.error(f"{report.name}: {report.error or report.status}"))
 
     def _emit(self, kind: str, body: Mapping[str, object]) -> None:
         """Write an object of the run's JSON, with its type and the present time."""
@@ -366,8 +365,9 @@ def plan_lines(document: Mapping[str, object], registry: Registry, style: Style)
 def _rows(group: HostGroup, host: str = "") -> Iterator[Mapping[str, object]]:
     """Yield the resources in the common answer of a group of hosts, with the name and address of ``host``."""
     for document in group.documents(host):
-        rows = document.get("document") if document["type"] == "result" else ()
-        yield from (row for row in (rows if isinstance(rows, list) else ()) if isinstance(row, dict))
+        rows = document.get("document") if document["type"] == "result" else None
+        if isinstance(rows, list):  # hosts may send anything
+            yield from (row for row in rows if isinstance(row, dict))
 
 
 def _batch(batch: BatchReport) -> dict[str, object]:

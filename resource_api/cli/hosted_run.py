@@ -8,9 +8,9 @@ import secrets
 import signal
 import sys
 import time
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from resource_api.cli import exit_codes, hosted_work
 from resource_api.cli.hosted_display import Display, lines_of
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from resource_api.fleet.archives import SentArchive
     from resource_api.fleet.connections import Host, HostConnections
     from resource_api.fleet.ledger import RecordedRun
+    from resource_api.fleet.run import Rollout
     from resource_api.model.options import Settings
 
     V = TypeVar("V")
@@ -78,11 +79,9 @@ def run(
         arguments["save"] = True
         _make_directory(out)
     is_recorded = command in CHANGING and not settings.get("noop")
-    with ExitStack() as stack:
-        ledger: Ledger | None = None
-        if is_recorded or settings.get("rerun"):
-            ledger = stack.enter_context(closing(Ledger(_fleet_directory())))
-        earlier = ledger.find(settings["rerun"]) if ledger is not None and settings.get("rerun") else None
+    rerun = settings.get("rerun")
+    with closing(Ledger(_fleet_directory())) if is_recorded or rerun else nullcontext() as ledger:
+        earlier = ledger.find(rerun) if ledger is not None and rerun else None
         hosts = hosted_work.select_hosts(session, manifest, earlier)
         work = hosted_work.prepare(session, command, manifest, hosts, arguments)
         archive, modules = _archives(session, work)
@@ -92,19 +91,27 @@ def run(
             hosted_work.check_earlier(earlier, work, digest, key)
         hosted_run = HostedRun(session, archive, modules, earlier)
         if confirm is not None:
-            plans = ShownPlans()
-            # A destruction is the plan of the empty manifest.
-            planning = work._replace(command="plan", options={**work.options, "empty": True})
-            code = hosted_run.run(planning, on_result=plans.add)
-            if not (exit_codes.is_planned(code) and plans.summary.changed):
-                return code  # of the failed plan, or of one without anything to destroy
-            if not confirm(plans.question(settings["stack"])):
-                return 1
+            confirmed, code = _confirmed_plans(hosted_run, work, settings["stack"], confirm)
+            if not confirmed:
+                return code
             # A host without a confirmed plan, because an unreachable one is ignored, is left alone.
-            hosts = {name: inventory for name, inventory in work.hosts.items() if name in plans.confirmed}
-            work = work._replace(hosts=hosts, confirmed=plans.confirmed)
+            hosts = {name: inventory for name, inventory in work.hosts.items() if name in confirmed}
+            work = work._replace(hosts=hosts, confirmed=confirmed)
         record = (ledger, digest) if ledger is not None and is_recorded else None
         return hosted_run.run(work, record, out, answers=answers)
+
+
+def _confirmed_plans(
+    hosted_run: HostedRun, work: Work, stack: str, confirm: Callable[[str], bool]
+) -> tuple[Mapping[str, Mapping[str, object]], int]:
+    """Show the plans of a destruction and ask; return the confirmed ones by host, or none with the exit code."""
+    plans = ShownPlans()
+    # A destruction is the plan of the empty manifest.
+    planning = work._replace(command="plan", options={**work.options, "empty": True})
+    code = hosted_run.run(planning, on_result=plans.add)
+    if not (exit_codes.is_planned(code) and plans.summary.changed):
+        return {}, code  # of the failed plan, or of one without anything to destroy
+    return (plans.confirmed, 0) if confirm(plans.question(stack)) else ({}, 1)
 
 
 class HostedRun:
@@ -138,9 +145,7 @@ class HostedRun:
         ``on_result`` receives each host with the document of its answer; ``answers`` as for the function ``run``.
         """
         session, settings = self._session, self._session.settings
-        batches = _parsed("--batches", self._batches["batches"], parse_batches)
-        bound = _parsed("--stop-after", self._batches["stop_after"], parse_share)
-        rollout_plan = make_rollout(len(work.hosts), settings["at_once"], batches, bound)
+        rollout_plan = self._rollout(len(work.hosts))
         run_id, key = self._begin(work, record)
         # The table of resources is made of documents.
         answer_text = partial(lines_of, session, work) if work.command != "resource" and answers is None else None
@@ -149,17 +154,14 @@ class HostedRun:
         if session.tracing is not None:
             session.tracing.begin_run()
         display = Display(session, work, run_id, merge, out, on_result=on_result, answers=answers)
-        job_for = partial(self._job, work, with_id(self._shared_job(work, run_id), key), key)
         ignored = ("unreachable",) if settings["unreachable"] == "ignore" else ()
-        transports = {inventory.transport(name) for name, inventory in work.hosts.items()}
-        self._check_limit(min(settings["at_once"], len(work.hosts)), transports)
-        with closing(open_connections(Archives(self._package, self._modules), settings, transports)) as connections:
+        with closing(self._connections(work)) as connections:
             gc.freeze()  # present objects stay until the end: the collector need not search them
             fleet = FleetRun(
                 list(work.hosts),
                 rollout_plan,
                 connections,
-                job_for,
+                partial(self._job, work, with_id(self._shared_job(work, run_id), key), key),
                 merge=merge,
                 observer=display,
                 record=(record[0], run_id) if record else None,
@@ -175,14 +177,21 @@ class HostedRun:
         display.finish(reports, stop, code, can_rerun=record is not None)
         return code
 
+    def _rollout(self, hosts: int) -> Rollout:
+        """Return the batches of a run over a number of hosts. Raise ``UsageError`` for a wrong option about them."""
+        batches = _parsed("--batches", self._batches["batches"], parse_batches)
+        bound = _parsed("--stop-after", self._batches["stop_after"], parse_share)
+        return make_rollout(hosts, self._session.settings["at_once"], batches, bound)
+
     def _begin(self, work: Work, record: tuple[Ledger, str] | None) -> tuple[str, bytes]:
         """Begin the record of the run, if it changes anything; return the run's id and the key of digests, or b""."""
         if record is None:
             return secrets.token_hex(8), b""
         ledger, digest = record
         settings, key = self._session.settings, ledger.key
-        # Identity of a mapping of inputs → its digest: hosts without inputs of their own share one mapping.
-        digests = {id(inputs): digest_of(inputs, key) for inputs in {id(i): i for i in work.inputs.values()}.values()}
+        # Hosts without inputs of their own share one mapping, whose digest is computed once.
+        mappings = {id(inputs): inputs for inputs in work.inputs.values()}
+        digests = {identity: digest_of(inputs, key) for identity, inputs in mappings.items()}
         fields = {
             "on": list(settings["on"]) or [",".join(work.hosts)],
             "command": work.command,
@@ -191,11 +200,15 @@ class HostedRun:
         }
         return ledger.begin(fields, digest, ((name, digests[id(work.inputs[name])]) for name in work.hosts)), key
 
-    def _check_limit(self, hosts: int, transports: Collection[str]) -> None:
-        """Warn where fewer connections can be open than the number of hosts to work on in parallel."""
+    def _connections(self, work: Work) -> HostConnections:
+        """Return connections to the hosts; warn where fewer can be open than the number of hosts in parallel."""
+        settings = self._session.settings
+        transports = {inventory.transport(name) for name, inventory in work.hosts.items()}
+        hosts = min(settings["at_once"], len(work.hosts))
         if (limit := connection_limit(hosts, transports)) < hosts:
             text = f"only {limit} hosts side by side: this process may not open more files; see ulimit -n"
             self._session.console.show_problem(Problem(None, text, "warning"))
+        return open_connections(Archives(self._package, self._modules), settings, transports)
 
     def _shared_job(self, work: Work, run_id: str) -> HostJob:
         """Return the part of the job that is the same for all hosts: command, manifest, modules, options, operator."""
@@ -256,11 +269,8 @@ def _interruptible(run: FleetRun, display: Display) -> Iterator[list[int]]:
         if display.question_open:
             raise InterruptedError  # otherwise the wait for the answer goes on
 
-    before: dict[int, Any] = {}
-    for kind in SIGNALS:
-        if (handler := signal.getsignal(kind)) is not signal.SIG_IGN:  # as under nohup
-            before[kind] = handler
-            signal.signal(kind, handle)
+    handled = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]  # as under nohup
+    before = {number: signal.signal(number, handle) for number in handled}
     try:
         yield signals
     finally:

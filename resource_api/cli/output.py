@@ -158,20 +158,14 @@ class Output:
         Also count the lines after the first failure: after many of them the end of the run repeats it.
         """
         self.lines_after_failure += self._failed
-        level, (subject, warned) = event["level"], self._warned
-        if level == "warning":
+        subject, lines = self._warned
+        warned = lines if subject == event["subject"] else []
+        if event["level"] == "warning":
             # Errors quote the output of programs without indentation and empty lines.
-            lines = [*(warned if subject == event["subject"] else []), event["event"].strip()]
-            self._warned = event["subject"], list(filter(None, lines))[-_QUOTED:]
-        elif level == "err":
+            self._warned = event["subject"], [line for line in (*warned, event["event"].strip()) if line][-_QUOTED:]
+        elif event["level"] == "err":
             self._failed, self._warned = True, ("", [])
-            if event["subject"] == subject:
-                # After the warnings "a" and "b" of "failed: a; b (site.yaml:4)" remains "failed (site.yaml:4)".
-                ends = (": " + "; ".join(warned[first:]) for first in range(len(warned)))
-                position = match[0] if (match := _POSITION.search(event["event"])) else ""
-                reason = event["event"].removesuffix(position)
-                end = next((end for end in ends if reason.endswith(end)), "")
-                event["event"] = reason.removesuffix(end) + position
+            event["event"] = _without_output(event["event"], warned)
         return event
 
     @property
@@ -370,6 +364,21 @@ class Output:
                     self._keep_error(error)
                 # Otherwise the interpreter fails on the rest of the buffer at its end, with exit code 120.
                 os.dup2(os.open(os.devnull, os.O_WRONLY), ours.fileno())
+
+
+def _without_output(error: str, warned: Sequence[str]) -> str:
+    """Return the text of an error without the lines at its end that warnings have shown.
+
+    After the warnings "a" and "b" of "failed: a; b (site.yaml:4)" remains "failed (site.yaml:4)".
+    """
+    match = _POSITION.search(error)
+    position = match[0] if match else ""
+    reason = error.removesuffix(position)
+    for first in range(len(warned)):
+        output = ": " + "; ".join(warned[first:])
+        if reason.endswith(output):
+            return reason.removesuffix(output) + position
+    return error
 
 
 def open_closed_streams() -> None:

@@ -91,15 +91,15 @@ class Reporting:
                 cause = error.strerror if isinstance(error, OSError) and error.strerror else reason(error)
                 yield Problem(None, f"no report to {target.text}: {cause}")
 
-    @staticmethod
-    def failure_document(
-        settings: Settings, command: str, began: float, code: int, problems: Iterable[Problem]
-    ) -> dict[str, object]:
-        """Return the document, for reporters, of a run that failed before it had one: its errors and exit code."""
-        run = {"project": settings.get("project"), "stack": settings.get("stack"), "run": "", "command": command}
-        summary = {**Summary(noop=bool(settings.get("noop")))._asdict(), "exit_code": code}
-        document = run_document.history_document({**run, "started": began, "ended": time.time(), "summary": summary})
-        return {**document, "problems": list(map(documents.problem, problems))}
+
+def failure_document(
+    settings: Settings, command: str, began: float, code: int, problems: Iterable[Problem]
+) -> dict[str, object]:
+    """Return the document, for reporters, of a run that failed before it had one: its errors and exit code."""
+    run = {"project": settings.get("project"), "stack": settings.get("stack"), "run": "", "command": command}
+    summary = {**Summary(noop=bool(settings.get("noop")))._asdict(), "exit_code": code}
+    document = run_document.history_document({**run, "started": began, "ended": time.time(), "summary": summary})
+    return {**document, "problems": list(map(documents.problem, problems))}
 
 
 def report(text: str) -> Target:

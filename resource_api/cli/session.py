@@ -44,7 +44,6 @@ from resource_api.system.process import core_dumps
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from resource_api.cli.tracing import Tracing
     from resource_api.model.declaration import Manifest
     from resource_api.model.options import Settings
     from resource_api.model.report import RunReport
@@ -78,15 +77,12 @@ class Session:
         has_secrets = any(settings.get(option) for option in ("given", "input_files", "key", "inputs_key", "config"))
         if has_secrets or any(environment_inputs()):
             core_dumps.forbid()
+        is_traced = "reports" in settings and any(map(os.environ.get, _TRACES))
         #: The trace of the command, or None.
-        self.tracing: Tracing | None = None
-        if "reports" in settings and any(map(os.environ.get, _TRACES)):
-            self.tracing = tracing.tracing(os.environ)
-        #: The reporters of ``--report`` and ``--metrics``, or None.
-        self.reporting: reporting.Reporting | None = None
+        self.tracing = tracing.tracing(os.environ) if is_traced else None
         targets = (*(settings.get("reports") or ()), *(settings.get("metrics") or ()))
-        if targets or self.tracing is not None:
-            self.reporting = reporting.Reporting(targets)
+        #: The reporters of ``--report`` and ``--metrics``, or None.
+        self.reporting = reporting.Reporting(targets) if targets or self.tracing is not None else None
         file = settings.get("manifest")
         module_path = ModulePath.resolve(settings.get("module_path") or (), None if file == "-" else file)
         self.registry = Registry(module_path, settings.get("trust_path") or ())
@@ -235,30 +231,18 @@ class Session:
     def execute(self, command: Callable[[], int | None]) -> int:
         """Run a command, show each error, which ends it only here, and send reports; return the exit code."""
         try:
-            with self.interrupts:
-                try:
-                    if self.reporting is not None:
-                        self.reporting.check((self.settings["manifest"], *(self.settings.get("input_files") or ())))
-                    code = command() or 0
-                finally:
-                    self._end_progress()
+            code = self._interruptible(command)
         except ManifestError as error:
-            code = self._fail(ManifestError(map(self.inputs.locate, error.problems)).problems, error.exit_code)
+            problems = ManifestError(map(self.inputs.locate, error.problems)).problems
+            code = self._fail(error, problems, error.exit_code)
         except ResourceAPIError as error:
-            message = str(error)
-            if isinstance(error, (StateDamaged, StateNotEncrypted)):
-                message = error.with_options(self._store_options())
-            problem = Problem(error.attribute, message, code=diagnostic_code(error))
-            if isinstance(error, ProviderError):
-                file, line, column = error.position
-                problem = problem._replace(file=file, line=line, column=column)
-            code = self._fail([problem], error.exit_code, cause=error)
+            code = self._fail(error, [self._problem(error)], error.exit_code)
         except Exception as error:  # noqa: BLE001 - the last resort
             problem, code = unexpected(error)
-            code = self._fail([problem], code, error)
+            code = self._fail(error, [problem], code)
         except BaseException as error:  # noqa: BLE001 - a signal, or an exception that only a provider can have raised
             message = "interrupted" if self.interrupts.came else f"a provider ended the run: {reason(error)}"
-            code = self._fail([Problem(None, message, code="interrupted")], self.interrupts.exit_code, error)
+            code = self._fail(error, [Problem(None, message, code="interrupted")], self.interrupts.exit_code)
             if self._runs and not self.json:
                 self.console.show_empty_report()
         code = self._report(code)
@@ -271,24 +255,39 @@ class Session:
         exit_despite_threads(code)
         return code
 
-    def _fail(
-        self,
-        problems: Sequence[Problem],
-        code: int,
-        error: BaseException | None = None,
-        cause: ResourceAPIError | None = None,
-    ) -> int:
-        """Show the problems that end the command, end its JSON, and return the exit ``code``.
+    def _interruptible(self, command: Callable[[], int | None]) -> int:
+        """Run a command, which signals stop in order, unless a report would replace a file that it reads."""
+        with self.interrupts:
+            try:
+                if self.reporting is not None:
+                    self.reporting.check((self.settings["manifest"], *(self.settings.get("input_files") or ())))
+                return command() or 0
+            finally:
+                self._end_progress()
 
-        ``error``: an unexpected one, whose traceback ``--debug`` shows. ``cause``: the one whose position is shown.
+    def _problem(self, error: ResourceAPIError) -> Problem:
+        """Return the problem of an error, with the position of a provider's and the advice on a store's."""
+        message = str(error)
+        if isinstance(error, (StateDamaged, StateNotEncrypted)):
+            message = error.with_options(self._store_options())
+        problem = Problem(error.attribute, message, code=diagnostic_code(error))
+        if isinstance(error, ProviderError):
+            file, line, column = error.position
+            problem = problem._replace(file=file, line=line, column=column)
+        return problem
+
+    def _fail(self, error: BaseException, problems: Sequence[Problem], code: int) -> int:
+        """Show the problems of the error that ends the command, end its JSON, and return the exit ``code``.
+
+        ``--debug`` shows the traceback of an unexpected error.
         """
         self._problems = problems
-        if error is not None and self.settings.get("debug"):
+        if self.settings.get("debug") and not isinstance(error, ResourceAPIError):
             import traceback
 
             self.output.error_text("".join(traceback.format_exception(error)).rstrip("\n"))
         for problem in problems:
-            self.console.emit_problem(problem, cause)
+            self.console.emit_problem(problem, error)
         if self.json:
             self.console.end_json(problems, code)
         return code
@@ -305,25 +304,23 @@ class Session:
 
         If a reporter fails, a run keeps its code; any other command that would succeed gets 1.
         """
-        reporting = self.reporting
-        if reporting is None:
+        if self.reporting is None:
             return code
-
-        def failure() -> Mapping[str, object]:
-            """Return the document of a command that failed before it had one, without secrets."""
-            command = click.get_current_context().info_name or ""
-            document = reporting.failure_document(self.settings, command, self._began, code, self._problems)
-            masked: Mapping[str, object] = self.log.mask.document(document)
-            return masked
-
-        failed = list(reporting.send(failure))
+        failed = list(self.reporting.send(lambda: self._failure_document(code)))
         for problem in failed:
             self.output.problem(problem)
-        if self.tracing is not None and not reporting.detached:
-            text = self.tracing.send(reporting.document or failure(), self._began, code, self.log.mask)
-            if text:
+        if self.tracing is not None and not self.reporting.detached:
+            document = self.reporting.document or self._failure_document(code)
+            if text := self.tracing.send(document, self._began, code, self.log.mask):
                 self.output.problem(Problem(None, text, severity="warning"))
         return code if self._runs or not failed else code or 1
+
+    def _failure_document(self, code: int) -> Mapping[str, object]:
+        """Return the document of a command that failed before it had one, without secrets."""
+        command = click.get_current_context().info_name or ""
+        document = reporting.failure_document(self.settings, command, self._began, code, self._problems)
+        masked: Mapping[str, object] = self.log.mask.document(document)
+        return masked
 
     def _protect_secret(self, secret: str, declared: bool) -> None:  # noqa: FBT001 - as the mask calls it
         """Keep a new secret of the mask out of core dumps and of the output of child processes.

@@ -22,6 +22,7 @@ from resource_api.render.columns import width
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from re import Pattern
 
     from resource_api.model.attribute import AttributeSet
     from resource_api.model.options import Settings
@@ -256,8 +257,7 @@ class SourceLines:
         Secret are sensitive attributes and inputs, and the values in them. None, for all, if the file has too many
         names of types to load.
         """
-        lines = outline.lines
-        types = {name for line in lines for match in _TYPE.findall(line) for name in match if name}
+        types = {name for line in outline.lines for name in _groups(_TYPE, line)}
         if len(types) > _MOST_TYPES:
             return None
         secret, plain = set(outline.sensitive_inputs), set[str]()
@@ -268,9 +268,9 @@ class SourceLines:
                 secret |= declared.sensitive
                 plain |= declared.attributes.keys() - declared.sensitive
         # The source of a secret's value is secret, too.
-        for line in lines:
+        for line in outline.lines:
             if not secret.isdisjoint(_KEY.findall(line)):
-                secret |= {name for match in _USED.findall(line) for name in match if name}
+                secret.update(_groups(_USED, line))
         return frozenset(secret), frozenset(plain - secret)
 
 
@@ -325,13 +325,15 @@ class _Outline:
         """
         line, above = self.lines[index], self._above[index]
         yield line
-        has_no_key = not _KEY.search(line)
-        if has_no_key and self._keyed[index] >= 0:
+        has_key = _KEY.search(line) is not None
+        if not has_key and self._keyed[index] >= 0:
             yield self.lines[self._keyed[index]]
-        for sibling in reversed(self.lines[above + 1 : index]) if siblings else ():
+        before = reversed(self.lines[above + 1 : index]) if siblings else ()
+        for sibling in before:
             yield sibling
-            if not _indentation(line) and (_KEY.search(sibling) or (sibling.strip() and not has_no_key)):
-                break  # A line that is not indented ends what stands before it.
+            # A line that is not indented ends what stands before it.
+            if not _indentation(line) and (_KEY.search(sibling) or (has_key and sibling.strip())):
+                break
         while above >= 0:
             yield self.lines[above]
             above = self._above[above]
@@ -381,6 +383,12 @@ def _names(line: str, *, words: bool) -> set[str]:
     if not words and not keys and _RESOURCE.match(line):
         return keys  # A title is no name of a value.
     return keys.union((_WORD if words or not keys else _ANCHOR).findall(line))
+
+
+def _groups(pattern: Pattern[str], line: str) -> Iterator[str]:
+    """Yield the texts of all groups of a pattern on a line."""
+    for groups in pattern.findall(line):
+        yield from filter(None, groups)
 
 
 def _indentation(line: str) -> int:

@@ -93,11 +93,10 @@ class ConnectionPool:
             response_headers = {
                 name.lower(): ", ".join(response.headers.get_all(name, ())) for name in response.headers
             }
-        except (OSError, HTTPException) as error:
+        except BaseException as error:
             connection.close()
-            raise ServiceUnreachable(_failure_text(error), sent=True) from error
-        except BaseException:
-            connection.close()
+            if isinstance(error, (OSError, HTTPException)):
+                raise ServiceUnreachable(_failure_text(error), sent=True) from error
             raise
         if response.will_close:
             connection.close()
@@ -178,8 +177,8 @@ def _failure_text(error: OSError | HTTPException | ValueError) -> str:
 _IDEMPOTENT_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE"})
 #: Methods that change nothing.
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-#: Answers after which a request may be repeated; after the first one always, as the service has not accepted it.
-_REPEATABLE_STATUSES: Final = frozenset({HTTPStatus.TOO_MANY_REQUESTS, 502, 503, 504})
+#: Answers after which a request may be repeated that does no harm a second time; 0: there was no answer.
+_REPEATABLE_STATUSES: Final = frozenset({0, 502, 503, 504})
 #: Answers about an object that does not exist.
 _GONE: Final = (HTTPStatus.NOT_FOUND, HTTPStatus.GONE)
 #: Seconds before the first repetition and between two questions about a job, and the longest pauses.
@@ -442,20 +441,23 @@ class Client:
                 context.note("notice", f"Skipping '{method} {url}' (noop)")
                 return Response(204, {}, "", f"{method} {url}")
         self._mask.add(body)
-        sent = {**self._headers, **({} if body is None else {"Content-Type": "application/json"}), **(headers or {})}
+        content_type = {} if body is None else {"Content-Type": "application/json"}
+        all_headers = {**self._headers, **content_type, **(headers or {})}
         data = body if body is None or isinstance(body, bytes) else json.dumps(reveal(body)).encode()
-        pause, repeatable = _FIRST_PAUSE, repeat or method in _IDEMPOTENT_METHODS
+        pause = _FIRST_PAUSE
         for remaining in reversed(range(self._retries + 1)):
-            response, status = self._send(method, url, sent, data)
+            response, arrived = self._send(method, url, all_headers, data)
+            status = response.status
             if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES or status in allow:
                 return response
             # A request that the service has not accepted is repeated whatever it would change.
-            refused = status in {HTTPStatus.TOO_MANY_REQUESTS, -1}  # -1: it was not sent
-            if not remaining or not (refused or (repeatable and status in {0, *_REPEATABLE_STATUSES})):
+            refused = not arrived or status == HTTPStatus.TOO_MANY_REQUESTS
+            harmless = repeat or method in _IDEMPOTENT_METHODS
+            if not remaining or not (refused or (harmless and status in _REPEATABLE_STATUSES)):
                 break
             self._wait(_pause(response, pause), url, response)
             pause *= 2
-        raise self._error(response, max(status, 0))
+        raise self._error(response)
 
     def items(self, path: str, paging: Paging | None = None) -> Iterator[dict[str, object]]:
         """Yield the objects of a list, page by page, as they are needed; ``paging``: the service's division of lists.
@@ -506,7 +508,7 @@ class Client:
             if answer.status in gone or (over := job.outcome(answer)) is True:
                 return answer
             if over is False:
-                raise self._error(answer, answer.status)
+                raise self._error(answer)
         raise RequestError(f"{url}: the job was not over after {job.timeout:g} s")
 
     def close(self) -> None:
@@ -525,11 +527,10 @@ class Client:
             raise RequestError(f"the service names another address, which does not get the token: {address}")
         return f"{url}{'&' if parts.query else '?'}{urlencode(query, doseq=True)}" if query else url
 
-    def _send(self, method: str, url: str, headers: Mapping[str, str], data: bytes | None) -> tuple[Response, int]:
-        """Return one answer and its status: 0 without an answer, -1 if the service cannot have got the request.
+    def _send(self, method: str, url: str, headers: Mapping[str, str], data: bytes | None) -> tuple[Response, bool]:
+        """Return one answer, and whether the request may have arrived; one that has not may always be sent again.
 
-        Without an answer its text is the reason; a request with -1 may always be sent again. Raise ``RequestError`` for
-        an answer that is too large.
+        Without an answer its status is 0, and its text the reason. Raise ``RequestError`` for one that is too large.
         """
         if self._connections is None:
             self._connections = ConnectionPool(self.url, self._timeout, self._ca_file)
@@ -537,21 +538,21 @@ class Client:
         target = quote(f"{parts.path or '/'}{'?' * bool(parts.query)}{parts.query}", safe=_URL_CHARACTERS)
         request = f"{method} {self._mask(url)}"
         try:
-            response = self._connections.exchange(method, target, headers, data)
-            status = response.status
+            response, arrived = self._connections.exchange(method, target, headers, data), True
         except ServiceUnreachable as error:
-            response, status = Response(0, {}, str(error)), 0 if error.sent else -1
+            response, arrived = Response(0, {}, str(error)), error.sent
         except ResourceError as error:
             raise RequestError(f"{request}: {error}") from error
         response = response._replace(request=request)
         if context is not None and context.enabled("debug"):
             end = response.status or response.text
             context.note("debug", f"{request}: {end} ({time.monotonic() - began:.3f} s)")
-        return response, status
+        return response, arrived
 
-    def _error(self, response: Response, status: int) -> RequestError:
+    def _error(self, response: Response) -> RequestError:
         """Return the error of a request with its status, 0 without an answer, and the service's message, masked."""
         message = " ".join(self._mask(response.words).split())[:_LONGEST_MESSAGE]
+        status = response.status
         return RequestError(f"{response.request}: {f'{status} {message}'.strip() if status else message}", status)
 
     def _wait(self, seconds: float, url: str, response: Response) -> None:

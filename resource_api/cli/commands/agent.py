@@ -241,7 +241,7 @@ def _report_killed(agent: Agent, killed: run_schedule.KilledRun, settings: Setti
     last = agent_status.last_run(agent.directory)
     selection = {**settings, "project": settings["project"] or (last["project"] if last else "")}
     problems = [Problem(None, str(killed))]
-    document = reporting.Reporting.failure_document(selection, "apply", killed.began, 128 + killed.signal, problems)
+    document = reporting.failure_document(selection, "apply", killed.began, 128 + killed.signal, problems)
     for target in settings["metrics"]:
         _with_agent(target, agent, {}).reporter(document)
 

@@ -74,20 +74,18 @@ def trust(session: Session, patterns: Sequence[str], *, yes: bool, fingerprints:
     selected = _select(session, patterns, settings["hosts_file"])
     if settings["connect_timeout"]:
         selected = [host._replace(connect_timeout=settings["connect_timeout"]) for host in selected]
-    keys = _fetch_keys(selected, fingerprints)
+    rows = _fetch_keys(selected, fingerprints)
     if not session.json:
-        session.output.print(map(_key_line, keys))
-    unknown = [key for key in keys if key.status == "unknown"]
+        session.output.print(map(_key_line, rows))
+    unknown = [row.key for row in rows if row.key is not None and row.status == "unknown"]
     these_keys = "this key" if len(unknown) == 1 else f"these {len(unknown)} keys"
-    recorded = bool(unknown) and (confirm is None or confirm(f"Trust {these_keys}?"))
-    if recorded:
-        _record([key.key for key in unknown if key.key is not None])
-        keys = [key._replace(status="recorded") if key.status == "unknown" else key for key in keys]
-    session.console.show(
-        lambda: [key.document() for key in keys],
-        lambda: [f"Recorded {counted(len(unknown), 'key')}."] if recorded else [],
-    )
-    return int(any(key.status not in {"known", "recorded"} for key in keys))
+    report = ""
+    if unknown and (confirm is None or confirm(f"Trust {these_keys}?")):
+        _record(unknown)
+        rows = [row._replace(status="recorded") if row.status == "unknown" else row for row in rows]
+        report = f"Recorded {counted(len(unknown), 'key')}."
+    session.console.show(lambda: [row.document() for row in rows], lambda: report)
+    return int(any(row.status not in {"known", "recorded"} for row in rows))
 
 
 @hosts.group("runtime", examples=("resource-api hosts runtime list",))

@@ -78,18 +78,20 @@ def import_(
 
     ``*`` and ``?`` are wildcards; resources that do not exist or are ours already are named.
     """
-    type_names, out = settings["type_names"], settings["out"]
-    if options.is_hosted(settings) and (type_names is not None or settings["from_terraform"] is not None):
+    type_names, state, out, yes = (settings[option] for option in ("type_names", "from_terraform", "out", "yes"))
+    writes_manifest = type_names is not None or state is not None
+    if options.is_hosted(settings) and writes_manifest:
         raise UsageError("import --all and --from-terraform write the manifest of one machine; leave out --on")
     if type_names is not None:
         if manifest is not None or name is not None or out is None:
             raise UsageError("write 'import --all TYPE -o FILE', without a manifest and references")
-        return _import_all(session, type_names, out, yes=settings["yes"])
-    if (state := settings["from_terraform"]) is not None:
-        if manifest is None or references or name is not None or out is not None or settings["yes"]:
+        return _import_all(session, type_names, out, yes=yes)
+    has_all_options = out is not None or yes
+    if state is not None:
+        if manifest is None or references or name is not None or has_all_options:
             raise UsageError("write 'import MANIFEST --from-terraform FILE'")
         return _import_state(session, manifest, state)
-    if manifest is None or not references or out is not None or settings["yes"]:
+    if manifest is None or not references or has_all_options:
         raise UsageError("write 'import MANIFEST REFERENCE...' or 'import --all TYPE -o FILE'")
     return show_document(
         session,

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from resource_api.cli.session import Decorator, Session
+    from resource_api.runtime.recorded_stack import CopiedStack
     from resource_api.state.encryption.keys import Key
     from resource_api.state.store import Store
 
@@ -162,15 +163,14 @@ def copy(session: Session, source: str, target: str, *, project: str | None, sta
         msg = f"{source}: nothing is recorded" + (" of this project or stack" if project or stack_name else "")
         raise UsageError(msg)
     copied = recorded_stack.copy_stacks(origin, destination, names, target, settings["lock_timeout"] or 0.0)
-    session.console.show(
-        lambda: [stack._asdict() for stack in copied],
-        lambda: [
-            f"project {stack.project}, stack {stack.stack}:"
-            f" {'copied' if stack.status == 'copied' else 'there already'},"
-            f" {counted(stack.resources, 'resource')}, serial {stack.serial}"
-            for stack in copied
-        ],
-    )
+    session.console.show(lambda: [stack._asdict() for stack in copied], lambda: map(_copied_line, copied))
+
+
+def _copied_line(stack: CopiedStack) -> str:
+    """Return ``project web, stack default: copied, 3 resources, serial 7``."""
+    outcome = "copied" if stack.status == "copied" else "there already"
+    count = counted(stack.resources, "resource")
+    return f"project {stack.project}, stack {stack.stack}: {outcome}, {count}, serial {stack.serial}"
 
 
 def _is_stack_named() -> bool:
