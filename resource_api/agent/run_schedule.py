@@ -201,16 +201,7 @@ class ThisMachine:
         """Run the command in a child process; pass signals that end the agent on to it, then raise ``Stopped``."""
         began = time.time()
         try:
-            # In a process group of its own: Ctrl-C reaches it from here alone.
-            pid = os.posix_spawn(
-                self._argv[0],
-                self._argv,
-                os.environ,
-                file_actions=[(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)],
-                setpgroup=0,
-                setsigmask=self._previous_mask,
-                setsigdef=[*self._ends, signal.SIGCHLD],
-            )
+            pid = self._spawn()
         except OSError as error:  # the next time is waited for
             log_line(f"resource-api: a run cannot be started: {error.strerror}")
             return
@@ -226,6 +217,18 @@ class ThisMachine:
             self._on_killed(KilledRun(os.WTERMSIG(status), usage.ru_maxrss >> 10, began))
         if ended:
             raise Stopped(ended)
+
+    def _spawn(self) -> int:
+        """Start the command in a process group of its own, so that Ctrl-C reaches it from here alone; return its id."""
+        return os.posix_spawn(
+            self._argv[0],
+            self._argv,
+            os.environ,
+            file_actions=[(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)],
+            setpgroup=0,
+            setsigmask=self._previous_mask,
+            setsigdef=[*self._ends, signal.SIGCHLD],
+        )
 
 
 def log_line(text: str) -> None:
@@ -281,8 +284,13 @@ def record_killed(agent: Agent, killed: KilledRun) -> None:
     fields = run_fields(agent, "unreachable")
     if (before := agent_status.last_run(agent.directory)) is not None:
         fields |= {name: before[name] for name in ("trust", "generation", "version", "signer")}
-    failed = {"summary": {}, "problems": [{"severity": "error", "message": str(killed)}]}
-    record(agent, SourceVersion(None, (), fields), failed, 128 + killed.signal, killed.began)
+    version = SourceVersion(None, (), fields)
+    record(agent, version, failed_document(killed), 128 + killed.signal, killed.began)
+
+
+def failed_document(error: object) -> dict[str, Any]:
+    """Return the document, for ``record``, of a run that ``error`` has ended before it had one."""
+    return {"summary": {}, "problems": [{"severity": "error", "message": str(error)}]}
 
 
 def _outcome_fields(document: Mapping[str, Any], directory: str | None) -> dict[str, object]:

@@ -120,7 +120,8 @@ class CommandInputs:
             name, equals, value = text.partition("=")
             if not equals or not name:
                 raise UsageError(f"-i {name}: write NAME=VALUE or NAME=@FILE")
-            typed = FileInput(read_text(value[1:]).removesuffix("\n")) if value.startswith("@") else TextInput(value)
+            is_file = value.startswith("@")
+            typed = FileInput(read_text(value[1:]).removesuffix("\n")) if is_file else TextInput(value)
             located[name] = LocatedValue(typed, f"-i {name}")
         return located
 

@@ -20,7 +20,7 @@ from resource_api.model.values.errors import Problem, suggestion
 from resource_api.render import json as documents
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from click.shell_completion import CompletionItem
 
@@ -88,15 +88,11 @@ class GroupedCommand(_WithExamples):
             with augment_usage_errors(ctx):  # an option without its value is told without the command
                 rest = super().parse_args(ctx, args)
         except click.BadParameter as error:
-            option, environment = error.param, click.core.ParameterSource.ENVIRONMENT
-            if isinstance(option, click.Option) and ctx.get_parameter_source(str(option.name)) is environment:
-                name = next(flag for flag in option.opts if flag.startswith("--"))
-                error.param_hint = f"'{name}' from {option.envvar}"
+            _hint_at_variable(error, ctx)
             raise
-        if not ctx.resilient_parsing:
-            for parameter in self.params:
-                if _is_empty(ctx.params.get(str(parameter.name)), parameter):
-                    raise click.UsageError(f"{_label(parameter)} is empty: is a variable of the shell not set?", ctx)
+        empty = [option for option in self.params if _is_empty(ctx.params.get(str(option.name)), option)]
+        if empty and not ctx.resilient_parsing:
+            raise click.UsageError(f"{_label(empty[0])} is empty: is a variable of the shell not set?", ctx)
         return rest
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -148,6 +144,14 @@ class DefaultingGroup(CommandGroup):
             return default.shell_complete(context, incomplete)
         argument = next(parameter for parameter in default.params if isinstance(parameter, click.Argument))
         return super().shell_complete(ctx, incomplete) or argument.shell_complete(context, incomplete)
+
+
+def _hint_at_variable(error: click.BadParameter, context: click.Context) -> None:
+    """Put the variable of the environment into the error of an option whose value is from there."""
+    option, environment = error.param, click.core.ParameterSource.ENVIRONMENT
+    if isinstance(option, click.Option) and context.get_parameter_source(str(option.name)) is environment:
+        name = next(flag for flag in option.opts if flag.startswith("--"))
+        error.param_hint = f"'{name}' from {option.envvar}"
 
 
 def _is_empty(value: object, parameter: click.Parameter) -> bool:
@@ -203,24 +207,26 @@ def first_sentence(docs: str) -> str:
 
 def _write_groups(command: click.Command, context: click.Context, formatter: click.HelpFormatter) -> None:
     """Write the options of a command by group; without ``--all`` omit the rare ones, with a remark."""
-    everything = bool(context.meta.get(ALL))
-    rare = command.rare if isinstance(command, GroupedCommand) else frozenset[str]()
-    hidden = False
+    everything, has_hidden = bool(context.meta.get(ALL)), False
     for title, options in option_groups(command, context).items():
-        common = [option for option in options if option.name not in rare and not getattr(option, "rare", False)]
-        hidden = hidden or len(common) < len(options)
-        if printed := options if everything else common:
+        printed = options if everything else [option for option in options if not _is_rare(option, command)]
+        has_hidden = has_hidden or len(printed) < len(options)
+        if printed:
             with formatter.section(title):
-                formatter.write_dl(list(_records(printed, context, everything=everything)))
-    if hidden and not everything:
+                formatter.write_dl([_record(option, context, everything=everything) for option in printed])
+    if has_hidden:
         _write_line(f"All options: resource-api help {_name(context)} --all", formatter)
 
 
-def _records(options: Sequence[click.Option], context: click.Context, *, everything: bool) -> Iterator[tuple[str, str]]:
-    """Yield the flags and the help of each option; with ``everything``, for ``--all``, its environment variable too."""
-    for option in options:
-        flags, text = option.get_help_record(context) or ("", "")
-        yield flags, f"{text}  [{option.envvar}]" if everything and option.envvar else text
+def _is_rare(option: click.Option, command: click.Command) -> bool:
+    """Return whether ``--help`` leaves out an option of a command."""
+    return getattr(option, "rare", False) or option.name in getattr(command, "rare", ())
+
+
+def _record(option: click.Option, context: click.Context, *, everything: bool) -> tuple[str, str]:
+    """Return the flags and the help of an option; with ``everything``, for ``--all``, its environment variable too."""
+    flags, text = option.get_help_record(context) or ("", "")
+    return flags, f"{text}  [{option.envvar}]" if everything and option.envvar else text
 
 
 def _write_examples(examples: Sequence[str], formatter: click.HelpFormatter) -> None:
@@ -244,10 +250,7 @@ def with_advice(error: click.ClickException, arguments: Sequence[str]) -> click.
         name = _as_written(error.option_name, arguments)
         return _usage_error(f"No such option '{name}'", _advice_on_option(name, error.ctx), error.ctx)
     if isinstance(error, click.NoSuchCommand):
-        group = error.ctx.command if error.ctx else None
-        names = group.list_commands(error.ctx) if error.ctx and isinstance(group, click.Group) else []
-        group_name = str(error.ctx.info_name) if error.ctx and error.ctx.parent else ""
-        hint = suggestion(error.command_name, names, "command", group_name)
+        hint = _advice_on_command(error.command_name, error.ctx)
         return _usage_error(f"No such command '{error.command_name}'", hint, error.ctx)
     if isinstance(error, click.MissingParameter) and error.param and error.param.name == "manifest":
         return _usage_error("Missing argument 'MANIFEST'", _advice_on_manifest(error.ctx), error.ctx)
@@ -285,13 +288,21 @@ def _as_written(name: str, arguments: Sequence[str]) -> str:
     return next((word for word in written if not word.startswith("--") and name[1:] in word), name)
 
 
+def _advice_on_command(name: str, context: click.Context | None) -> str:
+    """Return the advice on an unknown command: the nearest one of the same group; or ""."""
+    if context is None or not isinstance(context.command, click.Group):
+        return ""
+    group_name = str(context.info_name) if context.parent else ""
+    return suggestion(name, context.command.list_commands(context), "command", group_name)
+
+
 def _advice_on_option(name: str, context: click.Context | None) -> str:
     """Return the advice on an unknown option: the nearest one, unless that deletes or shows secrets; or ""."""
-    command = context.command if context else None
-    flags = [flag for parameter in command.params for flag in parameter.opts] if command else []
-    if context:
-        flags += context.help_option_names
-    flags = [flag for flag in flags if flag.startswith("-")]
+    if context is None:
+        return ""
+    command = context.command
+    flags = [option for parameter in command.params for option in parameter.opts if option.startswith("-")]
+    flags += context.help_option_names
     # Of "-target" the flag is "--target".
     if f"-{name}" in flags and f"-{name}" not in NEVER_SUGGESTED:
         return f"did you mean '-{name}'?"

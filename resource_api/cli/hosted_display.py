@@ -113,10 +113,12 @@ class Display:
         kind = document["type"]
         if self._session.tracing is not None:
             self._session.tracing.host_event(host, document)
-        if kind == "result" and self._out is not None:
-            saved_plan.write_document(f"{self._out}/{host}.json", document.get("document"))
-        if kind == "result" and self._on_result is not None:
-            self._on_result(host, document.get("document"))
+        if kind == "result":
+            answer = document.get("document")
+            if self._out is not None:
+                saved_plan.write_document(f"{self._out}/{host}.json", answer)
+            if self._on_result is not None:
+                self._on_result(host, answer)
         if self._json and kind in EVENTS:
             received = datetime.now(UTC).isoformat()
             self._session.output.emit({"timestamp": received, **document, "host": host, "received": received})

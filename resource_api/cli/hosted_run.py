@@ -27,7 +27,6 @@ from resource_api.model.report import Summary
 from resource_api.model.trace import parse_traceparent
 from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import ManifestError, Problem, UsageError
-from resource_api.plugins.module_path import BUNDLED
 from resource_api.render.fleet import hosts_of
 from resource_api.render.text import destroy_question
 from resource_api.runtime import saved_plan
@@ -338,8 +337,7 @@ def _make_directory(path: str) -> None:
 def _archives(session: Session, work: Work) -> tuple[archives.SentArchive, archives.SentArchive | None]:
     """Return the archives for hosts: of this package with libraries, and of user modules, None without these."""
     package = archives.package_archive(f"{_fleet_directory()}/payloads", work.libraries)
-    modules = [directory for directory in session.registry.directories if directory != BUNDLED]
-    return package, archives.modules_archive(modules, session.registry.trust.read)
+    return package, archives.modules_archive(session.registry.user_directories, session.registry.trust.read)
 
 
 def _fleet_directory() -> str:

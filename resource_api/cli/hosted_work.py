@@ -19,7 +19,6 @@ from resource_api.manifest.sections import project_name
 from resource_api.model.declaration import Manifest
 from resource_api.model.values.errors import ManifestError, Problem, UsageError, hint, suggestion
 from resource_api.model.values.start_up import NamedTuple
-from resource_api.plugins.module_path import BUNDLED
 from resource_api.runtime import saved_plan
 from resource_api.runtime.environment import read_saved_plan
 
@@ -92,19 +91,13 @@ def prepare(
     work = Work(command, hosts, inputs, dict.fromkeys(hosts, no_inputs), job_options)
     if manifest is None:
         return work
-    if command == "apply" and manifest != "-" and (plans := _saved_plans(session, manifest, hosts)) is not None:
+    if command == "apply" and manifest != "-" and (plans := _saved_plans(session, manifest, hosts)):
         project = str(next(iter(plans.values())).get("project"))
+        job_options = {**job_options, "file": manifest}
         libraries = _libraries(session, (), plans.values())
-        return work._replace(
-            plans=plans, project=project, options={**job_options, "file": manifest}, libraries=libraries
-        )
+        return work._replace(plans=plans, project=project, options=job_options, libraries=libraries)
     documents = _documents(session, manifest)
-    is_program = any(document.file.endswith(".py") for document in documents)
-    declared = None if is_program else job_inputs.declared_manifest(documents)
-    if declared is not None and declared.problems:
-        raise ManifestError(declared.problems)
-    if declared is not None and command in _CHECKED:
-        _check_declarations(session, declared)
+    declared = _declared(session, command, documents)
     host_inputs = HostInputs(declared, inputs).of_all(hosts.items())
     for values in {id(values): values for values in host_inputs.values()}.values():  # each shared mapping once
         session.log.mask.add_inputs(values)
@@ -113,9 +106,25 @@ def prepare(
         files=job_inputs.file_contents(documents, {**inputs.weaker, **inputs.stronger}, session.registry.trust),
         inputs=host_inputs,
         project=session.settings.get("project") or (documents[-1].file if declared is None else project_name(declared)),
-        is_program=is_program,
+        is_program=declared is None,
         libraries=_libraries(session, documents),
     )
+
+
+def _declared(session: Session, command: str, documents: Sequence[Document]) -> Manifest | None:
+    """Return the manifest of files, or None for a program in Python, which only the hosts execute.
+
+    Raise ``ManifestError`` for problems that every host would report, before any is contacted.
+    """
+    if any(document.file.endswith(".py") for document in documents):
+        return None
+    declared, registry = job_inputs.declared_manifest(documents), session.registry
+    problems: Sequence[Problem] = declared.problems
+    if not problems and command in _CHECKED:
+        problems = declaration_problems(declared, registry.type, lambda name: registry.component(name) is not None)
+    if problems:
+        raise ManifestError(problems)
+    return declared
 
 
 def _job_options(session: Session, arguments: Mapping[str, object]) -> dict[str, Any]:
@@ -145,16 +154,7 @@ def _libraries(
     """Return the Python libraries that hosts need for the types and functions in manifest or plans."""
     data = [*(document.data for document in documents), *plans]
     programs = [document.raw for document in documents if document.file.endswith(".py")]
-    directories = [directory for directory in session.registry.directories if directory != BUNDLED]
-    return archives.needed_libraries(data, programs, directories, session.registry.trust.read)
-
-
-def _check_declarations(session: Session, declared: Manifest) -> None:
-    """Raise ``ManifestError`` for problems that every host would report, before any is contacted."""
-    registry = session.registry
-    problems = declaration_problems(declared, registry.type, lambda name: registry.component(name) is not None)
-    if problems:
-        raise ManifestError(problems)
+    return archives.needed_libraries(data, programs, session.registry.user_directories, session.registry.trust.read)
 
 
 def _documents(session: Session, manifest: str) -> Sequence[Document]:
@@ -166,14 +166,12 @@ def _documents(session: Session, manifest: str) -> Sequence[Document]:
     return job_inputs.read_documents(str(source), session.registry.trust.open)
 
 
-def _saved_plans(
-    session: Session, path: str, hosts: Mapping[str, Inventory]
-) -> Mapping[str, Mapping[str, object]] | None:
-    """Return each host's plan if ``path`` is their directory, or None. Raise ``ManifestError`` or ``UsageError``."""
+def _saved_plans(session: Session, path: str, hosts: Mapping[str, Inventory]) -> Mapping[str, Mapping[str, object]]:
+    """Return each host's plan if ``path`` is their directory, or {}. Raise ``ManifestError`` or ``UsageError``."""
     if not os.path.isdir(path):
         if read_saved_plan(path) is not None:
             raise UsageError(f"{path} is the plan of one machine; plan with --on and -o DIR, then apply DIR")
-        return None
+        return {}
     plans: dict[str, Mapping[str, object]] = {}
     problems: list[Problem] = []
     for name in hosts:

@@ -119,7 +119,9 @@ def _message_text(value: object) -> str:
         return ": ".join(dict.fromkeys(messages)) or ", ".join(f"{key}: {text}" for key, text in texts.items() if text)
     if isinstance(value, list):
         return "; ".join(filter(None, map(_message_text, value)))
-    return "" if value is None else value if isinstance(value, str) else json.dumps(value)
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _refuse(name: str) -> object:

@@ -17,7 +17,7 @@ from resource_api.model.values.errors import DefinitionError, MissingModule, Unk
 from resource_api.model.values.reference import TYPE_NAME, capitalize_type
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.plugins.loader import DefinitionFiles, by_preference, check_interface, policy
-from resource_api.plugins.module_path import OWN, ModulePath, Origin
+from resource_api.plugins.module_path import BUNDLED, OWN, ModulePath, Origin
 from resource_api.system.filesystem import code_trust
 
 if TYPE_CHECKING:
@@ -102,9 +102,9 @@ class Registry:
         return code_trust.CodeTrust((*OWN, *self.trusted_directories), self._module_path.aliases)
 
     @property
-    def directories(self) -> Sequence[str]:
-        """The directories of the module path, without those of installed distributions."""
-        return self._module_path.directories
+    def user_directories(self) -> Sequence[str]:
+        """The directories of the module path, without the bundled one and those of installed distributions."""
+        return [directory for directory in self._module_path.directories if directory != BUNDLED]
 
     def add_manifest(self, manifest: str) -> None:
         """Look in the directory of a manifest too, after those that the user has named."""

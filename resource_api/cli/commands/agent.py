@@ -276,15 +276,13 @@ def _once(session: Session, agent: Agent, source_fields: dict[str, Any], setting
         began = time.time()
         version = verified_sources.verified_version(agent)
         source_fields.update(agent=version.fields, generation=version.fields["generation"])
-        if version.directory is None and version.error is not None:
-            failed = {"summary": {}, "problems": [{"severity": "error", "message": str(version.error)}]}
-            code = version.error.exit_code
-            _record(session, lambda: run_schedule.record(agent, version, failed, code, began))
-            raise version.error
-        documents: list[Any] = []
+        if version.directory is None and (error := version.error) is not None:
+            document = run_schedule.failed_document(error)
+            _record(session, lambda: run_schedule.record(agent, version, document, error.exit_code, began))
+            raise error
+        documents: list[Any] = [{"summary": {}}]  # the last one is recorded
         code = _apply(session, version, settings, documents.append)
-        document = documents[-1] if documents else {"summary": {}}
-        _record(session, lambda: run_schedule.record(agent, version, document, code, began))
+        _record(session, lambda: run_schedule.record(agent, version, documents[-1], code, began))
         return code
 
 

@@ -15,6 +15,8 @@ from resource_api.runtime import saved_plan
 from resource_api.runtime.environment import read_saved_plan
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from resource_api.cli.session import Session
     from resource_api.runtime.planning import Plan
 
@@ -43,12 +45,7 @@ def apply(session: Session, manifest: str, **settings: object) -> int:
     source = session.source(manifest)
     if isinstance(source, str) and (document := read_saved_plan(source)) is not None:
         execution = options.saved_plan_options(settings, document)
-        # Its problems quote sources that have not changed since it was planned.
-        session.console.source_time = os.stat(source).st_mtime
-        plan = saved_plan.SavedPlan(document, manifest, session.runtime.key)
-        if plan.manifest.path:  # standard input has none
-            session.registry.add_manifest(plan.manifest.path)
-        report = session.runtime.apply_saved(plan, execution, on_plan)
+        report = session.runtime.apply_saved(_saved_plan(session, document, source), execution, on_plan)
     else:
         inputs, run_options = session.inputs.values, options.run_options(settings)
         use_cache = session.use_cache and not settings["explain"]
@@ -57,3 +54,13 @@ def apply(session: Session, manifest: str, **settings: object) -> int:
     if not (session.json or session.run.plan_is_shown):
         session.output.print(text.outputs(report.outputs))
     return session.show_report(report)
+
+
+def _saved_plan(session: Session, document: Mapping[str, object], file: str) -> saved_plan.SavedPlan:
+    """Return the plan saved in a file, for which the types beside its manifest are found, too."""
+    # Its problems quote sources that have not changed since it was planned.
+    session.console.source_time = os.stat(file).st_mtime
+    plan = saved_plan.SavedPlan(document, file, session.runtime.key)
+    if plan.manifest.path:  # standard input has none
+        session.registry.add_manifest(plan.manifest.path)
+    return plan

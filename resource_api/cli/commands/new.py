@@ -66,18 +66,15 @@ def _show_written(session: Session, paths: Sequence[Path]) -> None:
 @click.option("--age", "is_age", is_flag=True, help="An age identity, for --inputs-key age:PATH and --key age:PATH.")
 def key(session: Session, path: str, *, is_age: bool, **_settings: object) -> None:
     """Write a new key file at PATH, that only you can read; --key file:PATH encrypts with it."""
+    document: dict[str, object] = {"written": [path], "key": f"{'age' if is_age else 'file'}:{path}"}
+    lines = [path]
     if is_age:
-        recipient = age.create_identity(path)
-        session.console.show(
-            lambda: {"written": [path], "key": f"age:{path}", "recipient": recipient},
-            lambda: [path, f"recipient: {recipient}", "Keep a copy elsewhere: without it what it encrypts is lost."],
-        )
-        return
-    keys.create_key_file(path)
-    session.console.show(
-        lambda: {"written": [path], "key": f"file:{path}"},
-        lambda: [path, "Keep a copy elsewhere: without it what it encrypts is lost."],
-    )
+        document["recipient"] = recipient = age.create_identity(path)
+        lines.append(f"recipient: {recipient}")
+    else:
+        keys.create_key_file(path)
+    lines.append("Keep a copy elsewhere: without it what it encrypts is lost.")
+    session.console.show(lambda: document, lambda: lines)
 
 
 #: The longest name of a type, in characters.
@@ -103,11 +100,8 @@ _COMPONENT: Final = {
 def write_type(name: str, directory: Path, *, shared: bool = False, http: bool = False) -> list[Path]:
     """Write ``types/NAME.py``, ``providers/NAME.py`` and ``tests/test_NAME.py`` into ``directory``; return the files.
 
-    With ``shared``, the provider uses ``lib/json_files.py``, which is written too unless it exists; with ``http``, it
-    asks a service.
-
-    Raise ``UsageError`` for a name that no type can have or that a bundled type has, and when one of the files exists
-    or cannot be written; nothing is written then.
+    The provider uses ``lib/json_files.py`` if ``shared``, which is written unless it exists, a service if ``http``.
+    Raise ``UsageError`` as ``_write`` does.
     """
     if shared and http:
         raise UsageError("--shared and --http exclude each other")
@@ -118,22 +112,21 @@ def write_type(name: str, directory: Path, *, shared: bool = False, http: bool =
 
 
 def write_component(name: str, directory: Path) -> list[Path]:
-    """Write ``components/NAME.py`` and ``tests/test_NAME.py`` into ``directory``; return the files.
-
-    Raise ``UsageError`` for a name that no type can have or that a bundled type has, and when one of the files exists
-    or cannot be written; nothing is written then.
-    """
+    """Write ``components/NAME.py`` and ``tests/test_NAME.py`` into ``directory``; return the files, see ``_write``."""
     return _write(name, directory, _COMPONENT)
 
 
 def _write(name: str, directory: Path, templates: Mapping[str, str]) -> list[Path]:
-    """Write all files of a new type or component from ``templates``, or raise ``UsageError`` and write none."""
+    """Write all files of a new type or component from ``templates``; return them.
+
+    Raise ``UsageError`` for a name that no type can have or that a bundled type has, and when one of the files exists
+    or cannot be written; nothing is written then.
+    """
     if reason := _refusal(name):
         raise UsageError(reason)
     paths = {directory / file.replace("sample", name): TEMPLATES / template for file, template in templates.items()}
-    for path in paths:
-        if os.path.lexists(path):
-            raise UsageError(f"{path} exists already and is never overwritten; nothing was written")
+    if existing := next(filter(os.path.lexists, paths), None):
+        raise UsageError(f"{existing} exists already and is never overwritten; nothing was written")
     written: list[Path] = []
     try:
         for path, template in paths.items():

@@ -250,9 +250,7 @@ def watch(manifest: str, **settings: object) -> int:
     """
     if manifest == "-":
         raise click.UsageError("watch needs a manifest in a file; standard input cannot be read again")
-    for number in _SIGNALS:
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _stop)
+    _handle_signals(dict.fromkeys(_SIGNALS, _stop))
     base = os.getcwd()
     path = os.path.join(base, manifest)
     signatures: Signatures = {path: signature(path)}
@@ -274,6 +272,13 @@ def watch(manifest: str, **settings: object) -> int:
 watch.params = [parameter for parameter in plan.params if parameter.name not in {"out", "on", *options.HOSTED}]
 
 
+def _handle_signals(handlers: Mapping[int, Any]) -> None:
+    """Install the handlers of signals, except of those that the caller ignores, as nohup(1) does."""
+    for number, handler in handlers.items():
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, handler)
+
+
 def _stop(number: int, _frame: FrameType | None) -> NoReturn:
     """Handle a signal by ending the command, wherever it waits."""
     raise _Stopped(number)
@@ -287,34 +292,37 @@ def _plan_once(settings: dict[str, object], base: str, before: Signatures) -> Si
     with open(os.memfd_create("watched files"), "r+", encoding="utf-8") as report:
         if (pid := os.fork()) == 0:
             _plan_and_exit(settings, base, report.fileno())
-        try:
-            _, status = os.waitpid(pid, 0)
-        except _Stopped as stopped:
-            with suppress(ChildProcessError, ProcessLookupError):  # it has just ended
-                if stopped.number != signal.SIGINT:  # which a terminal sends to all
-                    os.kill(pid, stopped.number)
-                os.waitpid(pid, 0)
-            raise
+        code = _wait_for(pid)
         report.seek(0)
         read_files: Signatures = json.loads(report.read() or "{}")
-    if os.waitstatus_to_exitcode(status) in {0, 2}:  # a plan in which nothing fails
+    if exit_codes.is_planned(code):
         return read_files
     # The plan may have ended before it came to the rest of its files.
     return {**{path: signature(path) for path in before}, **read_files}
+
+
+def _wait_for(pid: int) -> int:
+    """Return the exit code of the process of a plan at its end; pass on a signal that ends the command meanwhile."""
+    try:
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    except _Stopped as stopped:
+        with suppress(ChildProcessError, ProcessLookupError):  # it has just ended
+            if stopped.number != signal.SIGINT:  # which a terminal sends to all
+                os.kill(pid, stopped.number)
+            os.waitpid(pid, 0)
+        raise
 
 
 def _plan_and_exit(settings: dict[str, Any], base: str, report: int) -> NoReturn:
     """Make one plan in this forked process, write the files that it read to the descriptor ``report``, and exit."""
     code = 70  # of an error that no session has reported
     try:
-        for number, handler in _SIGNALS.items():
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, handler)
+        _handle_signals(_SIGNALS)
         with suppress(OSError):
             os.chdir(base)  # which may have been removed and made again
         files = record_files(lambda: bound_fields.get().get("phase") not in _MACHINE, base)
         code = plan.callback(**settings, out=None, uncached=True) if plan.callback is not None else code
-        if code not in {0, 2}:
+        if not exit_codes.is_planned(code):
             files |= watched_directories(files, settings["module_path"])
         with open(report, "w", encoding="utf-8", closefd=False) as file:
             json.dump(files, file)
@@ -341,7 +349,8 @@ def record_files(relevant: Callable[[], bool], base: str) -> Signatures:
         """Record the signature of a file that the interpreter opens for reading, once, and before it can change."""
         if event not in _EVENTS or not isinstance(arguments[0], (str, bytes)):
             return
-        if (event != "open" or arguments[2] & os.O_ACCMODE == os.O_RDONLY) and relevant():
+        is_read = event != "open" or arguments[2] & os.O_ACCMODE == os.O_RDONLY
+        if is_read and relevant():
             path = os.path.join(base, os.fsdecode(arguments[0]))
             if path not in signatures and not path.startswith(_FOREIGN) and not path.endswith(".pyc"):
                 signatures[path] = signature(path)
@@ -356,8 +365,10 @@ def watched_directories(files: Iterable[str], module_path: Iterable[str]) -> Sig
     They are those of its ``files``, and those of types and components on the module path.
     """
     paths = {os.path.dirname(path) for path in files}
-    roots = [os.path.abspath(root) for root in module_path if root != BUNDLED]
-    return {path: signature(path) for path in (*paths, *(f"{root}/{kind}" for root in roots for kind in _KINDS))}
+    for root in module_path:
+        if root != BUNDLED:
+            paths.update(f"{os.path.abspath(root)}/{kind}" for kind in _KINDS)
+    return {path: signature(path) for path in paths}
 
 
 def signature(path: str) -> list[int] | None:

@@ -92,13 +92,14 @@ def rehearse(session: Session, manifest: str, *, network: str, size: str, **sett
 
     def show(report: RunReport) -> None:
         """Show the outcome of the first run, before further ones and the verdicts."""
-        if not session.json:
+        if is_text:
             session.output.print(text.outputs(report.outputs))
             session.output.print(str(report))
         session.output.flush()
 
     isolation = Isolation(size.lower(), network == "host", session.output.descriptors)
-    if isolation.network and not session.json:
+    is_text = not session.json
+    if isolation.network and is_text:
         session.output.print("Network: that of this machine; what is done over it is real.")
         session.output.flush()
     request = rehearsal.Request(
@@ -116,6 +117,7 @@ def rehearse(session: Session, manifest: str, *, network: str, size: str, **sett
     )
     result = rehearsal.rehearse(session.runtime, request, show)
     session.console.show(result.to_dict, lambda: result.lines(session.output.columns))
-    if result.verdicts and not result.verdicts[0].ok and not isolation.network and not session.json:
+    has_failed = bool(result.verdicts) and not result.verdicts[0].ok
+    if has_failed and not isolation.network and is_text:
         session.output.print("Network: none; --network host gives the rehearsal that of this machine.")
     return result.exit_code

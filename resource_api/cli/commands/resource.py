@@ -17,9 +17,10 @@ from resource_api.render import table, yaml_manifest
 from resource_api.runtime import resource_selection
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from resource_api.cli.session import Session
+    from resource_api.model.attribute import Attribute
     from resource_api.model.report import RunReport
     from resource_api.model.type_definition import TypeDefinition
     from resource_api.runtime.configured_provider import SelectedProvider
@@ -166,15 +167,23 @@ def _configuration(definition: TypeDefinition, pairs: Sequence[str]) -> dict[str
         if (attribute := definition.config.attributes.get(key)) is None:
             near = hint(key, definition.config.attributes)
             raise UsageError(f"--config: unknown configuration '{key}' of {capitalize_type(definition.name)}{near}")
-        sensitive = attribute.datatype.sensitive
-        value = (command_inputs.secret_value if sensitive else command_inputs.indirect_value)(f"--config {key}", text)
-        try:
-            coerced = from_text.coerce(attribute.datatype, text if value is None else value, attribute.must_be)
-        except ValueError as error:
-            reason = f"it must be {attribute.datatype.text}" if sensitive else str(error)
-            raise UsageError(f"--config {key}: {reason}") from error
-        config[key] = Sensitive(coerced) if sensitive else coerced
+        config[key] = _config_value(attribute, f"--config {key}", text)
     return config
+
+
+def _config_value(attribute: Attribute, option: str, text: str) -> object:
+    """Return the value of ``option`` for one attribute of a configuration, coerced to its data type, maybe secret."""
+    datatype = attribute.datatype
+    if datatype.sensitive:
+        text = command_inputs.secret_value(option, text)
+    elif (indirect := command_inputs.indirect_value(option, text)) is not None:
+        text = indirect
+    try:
+        value = from_text.coerce(datatype, text, attribute.must_be)
+    except ValueError as error:
+        reason = f"it must be {datatype.text}" if datatype.sensitive else str(error)  # which shows the value
+        raise UsageError(f"{option}: {reason}") from error
+    return Sensitive(value) if datatype.sensitive else value
 
 
 def _show_documents(session: Session, listed: Listed, form: str) -> None:
@@ -185,21 +194,19 @@ def _show_documents(session: Session, listed: Listed, form: str) -> None:
     if form == "csv":
         lines = table.comma_separated(resource_selection.documents(listed), terminal=session.output.stdout.isatty())
     else:
-        tables = (
-            (definition, _table_rows(definition, resource_selection.documents([(definition, rows)])))
-            for definition, rows in listed
-        )
-        lines = _tables(list(tables), lambda rows: table.table(rows, session.output.columns))
+        lines = _tables(listed, session.output.columns)
     session.output.print_paged(list(lines))
 
 
-def _tables(listed: Listed, lay_out: Callable[[Rows], Iterable[str]]) -> Iterator[str]:
-    """Yield the lines of a table, by ``lay_out``, for each type with resources; of more types, each below its name."""
+def _tables(listed: Listed, columns: int | None) -> Iterator[str]:
+    """Yield the lines of a table for each type with resources; of more types, each below its name."""
     for number, (definition, rows) in enumerate(pair for pair in listed if pair[1]):
         if len(listed) > 1:
-            yield from [""] * bool(number)
+            if number:
+                yield ""
             yield f"{capitalize_type(definition.name)}:"
-        yield from lay_out(rows)
+        documents = resource_selection.documents([(definition, rows)])
+        yield from table.table(_table_rows(definition, documents), columns)
 
 
 def _table_rows(definition: TypeDefinition, rows: Rows) -> list[dict[str, object]]:

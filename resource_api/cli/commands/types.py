@@ -15,10 +15,9 @@ from resource_api.render import describe as rendering
 from resource_api.render.manifest_schema import manifest_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator
 
     from resource_api.cli.session import Session
-    from resource_api.plugins.implementations import Suitability
     from resource_api.render.describe import Definition, FunctionPage
 
 
@@ -36,21 +35,14 @@ _manifest = click.option(
 def types(session: Session, manifest: str | None, *, notes: bool, **_settings: object) -> None:
     """List the types and components on the module path."""
     definitions = session.definitions(manifest)
-    width = max((len(definition.name) for definition in definitions), default=0)
-    session.console.show(
-        lambda: [_list_document(session, definition, session.suitability(definition)) for definition in definitions],
-        lambda: [
-            line
-            for definition in definitions
-            for line in _list_lines(
-                session.output.columns,
-                f"{definition.name:{width}}  ",
-                _list_summary(session, definition, session.suitability(definition))
-                if notes
-                else rendering.summary(definition),
-            )
-        ],
-    )
+
+    def lines() -> Iterator[str]:
+        width = max((len(definition.name) for definition in definitions), default=0)
+        for definition in definitions:
+            summary = _list_summary(session, definition) if notes else rendering.summary(definition)
+            yield from _list_lines(session.output.columns, f"{definition.name:{width}}  ", summary)
+
+    session.console.show(lambda: [_list_document(session, definition) for definition in definitions], lines)
 
 
 def _list_lines(columns: int | None, name: str, text: str) -> list[str]:
@@ -60,8 +52,9 @@ def _list_lines(columns: int | None, name: str, text: str) -> list[str]:
     return rendering.wrapped(text, columns, " " * len(name), name)
 
 
-def _list_summary(session: Session, definition: Definition, providers: Sequence[Suitability]) -> str:
+def _list_summary(session: Session, definition: Definition) -> str:
     """Return the summary of a type for ``types --all``: with its providers, version and so on in brackets."""
+    providers = session.suitability(definition)
     remark = f" ({'; '.join(rendering.implementations(providers))})" if providers else ""
     notes: list[str] = []
     if isinstance(definition, TypeDefinition):
@@ -75,7 +68,7 @@ def _list_summary(session: Session, definition: Definition, providers: Sequence[
     return f"{rendering.summary(definition)}{remark} ({'; '.join(notes)})"
 
 
-def _list_document(session: Session, definition: Definition, providers: Sequence[Suitability]) -> dict[str, object]:
+def _list_document(session: Session, definition: Definition) -> dict[str, object]:
     """Return a type or component as ``types --json`` lists it."""
     document: dict[str, object] = {"name": definition.name, "docs": definition.docs}
     document["origin"] = rendering.origin_document(session.registry.origin(definition.name))
@@ -84,7 +77,9 @@ def _list_document(session: Session, definition: Definition, providers: Sequence
         document |= {"config": list(definition.config.attributes), "functions": list(definition.functions)}
     else:
         document["component"] = True
-    return document | ({"providers": rendering.provider_documents(providers)} if providers else {})
+    if providers := session.suitability(definition):
+        document["providers"] = rendering.provider_documents(providers)
+    return document
 
 
 @command(examples=("resource-api describe file", "resource-api describe std.join"))
