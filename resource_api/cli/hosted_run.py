@@ -248,10 +248,8 @@ def open_connections(sent: Archives, settings: Settings, transports: Collection[
 
 def _parsed(option: str, text: str | None, parse: Callable[[str], V]) -> V | None:
     """Return the parsed value of an option, or None without one. Raise ``UsageError``."""
-    try:
+    with errors_as(UsageError, begin=f"{option}: "):
         return parse(text) if text is not None else None
-    except ValueError as error:
-        raise UsageError(f"{option}: {error}") from error
 
 
 @contextmanager

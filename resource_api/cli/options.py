@@ -23,6 +23,7 @@ from resource_api.cli.help import (
     group,
 )
 from resource_api.model.options import EXECUTION, RUN_OPTIONS, STRICT, lower_tags
+from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import UsageError, suggestion
 from resource_api.model.values.reference import STACK_NAME
 from resource_api.system import age
@@ -80,10 +81,8 @@ def key(context: click.Context, _option: click.Parameter, value: str | None) -> 
         return None
     from resource_api.state.encryption.keys import key_from_url
 
-    try:
+    with errors_as(click.BadParameter, UsageError):
         return key_from_url(value, os.environ)
-    except UsageError as error:
-        raise click.BadParameter(str(error)) from error
 
 
 def _inputs_key(context: click.Context, _option: click.Parameter, value: str | None) -> age.Identities | None:
@@ -214,10 +213,8 @@ def _targets(kind: str, context: click.Context, option: click.Parameter, value: 
     for text in texts:
         if not output_file(context, option, text):
             raise click.BadParameter("it is empty")
-    try:
+    with errors_as(click.BadParameter, UsageError):
         return [getattr(reporting, kind)(text) for text in texts]
-    except UsageError as error:
-        raise click.BadParameter(str(error)) from error
 
 
 # The table

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 
 from resource_api.cli import progress
 from resource_api.model.report import LogEvent
+from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import ResourceAPIError
 from resource_api.model.values.start_up import regex
 from resource_api.model.values.text import escape, escape_json, escape_lines
@@ -62,7 +63,6 @@ _SEVERAL_LINES: Final = frozenset({"definition", "provider", "resource", "type"}
 class _OwnStream(io.TextIOWrapper):
     """A stream for a copy of a standard descriptor; each write waits until earlier text of child processes is written.
 
-    ``drain`` is that wait. ``cleared`` returns a context for a write to a terminal, in which its live lines are hidden.
     The streams below are the interpreter's own: a signal may interrupt Python code there after a write, which would
     then be repeated.
     """
@@ -229,16 +229,16 @@ class Output:
         return (self.stdout.fileno(), self.stderr.fileno(), *more)
 
     def mask_descriptors(self, secret: str, *, declared: bool) -> None:
-        """Mask a new secret in the output of child processes to the standard descriptors.
+        """Mask a new secret in the output of child processes; the first secret starts the filter's process.
 
-        The first secret starts the filter's process. ``declared``: it is an input's value, so that its lines and short
-        words are secrets too. Raise ``ResourceAPIError`` if the filter cannot be started.
+        ``declared``: it is an input's value, so that its lines and short words are secrets too. Raise
+        ``ResourceAPIError`` if the filter cannot be started.
         """
         with self._lock:
             if self._filter is not None:
                 self._filter.learn(secret, declared=declared)
-                return
-            self._start_filter()  # which has the secret from the mask
+            else:
+                self._start_filter()  # which has the secret from the mask
 
     def _start_filter(self) -> None:
         """Start, once, the process that masks secrets and escapes controls in the output of child processes.
@@ -248,12 +248,10 @@ class Output:
         with self._lock:
             if self._filter is not None:
                 return
-            try:
-                self._foreign_line("")  # imports here what the filter's process needs
+            self._foreign_line("")  # imports here what the filter's process needs
+            failure = "cannot start the process that masks secrets in what programs print: "
+            with errors_as(ResourceAPIError, OSError, failure):
                 self._filter = descriptor_filter.DescriptorFilter(self.log.mask, self._foreign_line)
-            except OSError as error:
-                msg = f"cannot start the process that masks secrets in what programs print: {error.strerror}"
-                raise ResourceAPIError(msg) from error
 
     def _foreign_line(self, text: str) -> str:
         """Return the log line for a child process's line, which is masked already; for the filter."""
@@ -288,13 +286,12 @@ class Output:
 
     def _json(self, document: object, indent: int | None = None) -> str:
         """Return a document as JSON text with a line end, secrets masked and terminal controls escaped."""
+
+        def text_of(value: object) -> str:
+            return self.log.mask(str(value))
+
         masked = self.log.mask.document(document)
-        return (
-            escape_json(
-                json.dumps(masked, indent=indent, ensure_ascii=False, default=lambda value: self.log.mask(str(value)))
-            )
-            + "\n"
-        )
+        return escape_json(json.dumps(masked, indent=indent, ensure_ascii=False, default=text_of)) + "\n"
 
     def _write(self, text: str) -> None:
         """Write to stdout; after a failed write, kept in ``write_error``, write nothing more: a run must go on."""

@@ -154,11 +154,9 @@ def _agent(settings: Settings) -> Agent:
     manifest = settings["manifest"]
     if os.path.isabs(manifest) or ".." in manifest.split("/") or manifest == "-":
         raise click.UsageError(f"MANIFEST is a path in the source, such as site.yaml, not '{manifest}'")
-    try:
+    with errors_as(click.UsageError, UsageError):
         source = verified_sources.parse(settings["source"])
         verified_sources.check(source, settings["signers"])
-    except UsageError as error:
-        raise click.UsageError(str(error)) from error
     return verified_sources.Agent(
         directory=_directory(settings),
         source=source,
@@ -410,9 +408,7 @@ def unit(context: click.Context, /, **settings: object) -> None:
         for parameter in context.command.params
         if context.get_parameter_source(str(parameter.name)) is click.core.ParameterSource.ENVIRONMENT
     }
-    try:
+    with errors_as(click.UsageError, UsageError):
         texts = systemd_units.units(arguments, settings, variables, _default_directory())
-    except UsageError as error:
-        raise click.UsageError(str(error)) from error
     for name, text in texts.items():
         echo(f"# /etc/systemd/system/{name}\n{text}")

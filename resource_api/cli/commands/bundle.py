@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,7 +19,7 @@ from resource_api.model.values.text import counted, escape
 from resource_api.system.filesystem import files, reading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from resource_api.agent.bundle_format import Bundle
     from resource_api.cli.session import Session
@@ -115,7 +114,7 @@ def _existing_bundle(path: str, name: str) -> Bundle | None:
 def sign(session: Session, path: str, signing_key: str, **_settings: object) -> None:
     """Sign BUNDLE with an SSH key; the signature is the file BUNDLE.sig."""
     raw = reading.read(os.path.realpath(path), bundles.LARGEST_FILE)
-    with _path_in_errors(path):
+    with errors_as(Untrusted, Untrusted, f"{path}: "):
         bundle = bundles.read(raw)
     files.write_output(os.path.realpath(path) + trust.SIGNATURE_SUFFIX, trust.sign(raw, signing_key), 0o644)
     session.console.show(
@@ -135,22 +134,13 @@ def sign(session: Session, path: str, signing_key: str, **_settings: object) -> 
 def verify(session: Session, path: str, signers: str, **settings: Any) -> None:
     """Check that one of the signers has signed BUNDLE, and that its files are those that it lists."""
     allowed = trust.check_signers(signers, settings["trust_path"])
-    with _path_in_errors(path):
+    with errors_as(Untrusted, Untrusted, f"{path}: "):
         raw, signature = bundles.read_signed(os.path.realpath(path))
         signer = trust.verify(raw, signature, allowed)
         bundle = bundles.read(raw)
     session.console.show(
         lambda: {**_document(path, bundle), "signer": signer}, lambda: f"{_line(path, bundle)}, by {escape(signer)}"
     )
-
-
-@contextmanager
-def _path_in_errors(path: str) -> Iterator[None]:
-    """Put the path of the bundle before the message of ``Untrusted`` that the block raises."""
-    try:
-        yield
-    except Untrusted as error:
-        raise Untrusted(f"{path}: {error}") from error
 
 
 def _document(path: str, bundle: Bundle) -> dict[str, Any]:

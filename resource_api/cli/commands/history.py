@@ -13,6 +13,7 @@ import click
 from resource_api.cli import hosted_display, options
 from resource_api.cli.commands import run_on_hosts, show_document
 from resource_api.cli.session import command, subcommand, with_session
+from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import UsageError
 from resource_api.render import run_text, text
 from resource_api.render.html import pages
@@ -95,14 +96,12 @@ def _rehearsal_page(path: str, form: str, on: Sequence[str]) -> str:
     """
     if form != "html" or on:
         raise UsageError(f"{path}: a rehearsal is shown with --format html" + (", and without --on" if on else ""))
-    try:
-        document = json.loads(Path(path).read_bytes())
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{path} is not what 'rehearse --json' has written: {error}") from error
-    if violations := find_violations("rehearse", document):
-        raise UsageError(f"{path} is not what 'rehearse --json' has written: {violations[0]}")
+    with errors_as(UsageError, OSError, f"{path}: "):
+        content = Path(path).read_bytes()
+    with errors_as(UsageError, (ValueError, RecursionError), f"{path} is not what 'rehearse --json' has written: "):
+        document = json.loads(content)
+        if violations := find_violations("rehearse", document):
+            raise ValueError(violations[0])
     return pages.rehearsal(document).rstrip("\n")
 
 

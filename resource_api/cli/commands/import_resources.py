@@ -112,10 +112,8 @@ def _import_state(session: Session, manifest: str, file: str) -> int:
     except ImportError as error:
         msg = f"--from-terraform needs a client of Terraform providers: {error}; pip install 'resource-api[terraform]'"
         raise UsageError(msg) from error
-    try:
+    with errors_as(UsageError):
         state = state_file.read(file)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
     outcomes = take_over(session.runtime, manifest, state, session.inputs.values, session.settings["strict"])
     for address in state.left_out:
         session.log.write("warning", "", f"{address} is left out: no manifest can declare it")
