@@ -1,8 +1,7 @@
 """Bundles: a manifest and its modules as one archive with a generation and the digest of each file.
 
-The archive of given files is reproducible: uncompressed, sorted, without owners and times, files only. Any other bytes
-are refused, by comparison with the archive of the same files. The signature of a bundle is in a file
-beside it, ``X.bundle.sig``.
+Equal files have equal bytes: uncompressed, sorted, without owners and times, files only. Any other bytes are refused.
+The signature of a bundle is in a file beside it, ``X.bundle.sig``.
 """
 
 from __future__ import annotations
@@ -75,8 +74,7 @@ class Bundle(NamedTuple):
 def collect(directory: str, module_path: Sequence[str] = (), left_out: Collection[str] = ()) -> Bundle:
     """Return the bundle of a directory and of further module directories; the caller adds name and generation.
 
-    Skip files whose real path is in ``left_out``, as an earlier bundle. Raise ``UsageError`` for other kinds,
-    ``OSError``.
+    Skip files whose real path is in ``left_out``, as an earlier bundle. Raise ``UsageError`` for links and the like.
     """
     modules = {f"{MODULES}/{number}": path for number, path in enumerate(module_path, 1)}
     collected: dict[str, BundleFile] = {}
@@ -93,10 +91,7 @@ def collect(directory: str, module_path: Sequence[str] = (), left_out: Collectio
 
 
 def _named_files(directory: str, modules: Mapping[str, str], left_out: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield name in the bundle and path of each file of a directory and of ``modules``. Raise as ``collect`` does.
-
-    ``modules``: directory in the bundle → directory with the files.
-    """
+    """Yield name in the bundle and path of each file; ``modules``: directory in the bundle → that with the files."""
     for name, path in _files(directory, left_out):
         if name == INDEX or name.startswith(f"{MODULES}/"):
             raise UsageError(f"{path}: this name is reserved in bundles")

@@ -1,8 +1,7 @@
 """The runs of an agent: their schedule, the loop that carries it out, the lock of one run, the record of the last one.
 
-Each run is a child process, so the loop stays small and survives a crash. An upgrade of this program takes effect with
-the next run. Signals are waited for, never handled, so that none arrives at a wrong moment. The first one ends the loop
-after the current run, which ends in order. A recorded pause suspends the runs.
+Each run is a child process, so the loop stays small, and an upgrade takes effect with the next run. Signals are waited
+for, never handled, so that none arrives at a wrong moment; the first one ends the loop after the current run.
 """
 
 from __future__ import annotations
@@ -45,11 +44,7 @@ _ENDS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Moment(NamedTuple):
-    """The time by two clocks, in seconds.
-
-    ``wall``: since 1970; it jumps when it is set. ``boot``: since the machine started, including suspensions; it never
-    jumps.
-    """
+    """The time by two clocks: ``wall`` since 1970, which can be set; ``boot`` since the start, with suspensions."""
 
     wall: float
     boot: float
@@ -294,10 +289,7 @@ def failed_document(error: object) -> dict[str, Any]:
 
 
 def _outcome_fields(document: Mapping[str, Any], directory: str | None) -> dict[str, object]:
-    """Return the fields of ``agent status`` from a run's JSON document: its id, counts, drift and first failure.
-
-    ``directory``: the source's, which is removed from the paths of problems.
-    """
+    """Return a run's fields in ``agent status``; ``directory``, the source's, is removed from paths of problems."""
     steps = document.get("steps") or ()
     failed = [f"{step['reference']}: {step['error']}" for step in steps if step["status"] == "failed"]
     errors = [problem for problem in document.get("problems") or () if problem["severity"] == "error"]

@@ -58,10 +58,7 @@ def check_tree(directory: str, exempt: Iterable[str]) -> None:
 
 
 def make_directory(directory: str) -> None:
-    """Create the directory of an agent and its parents.
-
-    Raise ``Untrusted`` if other users can write to it, ``StateError`` if it cannot be created.
-    """
+    """Create the directory of an agent. Raise ``Untrusted`` if other users can write to it, ``StateError``."""
     try:
         directories.make_directory(directory)
         _check_file(directory)
@@ -70,10 +67,7 @@ def make_directory(directory: str) -> None:
 
 
 def sign(raw: bytes, key: str) -> bytes:
-    """Return the signature of bytes by the key in a file; for a public key, by the key agent's private one.
-
-    Raise ``ResourceError``.
-    """
+    """Return the signature of bytes by the key in a file, of a public key by the key agent. Raise ``ResourceError``."""
     variables = {name: os.environ[name] for name in _ASK if name in os.environ}
     argv = ("-Y", "sign", "-q", "-n", NAMESPACE, "-f", os.path.abspath(key))
     try:
@@ -109,11 +103,7 @@ def signers_valid_now(signature: bytes, signers: str) -> list[str]:
 
 
 def check_signers(path: str, exempt: Iterable[str]) -> str:
-    """Return the absolute path of a list of allowed signers.
-
-    Raise ``UsageError`` if it does not exist, ``Untrusted`` if other users can change it; the owner of the ``exempt``
-    directories is not checked.
-    """
+    """Return the full path of a list of allowed signers. Raise ``UsageError``, ``Untrusted`` if others can write it."""
     absolute = os.path.abspath(path)
     with errors_as(UsageError, OSError, f"--signers {path}: "):
         _check_file(absolute, exempt)

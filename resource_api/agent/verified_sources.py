@@ -81,10 +81,7 @@ def _git_source(text: str) -> Source:
 
 
 def check(source: Source, signers: str | None) -> None:
-    """Raise ``UsageError`` unless the source fits ``signers``, the file of allowed keys.
-
-    A directory is trusted by its owner; any other source must be signed.
-    """
+    """Raise ``UsageError`` for a directory with ``signers``, and for another source, which must be signed, without."""
     if source.kind == "directory" and signers:
         raise UsageError("--signers: a directory has no signature; make a bundle of it, or leave --signers out")
     if source.kind != "directory" and not signers:
@@ -119,10 +116,7 @@ class SourceVersion(NamedTuple):
 
 
 def verified_version(agent: Agent) -> SourceVersion:
-    """Return the version to apply: the source's current one if it is verified, else the newest one that was before.
-
-    Errors are part of the result, which has no version if there is none.
-    """
+    """Return the source's current version if it is verified, else the newest one before, with the error in it."""
     try:
         if agent.source.kind == "directory":
             trust.check_tree(agent.source.location, agent.trusted)
@@ -251,10 +245,7 @@ class Versions:
     """The versions of one source in an agent's directory, which only its owner can open."""
 
     def __init__(self, directory: str, source: str) -> None:
-        """Read the accepted versions of a ``source`` from the agent's ``directory``, created if missing.
-
-        Raise ``Untrusted``, ``StateError``, ``OSError``.
-        """
+        """Read the accepted versions of a source. Raise ``Untrusted``, ``StateError``, ``OSError``."""
         make_directory(f"{directory}/newest")
         self._source = source
         #: The file with each source's newest version, the directory of all files, the link to those of this source's.
@@ -334,10 +325,7 @@ def _version(fields: Mapping[str, Any]) -> Version:
 
 
 def _check_newer(version: Version, newest: Version | None) -> None:
-    """Raise ``Untrusted`` for an older generation, another bundle of the same one, and a bundle with another name.
-
-    An older version could bring back a fault.
-    """
+    """Raise ``Untrusted`` for an older generation, another bundle of the same one, and one with another name."""
     if newest is None or version.id == newest.id:
         return
     if version.name != newest.name:
@@ -383,16 +371,10 @@ def is_damaged(path: str) -> bool:
 
 
 class Repository:
-    """The agent's copy of a branch of a repository.
-
-    Nothing of the repository is executed: no hook, filter or submodule. Only SSH signatures count.
-    """
+    """The agent's copy of a branch of a repository. Nothing of it is executed: no hook, filter or submodule."""
 
     def __init__(self, path: str) -> None:
-        """Create or complete the local copy of a repository, without a killed run's lock files, which would stop git.
-
-        Raise ``ResourceError``, ``OSError``.
-        """
+        """Create or complete the copy, without a killed run's lock files. Raise ``ResourceError``, ``OSError``."""
         self._path = path
         make_directory(path)
         for lock in Path(path).rglob("*.lock"):  # left by a killed run
@@ -459,10 +441,7 @@ class Repository:
 
 
 def _reason(error: CommandError) -> str:
-    """Return the reason of a failure from git's messages.
-
-    If git reports only that ssh failed, it is the line before: the message of ssh.
-    """
+    """Return the reason of a failure from git's messages; if they say only that ssh failed, the message of ssh."""
     lines = filled_lines(error.stderr) or [str(error)]
     fatal = next((line for line in lines if line.startswith(("fatal: ", "error: "))), lines[-1])
     preceding = lines[: lines.index(fatal)]

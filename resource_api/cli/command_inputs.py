@@ -26,10 +26,9 @@ INPUT_CODES: Final = frozenset({"input", "unknown_input"})
 
 
 class CommandInputs:
-    """The inputs of one command, read when they are first needed.
+    """The inputs of one command; the later win: the stack's file, the environment, other files, ``-i``.
 
-    The later of these win: the stack's file, the environment, other files, ``-i``. Properties raise ``UsageError`` for
-    an unreadable file, ``ManifestError`` for a wrong file of inputs.
+    Properties raise ``UsageError`` for an unreadable file, ``ManifestError`` for a wrong file of inputs.
     """
 
     def __init__(
@@ -70,10 +69,7 @@ class CommandInputs:
         return self._resolved(self._of_command)
 
     def _resolved(self, located: Mapping[str, LocatedValue]) -> dict[str, object]:
-        """Return the values of inputs, with the texts of sources, and record their positions for later problems.
-
-        The files of sources count as files of inputs from then on.
-        """
+        """Return the values of inputs, with the texts of sources; record their positions, and the files of sources."""
         self.located |= located
         # Only a value of a file, which has a line, can name a source.
         if not any(value.line for value in located.values()):

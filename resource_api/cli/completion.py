@@ -292,10 +292,7 @@ def type_list(context: click.Context, incomplete: str) -> Items:
 
 
 def types_and_components(context: click.Context, incomplete: str) -> Items:
-    """Return the types and components on the module path, and those of the manifest's Terraform providers.
-
-    Behind ``TYPE.`` the functions of the type.
-    """
+    """Return types and components, those of the manifest's Terraform providers too; behind ``TYPE.`` its functions."""
     registry = _registry(context)
     type_name, dot, beginning = incomplete.partition(".")
     if not dot:

@@ -1,7 +1,4 @@
-"""Text and resources in the user's editor: opened again with the problems above it, until it is right or unchanged.
-
-Resources of ``resource --edit`` are YAML, of which only the changes are applied.
-"""
+"""Text and resources in the user's editor: opened again with the problems above it, until it is right or unchanged."""
 
 from __future__ import annotations
 

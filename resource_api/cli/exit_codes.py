@@ -1,7 +1,4 @@
-"""The exit codes of runs, plans, refreshes and runs over many hosts.
-
-An error has its own code, in ``model/values/errors.py``; ``docs/commands.md`` lists all.
-"""
+"""The exit codes of runs, plans and refreshes, also over many hosts; errors have their own, see docs/commands.md."""
 
 from __future__ import annotations
 
@@ -26,8 +23,7 @@ _FAILED: Final = 4
 def of_run(report: RunReport, interrupts: Interrupts, settings: Settings) -> int:
     """Return the code of a run: 0 or 1, with ``--detailed-exitcodes`` 0, 2, 4 or 6; 128 + N after signal N.
 
-    An agent that has applied an older version, because the newest cannot be verified, sets ``instead_of_success``, the
-    code of that error.
+    ``instead_of_success``: the code of the error for which an agent has applied an older version than the newest.
     """
     if interrupts.came:
         return interrupts.exit_code

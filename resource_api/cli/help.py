@@ -1,7 +1,6 @@
 """Help at the command line: examples, options in groups, and advice on a line that cannot be parsed.
 
-Rare options are in the help only where all are requested. An option that deletes or replaces something, or shows a
-secret, is never suggested.
+An option that deletes or replaces something, or shows a secret, is never suggested.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The display of a run over many hosts: folded groups after each batch, one line of progress, or JSON objects.
-
-The overviews of ``report --since`` are shown together at the end, as a table or as one page.
-"""
+"""The display of a run over many hosts: folded groups after each batch, one line of progress, or JSON objects."""
 
 from __future__ import annotations
 
@@ -202,10 +199,7 @@ class Display:
         self._session.log.write("warning", "", _INTERRUPTED[min(times, len(_INTERRUPTED)) - 1])
 
     def running(self, started: int, ended: int, failed: int, slowest: Mapping[str, float]) -> None:
-        """Show the progress: on a terminal ten times a second, elsewhere as a notice every 30 s.
-
-        ``slowest``: host → the seconds that it has been running.
-        """
+        """Show the progress ten times a second, without a terminal every 30 s; ``slowest``: running host → seconds."""
         if (time_now := time.monotonic()) < self._next:
             return
         self._next = time_now + _TICK

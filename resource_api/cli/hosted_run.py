@@ -119,10 +119,7 @@ class HostedRun:
     def __init__(
         self, session: Session, package: SentArchive, modules: SentArchive | None, earlier: RecordedRun | None
     ) -> None:
-        """Send the archives of this package and, unless None, of the user's modules.
-
-        The rest of an ``earlier`` run has the same batches, unless the options differ.
-        """
+        """Send these archives, ``modules`` unless None; a rerun has the batches of the ``earlier`` run by default."""
         self._session = session
         self._package = package
         self._modules = modules

@@ -81,10 +81,9 @@ def prepare(
     hosts: Mapping[str, Inventory],
     arguments: Mapping[str, object],
 ) -> Work:
-    """Return the work for each host: manifest or saved plan, inputs, options.
+    """Return the work for each host: manifest or saved plan, inputs, and options; ``arguments``: the command's own.
 
-    It is checked as far as possible before any host is contacted: ``ManifestError``, ``UsageError``. ``arguments``: the
-    options of this command alone.
+    It is checked as far as possible before any host is contacted: ``ManifestError``, ``UsageError``.
     """
     inputs, job_options = CommonInputs(session.inputs.weaker, session.inputs.stronger), _job_options(session, arguments)
     no_inputs: Mapping[str, object] = {}  # hosts with equal inputs share one mapping

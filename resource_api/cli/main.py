@@ -160,10 +160,7 @@ def _show_version(ctx: click.Context, _option: click.Parameter, value: bool) -> 
 
 
 def _commit_of_checkout() -> str:
-    """Return the commit and date of the checkout that this program runs from, or an empty text outside of one.
-
-    Git answers only to the owner of the checkout.
-    """
+    """Return the commit and date of this program's checkout, or "" outside of one or for other users than its owner."""
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     if not os.path.exists(f"{root}/.git"):
         return ""

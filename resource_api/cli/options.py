@@ -57,10 +57,7 @@ def together(*decorators: Callable[[F], F]) -> Callable[[F], F]:
 
 
 def complete(candidates: str) -> Callable[[click.Context, click.Parameter, str], object]:
-    """Return the callback that completes a parameter by the function ``candidates`` of ``cli/completion.py``.
-
-    The name suffices, so that the module is loaded only when a shell completes a line.
-    """
+    """Return the callback that completes a parameter by a function of ``cli/completion.py``, loaded only then."""
     return lambda context, _parameter, incomplete: getattr(completion, candidates)(context, incomplete)
 
 
@@ -238,10 +235,7 @@ _CODE: Final = Path(exists=True, file_okay=False)
 
 
 def _option(group: str, text: str, *flags: str, variable: str | None = None, **settings: object) -> dict[str, object]:
-    """Return the settings of an option, for the table: its group and text in the help, its environment ``variable``.
-
-    ``flags``: unless its name makes them. ``settings`` are click's.
-    """
+    """Return an option's settings for the table: its group and help, and its ``flags`` unless its name makes them."""
     own_flags = {"flags": flags} if flags else {}
     return {**own_flags, "group": group, "help": text, "envvar": variable, **settings}
 
@@ -483,10 +477,7 @@ hosted_recorded = together(hosted, shared("rerun"))
 
 
 def is_hosted(settings: Settings) -> bool:
-    """Return whether a command is for other hosts: with ``--on`` or ``--rerun``.
-
-    Without these raise ``UsageError`` for an option about hosts: it would be ignored.
-    """
+    """Return whether a command is for other hosts. Raise ``UsageError`` for an option about hosts without effect."""
     if settings.get("on") or settings.get("rerun"):
         return True
     for name in _ROLLOUT:
@@ -509,8 +500,8 @@ def run_options(settings: Settings) -> dict[str, Any]:
 def saved_plan_options(settings: Settings, document: Mapping[str, object]) -> dict[str, object]:
     """Return the options with which a saved plan is applied: those about the execution alone.
 
-    Raise ``UsageError`` for an option on the command line that decides a plan's content (its variable has no effect),
-    and for another stack or project than the plan's.
+    Raise ``UsageError`` for another stack or project than the plan's, and for an option on the command line, not its
+    variable, that decides a plan's content.
     """
     context = click.get_current_context()
     planning = {*RUN_OPTIONS, "given", "input_files"}.difference(EXECUTION)

@@ -70,11 +70,7 @@ class _OwnStream(io.TextIOWrapper):
     def __init__(
         self, number: int, drain: Callable[[], None], cleared: Callable[[], AbstractContextManager[None]]
     ) -> None:
-        """Write to a copy of the descriptor ``number``: the original is for prints of providers.
-
-        ``drain`` waits until earlier text of child processes is written. ``cleared`` returns a context without the live
-        lines of a terminal.
-        """
+        """Write to a copy of the descriptor ``number``; ``cleared`` returns a context without the live lines."""
         descriptor = io.FileIO(os.dup(number), "w")
         super().__init__(io.BufferedWriter(descriptor), encoding="utf-8", errors="backslashreplace")
         self._drain = drain
@@ -185,10 +181,7 @@ class Output:
         return _OwnStream(number, self._drain, self._cleared)
 
     def live_lines(self) -> progress.LiveLines | None:
-        """Return lines that are replaced on stderr, above which all other output is written from now on.
-
-        Return None unless stderr is an interactive terminal that can replace lines.
-        """
+        """Return lines that are replaced on stderr, above which other output is written; None without a terminal."""
         if not (self._json_log or _is_dumb() or os.environ.get("CI")) and self.stderr.isatty():
             self._live = progress.LiveLines(self.stderr.fileno())
         return self._live
@@ -203,10 +196,7 @@ class Output:
         return os.get_terminal_size(self.stdout.fileno()).columns or None if self.stdout.isatty() else None
 
     def confirmed(self, question: str, *, short: bool = False) -> bool:
-        """Ask a question on the terminal, and return whether the answer is ``yes``; the end of the input means no.
-
-        ``short``: ``y`` means yes too, in upper or lower case.
-        """
+        """Ask on the terminal; return whether the answer is ``yes``, if ``short`` also ``y``; end of input means no."""
         accepted = "'y' or 'yes'" if short else "Only 'yes' is accepted"
         self.stderr.write(f"{question} {accepted} [no]: ")
         self.flush()
@@ -229,10 +219,9 @@ class Output:
         return (self.stdout.fileno(), self.stderr.fileno(), *more)
 
     def mask_descriptors(self, secret: str, *, declared: bool) -> None:
-        """Mask a new secret in the output of child processes; the first secret starts the filter's process.
+        """Mask a new secret in the output of child processes; ``declared``: its lines and short words are secrets too.
 
-        ``declared``: it is an input's value, so that its lines and short words are secrets too. Raise
-        ``ResourceAPIError`` if the filter cannot be started.
+        The first secret starts the filter's process. Raise ``ResourceAPIError`` if that is impossible.
         """
         with self._lock:
             if self._filter is not None:
@@ -322,10 +311,7 @@ class Output:
         self.error_text("\n".join([text, *source]))
 
     def _one_line(self, text: str) -> str:
-        """Return the text of a problem, which may quote a whole file, on one line of limited length.
-
-        It is masked before it is cut, because a part of a secret would not be masked.
-        """
+        """Return a problem on one line of limited length, masked before: a part of a secret would not be masked."""
         line = self.log.mask(escape(text))
         return line if len(line) <= _LONGEST_PROBLEM else f"{line[:_LONGEST_PROBLEM]}… ({len(line)} characters)"
 

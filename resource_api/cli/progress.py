@@ -1,8 +1,7 @@
-"""Progress of a run: live lines on a terminal, elsewhere a notice after 5 s and every 30 s.
+"""Progress of a run: live lines at the bottom of a terminal, elsewhere a notice after 5 s and every 30 s.
 
-Live lines stand at the bottom of the terminal and are replaced; other output is written above them. Three control
-sequences of ECMA-48 are used: to the line's start, up, and erase to the end of the screen. One thread shows all running
-calls; it begins with the first.
+Three control sequences of ECMA-48 are used: to the line's start, up, and erase to the end of the screen. One thread
+shows all running calls; it begins with the first.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Reporters of ``--report`` and ``--metrics``, which receive the document of a finished run or plan.
 
-A reporter is a function of one document, which ``report --format json`` prints. Those of this program write a file; any
-other is given as ``MODULE:FUNCTION``. Imported only where one is given.
+Those of this program write a file; any other is a function of one document, given as ``MODULE:FUNCTION``.
 """
 
 from __future__ import annotations

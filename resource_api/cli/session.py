@@ -131,8 +131,8 @@ class Session:
     def source(self, manifest: str) -> Source:
         """Return the source that ``MANIFEST`` of the command line means: a path, or for ``-`` the manifest on stdin.
 
-        Also warn of files of inputs that other users can change. Raise ``ManifestError`` for the manifest on stdin,
-        ``UsageError`` where neither it nor an option names the project.
+        Warn of files of inputs that others can change. Raise ``ManifestError``, ``UsageError`` if nothing names a
+        project.
         """
         self.warn_of_inputs()
         if manifest != "-":
@@ -170,10 +170,9 @@ class Session:
         return not (self.json or self.log.enabled("info") or self.settings.get("uncached"))
 
     def suitability(self, definition: Definition) -> Sequence[Suitability]:
-        """Return the providers of a type with more than one, each with its suitability on this machine.
+        """Return the providers of a type with more than one, each with its suitability on this machine, otherwise ().
 
-        () for any other type or a component, and for a broken type, with a warning. Loading the providers takes time:
-        call it only for output that shows them.
+        A broken type is a warning. Loading the providers takes time: call it only for output that shows them.
         """
         name = definition.name
         try:
@@ -277,10 +276,7 @@ class Session:
         return problem
 
     def _fail(self, error: BaseException, problems: Sequence[Problem], code: int) -> int:
-        """Show the problems of the error that ends the command, end its JSON, and return the exit ``code``.
-
-        ``--debug`` shows the traceback of an unexpected error.
-        """
+        """Show the problems of the error that ends the command, by ``--debug`` its traceback; return the exit code."""
         self._problems = problems
         if self.settings.get("debug") and not isinstance(error, ResourceAPIError):
             import traceback
@@ -323,19 +319,13 @@ class Session:
         return masked
 
     def _protect_secret(self, secret: str, declared: bool) -> None:  # noqa: FBT001 - as the mask calls it
-        """Keep a new secret of the mask out of core dumps and of the output of child processes.
-
-        ``declared``: it is the value of an input, so that its lines and short words are secrets too.
-        """
+        """Keep a new secret out of core dumps and child processes' output; ``declared``: the value of an input."""
         core_dumps.forbid()
         self.output.mask_descriptors(secret, declared=declared)
 
 
 def with_session(function: Callable[..., int | None], *, runs: bool = False) -> Callable[..., int]:
-    """Return a command's ``function`` for click, with a new ``Session`` as its first argument.
-
-    The session shows its errors, and its exit code is returned. ``runs``: it may change resources.
-    """
+    """Return a command's ``function`` for click, called with a new session; ``runs``: it may change resources."""
 
     @wraps(function)
     def in_session(**settings: object) -> int:
@@ -347,10 +337,7 @@ def with_session(function: Callable[..., int | None], *, runs: bool = False) -> 
 
 
 def command(name: str | None = None, *, runs: bool = False, **settings: Any) -> Decorator:
-    """Return a decorator that makes a function a command with a session and the common options.
-
-    ``name`` and ``settings`` as for ``help.command``; ``runs`` as for ``with_session``.
-    """
+    """Return a decorator that makes a function a command with a session and the common options."""
     return lambda function: options.command(name, **settings)(options.common(with_session(function, runs=runs)))
 
 

@@ -187,8 +187,7 @@ class SourceLines:
     def _is_plain_input(self, name: str) -> bool:
         """Return whether the value of ``-i NAME=VALUE`` may be shown.
 
-        For a sensitive input it can only be the name of a file; a name that resembles one may be misspelt, so that the
-        value is the secret itself.
+        That of a sensitive input is a file's name; but a name that resembles one may be misspelt, and have the secret.
         """
         sensitive = self._outline(self._manifest).sensitive_inputs if self._suffix(self._manifest) in _FORMS else ()
         return name in sensitive or not _resembles(name, frozenset(sensitive), frozenset())
@@ -254,8 +253,7 @@ class SourceLines:
     def _find_secret_names(self, outline: _Outline) -> tuple[frozenset[str], frozenset[str]] | None:
         """Return the names of secret values in a file, and the names of its types' other attributes.
 
-        Secret are sensitive attributes and inputs, and the values in them. None, for all, if the file has too many
-        names of types to load.
+        Secret are sensitive attributes and inputs, and the values in them. None: the file has too many types to load.
         """
         types = {name for line in outline.lines for name in _groups(_TYPE, line)}
         if len(types) > _MOST_TYPES:

@@ -201,10 +201,7 @@ class RequestError(ResourceError):
 
 
 def expand(template: str, /, **values: object) -> str:
-    """Return a path in which each ``{name}`` is a value, quoted as one part of a path (RFC 6570, level 1).
-
-    Raise ``ValueError`` for a name without a value.
-    """
+    """Return a path with a value for each ``{name}``, quoted as one part (RFC 6570, level 1). Raise ``ValueError``."""
 
     def text(match: re.Match[str]) -> str:
         if match[1] not in values:
@@ -406,10 +403,7 @@ class Client:
     def patch(
         self, path: str, body: object, *, content_type: str = "application/json", etag: str = "", repeat: bool = False
     ) -> Response:
-        """Change an object by a PATCH, with ``etag`` only if this is still its ETag.
-
-        ``repeat``: send the patch again after a failure, because a second time does no harm.
-        """
+        """Change an object, with ``etag`` only if it is still that one; ``repeat``: a second time does no harm."""
         headers = {"Content-Type": content_type, **_if_match(etag)}
         return self.request("PATCH", path, body, headers=headers, repeat=repeat)
 
@@ -585,10 +579,7 @@ def _pause(response: Response, otherwise: float) -> float:
 
 
 def _header(name: str, value: str | Sensitive[str]) -> str:
-    """Return the text of a header. Raise ``ResourceError`` for characters that cannot be sent, such as a line break.
-
-    The error does not show the value, which may be a secret.
-    """
+    """Return a header's text. Raise ``ResourceError``, without the value, for characters that cannot be sent."""
     text: str = reveal(value)
     if not re.fullmatch(r"[\w-]+", name) or not text.isascii() or not text.isprintable():
         raise ResourceError(f"the header {name} has characters that cannot be in a header")

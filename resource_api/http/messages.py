@@ -40,10 +40,7 @@ class Response(NamedTuple):
 
     @property
     def body(self) -> object:
-        """The JSON in it; None if it is empty. Raise ``ResourceError`` for a text that is no JSON.
-
-        A byte order mark is ignored (RFC 8259).
-        """
+        """The JSON in it, None if it is empty. Raise ``ResourceError`` for other text; a byte order mark is ignored."""
         text = self.text.removeprefix("\ufeff")
         if not text.strip():
             return None

@@ -1,7 +1,4 @@
-"""The commands of ``resource-api``, each in the module of its name or with related ones.
-
-Here they are sent to other hosts, or answered by this process.
-"""
+"""The commands of ``resource-api``; here they are sent to other hosts, or answered by this process."""
 
 from __future__ import annotations
 
@@ -22,10 +19,7 @@ if TYPE_CHECKING:
 
 
 def run_on_hosts(session: Session, command: str, manifest: str | None = None, **arguments: Any) -> int | None:
-    """Run a command on the hosts that its options select; return the exit code, or None without such options.
-
-    ``arguments`` are those that only this command has, as ``hosted_run.run`` takes them.
-    """
+    """Run a command on the hosts that its options select; return the exit code, or None without such options."""
     if not options.is_hosted(session.settings):
         return None
     return hosted_run.run(session, command, manifest, **arguments)

@@ -285,10 +285,9 @@ def _once(session: Session, agent: Agent, source_fields: dict[str, Any], setting
 
 
 def _apply(session: Session, version: SourceVersion, settings: Settings, keep: Callable[[Any], None]) -> int:
-    """Apply a version of the source by the command ``apply``, and return the exit code.
+    """Apply a version of the source by the command ``apply``; return the exit code. ``keep`` receives the document.
 
-    If the newest version cannot be verified, this is the last verified one, and the error is shown. ``keep`` receives
-    the document of the run.
+    If the newest version cannot be verified, this is the last verified one, and the error is shown.
     """
     if version.error is not None:
         text = f"{version.error}; the last verified version stays in force"

@@ -39,10 +39,7 @@ def bundle() -> None:
 
 
 def _command(name: str, example: str) -> Callable[[Callable[..., None]], click.Command]:
-    """Return a decorator that makes a function a subcommand with an example.
-
-    A file that cannot be read or written is an error of the command.
-    """
+    """Return a decorator that makes a function a subcommand; an unusable file is an error of the command."""
     guarded = errors_as(ResourceError, OSError, f"{name}: ", names_file=True)
     return lambda function: subcommand(bundle, name, examples=(example,))(guarded(function))
 

@@ -79,10 +79,7 @@ def _script_path(shell: str) -> tuple[Path, str]:
 
 
 def _home(variable: str, default: str) -> Path:
-    """Return a directory of the XDG Base Directory Specification: the variable's, or ``default`` in the home directory.
-
-    A relative path in the variable is ignored, by the specification. Raise ``UsageError`` without a home directory.
-    """
+    """Return a directory of the XDG specification, which ignores relative paths. Raise ``UsageError`` for no home."""
     value, home = os.environ.get(variable, ""), os.path.expanduser("~")
     if value.startswith("/"):
         return Path(value)

@@ -90,10 +90,7 @@ _REPORT_FORMS: Final = ("text", "json", "html")
 
 
 def _rehearsal_page(path: str, form: str, on: Sequence[str]) -> str:
-    """Return the HTML page of a rehearsal from a file of ``rehearse --json``.
-
-    Raise ``UsageError`` for another file, and for options other than ``--format html``.
-    """
+    """Return the HTML page of a file of ``rehearse --json``. Raise ``UsageError`` for another, or other options."""
     if form != "html" or on:
         raise UsageError(f"{path}: a rehearsal is shown with --format html" + (", and without --on" if on else ""))
     with errors_as(UsageError, OSError, f"{path}: "):

@@ -180,10 +180,7 @@ def _address(host: Host) -> str:
 
 
 def _fetch_keys(selected: Sequence[Host], fingerprints: Sequence[str]) -> list[_Key]:
-    """Return the SSH keys of hosts, compared with ``known_hosts`` and the expected ``fingerprints``.
-
-    Raise ``ResourceError`` if the library for SSH is not installed.
-    """
+    """Return the SSH keys of hosts, compared with ``known_hosts`` and ``fingerprints``. Raise ``ResourceError``."""
     keys = []
     for host, key in zip(selected, asyncssh_transport.host_keys(selected, os.environ), strict=True):
         if isinstance(key, HostUnreachable):

@@ -111,10 +111,7 @@ def _recipients(session: Session, file: str) -> Sequence[object]:
 
 
 def _edit_text(session: Session, file: str, text: str) -> str | None:
-    """Let the user edit the decrypted text of a file of inputs, in a directory in memory, until it is valid.
-
-    Return it, or None without a change. Raise ``ManifestError`` for a mistake that the user leaves.
-    """
+    """Let the user edit the decrypted text, in memory only, until it is valid; return it, or None without a change."""
 
     def accept(edited: str) -> str:
         """Return the edited text. Raise ``ManifestError`` unless it is a valid file of inputs."""

@@ -1,8 +1,4 @@
-"""``new``: write the files of a new type, component or key, from ``templates/`` or random bytes.
-
-A type comes with a provider and a test by the compliance suite, a component with a test that rehearses it. An existing
-file is never overwritten.
-"""
+"""``new``: write the files of a new type, component or key, from ``templates/`` or random bytes, never over others."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """``plan``, ``show``, ``destroy``, ``watch``: make, save and show a plan, delete the recorded resources, plan again.
 
-The files of a plan that ``watch`` waits for are recorded as they are opened, by an audit hook that stays until the
-process ends, and are polled later: that needs no library and no descriptors, and notices replaced, vanished and new
-files on every file system.
+An audit hook, which stays until the process ends, records the files of a plan as they are opened, and ``watch`` polls
+them: without a library and descriptors it notices replaced, vanished and new files on every file system.
 """
 
 from __future__ import annotations
@@ -285,10 +284,7 @@ def _stop(number: int, _frame: FrameType | None) -> NoReturn:
 
 
 def _plan_once(settings: dict[str, object], base: str, before: Signatures) -> Signatures:
-    """Make one plan in a new process, which imports changed modules anew; return the files to watch next.
-
-    ``before``: those of the last plan.
-    """
+    """Make one plan in a new process, which imports changed modules anew; return the files to watch next."""
     with open(os.memfd_create("watched files"), "r+", encoding="utf-8") as report:
         if (pid := os.fork()) == 0:
             _plan_and_exit(settings, base, report.fileno())
@@ -360,10 +356,7 @@ def record_files(relevant: Callable[[], bool], base: str) -> Signatures:
 
 
 def watched_directories(files: Iterable[str], module_path: Iterable[str]) -> Signatures:
-    """Return the directories where a missing file of a failed plan may appear, with their signatures.
-
-    They are those of its ``files``, and those of types and components on the module path.
-    """
+    """Return the directories, of ``files`` and on the module path, where a failed plan's missing file may appear."""
     paths = {os.path.dirname(path) for path in files}
     for root in module_path:
         if root != BUNDLED:

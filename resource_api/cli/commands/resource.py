@@ -155,10 +155,7 @@ def _show(session: Session, listed: Listed, selected: SelectedProvider | None, *
 
 
 def _configuration(definition: TypeDefinition, pairs: Sequence[str]) -> dict[str, object]:
-    """Return the configuration of a provider from ``--config KEY=VALUE``, coerced to each data type.
-
-    Raise ``UsageError``, also for a secret on the command line, which other users can read.
-    """
+    """Return a provider's configuration of ``--config KEY=VALUE``. Raise ``UsageError``, also for a secret VALUE."""
     config: dict[str, object] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
