@@ -68,7 +68,10 @@ class Failure(NamedTuple):
 def advise(failure: Failure) -> Advice | None:
     """Return the advice of the first rule that knows the failure, or None if its line gives no reason."""
     message = f"{failure.problem} {failure.context}"
-    return next((advice for words, rule in _RULES if words in message and (advice := rule(failure))), None)
+    for words, rule in _RULES:
+        if words in message and (advice := rule(failure)):
+            return advice
+    return None
 
 
 def value_needs_quotes(line: str, position: Position) -> Advice:
@@ -171,37 +174,53 @@ def _no_key(failure: Failure) -> Advice | None:
 
     Return None where the parser's own message is the better one.
     """
-    line, (number, column) = failure.line(failure.position[0]), failure.position
-    before = line[: column - 1].rstrip()
-    if before.endswith(('"', "'", "]", "}")):
-        if quoting_hint(before):
-            key = _KEY.match(line)
-            if not key or quoting_hint(line[key.end() :]):
-                return None
-        message = f"nothing can follow the closing {before[-1]} of a value; put quotes around all of it"
-        return Advice(failure.position, message, _with_quotes(line))
+    line = failure.line(failure.position[0])
+    before = line[: failure.position[1] - 1].rstrip()
     if before:
-        return None
-    # In the nearest lines only: a file may have very many.
-    if resource := next(filter(None, map(_PUPPET.match, failure.lines[max(number - 50, 0) : number])), None):
-        start = next(level for level in range(1, number + 1) if failure.line(level) == resource.string)
-        reference = f"{resource[1].capitalize()}[{resource[3]}]:"
-        return Advice((start, 1), "a resource is written as a key, without braces and arrows", reference)
+        return _text_behind_value(failure, line, before) if before[-1] in "\"']}" else None
+    if advice := _puppet_resource(failure):
+        return advice
     if line.lstrip().startswith(("}", "]")):
         return Advice(failure.position, f"this {line.lstrip()[0]} closes nothing")
     if line.lstrip().startswith("- "):
-        return Advice(
-            failure.position, "an item of a list stands where an attribute is expected; indent it under a key"
-        )
-    levels = sorted(
-        {_indentation(level) for level in failure.lines[max(number - 100, 0) : number - 1] if level.strip()}
-    )
-    lower, higher = ([level for level in levels if level < column - 1], [level for level in levels if level >= column])
-    near = lower[-1:] + higher[:1]
-    if column - 1 in levels and levels.index(column - 1) < len(levels) - 1 and not _is_too_shallow(failure):
+        message = "an item of a list stands where an attribute is expected; indent it under a key"
+        return Advice(failure.position, message)
+    return _wrong_indentation(failure)
+
+
+def _text_behind_value(failure: Failure, line: str, before: str) -> Advice | None:
+    """Explain text behind the end of a value, the last character of ``before``; None if a reference lacks quotes."""
+    if quoting_hint(before):
+        key = _KEY.match(line)
+        if not key or quoting_hint(line[key.end() :]):
+            return None
+    message = f"nothing can follow the closing {before[-1]} of a value; put quotes around all of it"
+    return Advice(failure.position, message, _with_quotes(line))
+
+
+def _puppet_resource(failure: Failure) -> Advice | None:
+    """Explain Puppet's syntax if a resource begins in one of the nearest lines: a file may have very many."""
+    last = failure.position[0]
+    for number in range(max(last - 50, 0) + 1, last + 1):
+        if resource := _PUPPET.match(failure.line(number)):
+            reference = f"{resource[1].capitalize()}[{resource[3]}]:"
+            return Advice((number, 1), "a resource is written as a key, without braces and arrows", reference)
+    return None
+
+
+def _wrong_indentation(failure: Failure) -> Advice | None:
+    """Explain a line whose indentation fits none of the lines before it; None if it fits one."""
+    number, indentation = failure.position[0], failure.position[1] - 1
+    lines = failure.lines[max(number - 100, 0) : number - 1]
+    levels = sorted({_indentation(line) for line in lines if line.strip()})
+    if indentation in levels[:-1] and not _is_too_shallow(failure):
         return None
-    expected = " or ".join(map(str, near))
-    message = f"this line is indented by {column - 1} spaces, which fits no line before it; write {expected}"
+    lower, higher = (
+        [level for level in levels if level < indentation],
+        [level for level in levels if level > indentation],
+    )
+    near = " or ".join(map(str, lower[-1:] + higher[:1]))
+    message = f"this line is indented by {indentation} spaces, which fits no line before it; write {near}"
     return Advice(failure.position, message) if near else None
 
 
@@ -281,7 +300,7 @@ def lacks_bracket(value: object) -> bool:
 def value_quoting_hint(value: object) -> str:
     """Return the hint that a reference needs quotes, for a value such as that of ``[Type[a: b]]``; or ""."""
     if type(value) is dict and len(value) == 1:
-        key, rest = next(iter(value.items()))
+        ((key, rest),) = value.items()
         return quoting_hint(key if rest is None else f"{key}: {rest}")
     return QUOTING if type(value) is list else ""
 

@@ -360,6 +360,12 @@ def test_a_file_beyond_the_limit_of_size_is_refused() -> None:
     assert "larger than 100 MB" in refused(b"#" * (document.MAX_BYTES + 1)).message
 
 
+def test_a_long_line_of_puppet_before_an_error_is_no_failure_of_the_reader() -> None:
+    """The advice on Puppet's syntax is for lines that people write; another mistake is explained by itself."""
+    problem = refused("a: |\n  file { '" + "x" * 1200 + "':\n }\n")
+    assert (problem.line, problem.message) == (3, "not valid YAML: this } closes nothing")
+
+
 def test_a_long_line_is_read_in_bounded_time() -> None:
     """A scalar of a megabyte is read quickly."""
     begun = time.process_time()
