@@ -591,7 +591,7 @@ def _compile_rest(
         _require(not problems)
         documents = without(whole, conclusion.left_out(rest))
     _require(fingerprints.match(documents))
-    catalog = planner.compile(assemble(documents)._replace(path=reading.absolute(request.source)))
+    catalog = planner.compile(assemble(documents)._replace(path=os.path.abspath(request.source)))
     _require(len(catalog.entries) == len(rest) and not (catalog.warnings or catalog.notes))
     return catalog
 

@@ -7,10 +7,11 @@ host, because it may use the host's facts.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.manifest.input_values import EnvironmentInput, FileInput, TextInput
-from resource_api.manifest.read import STDIN, absolute, from_documents
+from resource_api.manifest.read import STDIN, from_documents
 from resource_api.model.values.document import Document, Node
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import Sensitive, reveal
@@ -191,7 +192,7 @@ def document_fields(document: Document) -> dict[str, Any]:
 
     A Python manifest is sent as text alone, to be executed on the host.
     """
-    path = "" if document.file == STDIN else absolute(document.file)
+    path = "" if document.file == STDIN else os.path.abspath(document.file)
     fields = {"file": document.file, "path": path, "raw": document.raw}
     if document.file.endswith(".py"):
         return fields

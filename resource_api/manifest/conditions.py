@@ -172,20 +172,17 @@ def _value_of(path: ExpressionPath, resolve: Resolve) -> tuple[Any, str]:
     chosen, secret = expression.with_choices(path, resolve)
     if chosen is None or secret:
         return (UNKNOWN if chosen is None else Sensitive(None)), ""
-    # The first name of most scopes must be declared, of stacks the output too; what follows may be missing. A member
-    # that only other elements have is null, so that of each the whole path is resolved.
-    path, names = chosen, len(path.keys) if path.root == "each" else 2 if path.root == "stacks" else 1
+    # The first name of most scopes must be declared, of stacks the output too; the keys behind it may be missing. A
+    # member that only other elements have is null, so that of each the whole path is resolved.
+    names = {"each": len(chosen.keys), "stacks": 2}.get(str(chosen.root), 1)
     try:
-        whole = resolve(path if names == len(path.keys) else path._replace(keys=path.keys[:names]))
+        declared = resolve(chosen._replace(keys=chosen.keys[:names]))
+        return expression.follow_keys(declared, chosen, chosen.keys[names:]), ""
     except EvaluationError as error:
         return _MISSING, str(error)
     except ValueError as error:
-        if path.root not in {"facts", "host"}:
+        if chosen.root not in {"facts", "host"}:
             raise
-        return _MISSING, str(error)
-    try:
-        return expression.follow_keys(whole, path, path.keys[names:]), ""
-    except EvaluationError as error:
         return _MISSING, str(error)
 
 
@@ -249,15 +246,21 @@ def _any_of(conditions: Sequence[Condition]) -> Condition:
     return Condition(judge, any(condition.uses_each for condition in conditions))
 
 
-def _one_of(expected: Sequence[object]) -> Test:
-    """Return the test of a list, as in ``facts.os.family: [Debian, RedHat]``: the value equals one of its scalars."""
+def _first_reason(reasons: Iterator[str]) -> str:
+    """Return the first reason that is not empty, or "": those behind it are not computed."""
+    return next(filter(None, reasons), "")
 
-    def failure(value: object, name: str) -> str:
-        if any([_equals(value, item) for item in expected]):  # noqa: C419 - all are compared, to report text for number
-            return ""
-        return f"{name} is {show(value)}, none of {', '.join(map(show, expected))}"
 
-    return failure
+def _test_equality(expected: object, value: object, name: str) -> str:
+    """Return why the value does not equal a scalar, or ""."""
+    return "" if _equals(value, expected) else f"{name} is {show(value)}, not {show(expected)}"
+
+
+def _test_choice(expected: Sequence[object], value: object, name: str) -> str:
+    """Return why the value equals none of a list of scalars, as in ``facts.os.family: [Debian, RedHat]``, or ""."""
+    if any([_equals(value, item) for item in expected]):  # noqa: C419 - all are compared, to report text for number
+        return ""
+    return f"{name} is {show(value)}, none of {', '.join(map(show, expected))}"
 
 
 def _test_existence(expected: bool, value: object, name: str) -> str:  # noqa: FBT001 - the operand in the condition
@@ -289,6 +292,16 @@ def _kind(value: object) -> str:
     return "null" if value is None else show(value)
 
 
+def _path_hint(key: str) -> str:
+    """Return the hint for a key of a condition that is no path: the form of one, or the nearest scope."""
+    scope = key.partition(".")[0]
+    if scope == "stacks":
+        return "write stacks.NAME.outputs.x"
+    is_misspelt = len(scope) > _SHORT and scope not in SCOPES
+    nearest = suggestion(scope, (*SCOPES, "any", "not"), "scope") if is_misspelt else ""
+    return nearest or f"a path begins with {', '.join(SCOPES)}, as in facts.os.family"
+
+
 def _literal(value: object) -> Any:
     """Return the scalar of a test: ``$${`` stands for ``${``, as everywhere in a manifest."""
     return value.replace("$${", "${") if type(value) is str else value
@@ -310,7 +323,7 @@ class _Parser:
         if type(value) is dict and value:
             parts = [self._member((*path, key), key, item) for key, item in value.items()]
             return Condition(
-                lambda resolve: next(filter(None, (part.judge(resolve) for part in parts)), ""),
+                lambda resolve: _first_reason(part.judge(resolve) for part in parts),
                 any(part.uses_each for part in parts),
             )
         if type(value) is str and "${" in value:
@@ -348,25 +361,27 @@ class _Parser:
                 return _any_of([self.condition((*path, number), item) for number, item in enumerate(value)])
             self._violation(path, "any must be a list of conditions", "write any: [{...}, {...}]")
             return _FALSE
+        target = self._target(path, key)
+        if target is None:
+            return _FALSE
+        return Condition(partial(_judge_test, target, self.test(path, value), path), target.root == "each")
+
+    def _target(self, path: KeyPath, key: str) -> ExpressionPath | None:
+        """Return the path that a key of a condition is, such as ``facts.os.family``; report another key: None."""
         if "${" in key:
             hint = f"write {key.translate(_NO_BRACES)}"
             self._violation(path, "a path in a condition is written without ${ and }", hint)
-            return _FALSE
+            return None
         try:
             parsed = expression.parse(f"${{{key}}}")
         except ValueError:
-            scope = key.partition(".")[0]
-            hint = "write stacks.NAME.outputs.x" if scope == "stacks" else ""
-            if len(scope) > _SHORT and scope not in SCOPES:
-                hint = suggestion(scope, (*SCOPES, "any", "not"), "scope")
-            hint = hint or f"a path begins with {', '.join(SCOPES)}, as in facts.os.family"
-            self._violation(path, f"{show(key)} is no path of a condition", hint)
-            return _FALSE
+            self._violation(path, f"{show(key)} is no path of a condition", _path_hint(key))
+            return None
         assert isinstance(parsed, Expression)
         target = parsed.parts[0]
         assert isinstance(target, ExpressionPath)
         self._check_scope(path, target)
-        return Condition(partial(_judge_test, target, self.test(path, value), path), target.root == "each")
+        return target
 
     def _check_scope(self, path: KeyPath, target: ExpressionPath) -> None:
         """Report a path to a resource, which is not read yet, or to an unknown part of ``each``."""
@@ -386,20 +401,17 @@ class _Parser:
                 self._check_scalar((*path, number), item)
             if not value:
                 self._violation(path, "a list of values is empty, and no value is one of them")
-            return _one_of(list(map(_literal, value)))
+            return partial(_test_choice, list(map(_literal, value)))
         if type(value) is not dict:
             self._check_scalar(path, value)
-            expected = _literal(value)
-            return lambda value, name: (
-                "" if _equals(value, expected) else f"{name} is {show(value)}, not {show(expected)}"
-            )
+            return partial(_test_equality, _literal(value))
         if not value:
             self._violation(path, "a test is empty", f"write a value, a list, or one of {', '.join(_OPERATORS)}")
         self.violations += unknown_keys(path, value, _OPERATORS, "test")
-        tests = {word: self._operator((*path, word), word, value[word]) for word in _OPERATORS if word in value}
-        # ``exists`` comes first: where it fails, a missing value is no mistake for the tests behind it.
-        ordered = [tests[word] for word in sorted(tests, key=lambda word: word != "exists")]
-        return lambda value, name: next(filter(None, (test(value, name) for test in ordered)), "")
+        tests = [self._operator((*path, word), word, value[word]) for word in _OPERATORS if word in value]
+        if "exists" in value:  # it comes first: where it fails, a missing value is no mistake for the other tests
+            tests.insert(0, tests.pop())
+        return lambda value, name: _first_reason(test(value, name) for test in tests)
 
     def _operator(self, path: KeyPath, word: str, value: object) -> Test:
         """Parse one operator of a test, such as ``lt`` in ``{lt: 10}``; report a wrong operand ``value``."""

@@ -96,10 +96,9 @@ class ValueSource(NamedTuple):
         """
         try:
             raw = self._content()
-            if len(raw) > MAX_BYTES:
-                reason = f"it is larger than {MAX_BYTES // 1_000_000} MB"
-            else:
+            if len(raw) <= MAX_BYTES:
                 return raw.decode().removesuffix("\n")
+            reason = f"it is larger than {MAX_BYTES // 1_000_000} MB"
         except UnicodeDecodeError:
             reason = "it is not UTF-8"
         except OSError as error:
@@ -252,9 +251,10 @@ class InputFiles:
             try:
                 if source is None:
                     resolved[name] = literal(value.value)
+                elif source.kind == "terraform_state":
+                    resolved[name] = source.outputs()
                 else:
-                    is_state = source.kind == "terraform_state"
-                    resolved[name] = source.outputs() if is_state else FileInput(source.read())
+                    resolved[name] = FileInput(source.read())
             except ValueError as error:
                 problems.append(value.locate(Problem(name, f"input '{name}': {error}", code="input")))
         if problems:
@@ -284,8 +284,8 @@ def reader_of(path: str) -> Reader:
 
 def without_text(error: ManifestError) -> ManifestError:
     """Return the error of an encrypted file without its text: with constant messages alone, and without hints."""
-    return ManifestError(
-        problem._replace(message=message, hint="", paste="")
-        for problem in error.problems
-        for message in [problem.message if problem.code in _CONSTANT else f"cannot be read here ({problem.code})"]
-    )
+    problems = []
+    for problem in error.problems:
+        message = problem.message if problem.code in _CONSTANT else f"cannot be read here ({problem.code})"
+        problems.append(problem._replace(message=message, hint="", paste=""))
+    return ManifestError(problems)

@@ -16,8 +16,9 @@ from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import UNKNOWN, Sensitive, place_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
+    from resource_api.model.datatypes.datatype import DataType
     from resource_api.model.declaration import Input, Manifest
     from resource_api.model.values.assets import Content, ContentSpec
 
@@ -76,30 +77,32 @@ def input_values(
     users can read.
     """
     values: dict[str, Any] = {}
-    problems: list[Problem] = []
-    # A file that is left out may declare those that this manifest does not.
-    is_whole = manifest.with_includes is None and not manifest.skipped_includes
-    for name, value in arguments.items():
-        if is_whole and name not in manifest.inputs and not isinstance(value, EnvironmentInput):
-            hint = suggestion(name, manifest.inputs)
-            problem = Problem(name, f"unknown input '{name}'", file=manifest.file, code="unknown_input")
-            problems.append(problem._replace(hint=hint))
+    problems = list(_unknown_inputs(manifest, arguments))
     for name, declared in manifest.inputs.items():
+        values[name] = UNKNOWN
         if declared.default is UNKNOWN:  # its declaration is invalid: whether it is a secret is not known
-            values[name] = UNKNOWN
             continue
         try:
             values[name] = _input_value(name, declared, arguments, contents)
-        except (DataTypeError, ValueError) as error:
-            values[name] = UNKNOWN
-            position, code, message = declared.origin.place(), "input", str(error)
-            if isinstance(error, DataTypeError):
-                position, code = declared.origin.place_in_value(error.column, "type"), "data_type"
-                message = error.message
-            elif name not in arguments and declared.default is not MISSING:
-                position, code = declared.origin.place("default"), "default"
-            problems.append(Problem(name, f"input '{name}': {message}", "error", "", *position, code=code))
+        except DataTypeError as error:
+            position = declared.origin.place_in_value(error.column, "type")
+            problems.append(Problem(name, f"input '{name}': {error.message}", "error", "", *position, "data_type"))
+        except ValueError as error:
+            is_default = name not in arguments and declared.default is not MISSING
+            position = declared.origin.place("default") if is_default else declared.origin.place()
+            code = "default" if is_default else "input"
+            problems.append(Problem(name, f"input '{name}': {error}", "error", "", *position, code))
     return values, problems
+
+
+def _unknown_inputs(manifest: Manifest, arguments: Mapping[str, object]) -> Iterator[Problem]:
+    """Yield the problems of arguments that no input is declared for; a file that is left out may declare it."""
+    if manifest.with_includes is not None or manifest.skipped_includes:
+        return
+    for name, value in arguments.items():
+        if name not in manifest.inputs and not isinstance(value, EnvironmentInput):
+            message, hint = f"unknown input '{name}'", suggestion(name, manifest.inputs)
+            yield Problem(name, message, file=manifest.file, code="unknown_input", hint=hint)
 
 
 def _input_value(name: str, declared: Input, arguments: Mapping[str, object], contents: Contents | None) -> Any:
@@ -111,18 +114,7 @@ def _input_value(name: str, declared: Input, arguments: Mapping[str, object], co
     whole = declared.sensitive or declared.ephemeral  # otherwise only what the data type calls so is a secret
     if whole and not datatype.sensitive:
         datatype = datatypes.parse(f"Sensitive[{declared.type}]")
-    default = expression.literal_value(declared.default, "a default cannot hold ${...}; write it under values and use")
-    if name in arguments:
-        value = arguments[name]
-    elif default is not MISSING:
-        value = default
-    elif datatype.optional:
-        value = None
-    else:
-        placeholder = "@FILE" if datatype.sensitive else "VALUE"
-        raise ValueError(f"is not given and has no default; give it with -i {name}={placeholder}")
-    if isinstance(value, TextInput) and not isinstance(value, FileInput) and datatype.sensitive:
-        raise UsageError(f"input '{name}' is sensitive and cannot be given on the command line; write -i {name}=@FILE")
+    value = _written_value(name, declared, arguments, datatype)
     if isinstance(value, TextInput):
         value = from_text.coerce(datatype, str(value))
     checked = value
@@ -133,6 +125,21 @@ def _input_value(name: str, declared: Input, arguments: Mapping[str, object], co
         # A message about a part is led by its key path: ``[1] must be an integer``.
         raise ValueError("; ".join(f"{place_text(path)} {message}".lstrip(" .") for path, message in problems))
     return Sensitive(value) if whole and value is not None else datatype.conceal(value)
+
+
+def _written_value(name: str, declared: Input, arguments: Mapping[str, object], datatype: DataType) -> Any:
+    """Return the argument of an input, its default, or None for an optional one; raise as ``_input_value`` does."""
+    default = expression.literal_value(declared.default, "a default cannot hold ${...}; write it under values and use")
+    if name in arguments:
+        value = arguments[name]
+        if datatype.sensitive and isinstance(value, TextInput) and not isinstance(value, FileInput):
+            msg = f"input '{name}' is sensitive and cannot be given on the command line; write -i {name}=@FILE"
+            raise UsageError(msg)
+        return value
+    if default is MISSING and not datatype.optional:
+        placeholder = "@FILE" if datatype.sensitive else "VALUE"
+        raise ValueError(f"is not given and has no default; give it with -i {name}={placeholder}")
+    return None if default is MISSING else default
 
 
 def _unread(spec: ContentSpec) -> Content:

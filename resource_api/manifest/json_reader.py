@@ -86,14 +86,13 @@ def _is_deep(data: Any) -> bool:
     """Return whether data is nested beyond the limit, level by level, without recursion."""
     level = [data] if type(data) in (dict, list) else []  # the collections of one depth
     for _ in range(document.MAX_DEPTH):
-        level = [
-            part
-            for collection in level
-            for part in (collection.values() if type(collection) is dict else collection)
-            if type(part) is dict or type(part) is list
-        ]
-        if not level:
+        inner = []
+        for collection in level:
+            parts = collection.values() if type(collection) is dict else collection
+            inner += [part for part in parts if type(part) is dict or type(part) is list]
+        if not inner:
             return False
+        level = inner
     return True
 
 
@@ -126,30 +125,33 @@ def _syntax_error(error: json.JSONDecodeError) -> tuple[int, str]:
 
 def _other_problems(text: str, file: str) -> Iterator[Problem]:
     """Yield the problems other than syntax, such as repeated keys, of ``text`` up to the first syntax error."""
-    position = _positions(text)
-    # The open collections: an object's keys so far with their offsets, or None for an array.
-    opened: list[dict[str, int] | None] = []
+    position_of = _positions(text)
+    # The open collections: an object's keys so far with their positions, or None for an array.
+    opened: list[dict[str, Position] | None] = []
     for token in _TOKEN.finditer(text):
-        written, offset = token[0], token.start()
+        written, position = token[0], position_of(token.start())
         if written == '"':
             return  # the end of the text cuts a string off
         if written in ("{", "["):
             if len(opened) == document.MAX_DEPTH:
-                message = f"nested deeper than {document.MAX_DEPTH}"
-                yield document.problem(file, position(offset), "limit", message)
+                yield document.problem(file, position, "limit", f"nested deeper than {document.MAX_DEPTH}")
                 return
             opened.append({} if written == "{" else None)
-        elif written in ("}", "]"):
+        elif written in _CLOSED:
             opened.pop()
         elif written[0] == '"':
             keys = opened[-1] if opened and _COLON.match(text, token.end()) else None
-            value = json.loads(written)
-            if message := document.character_problem(value, key=keys is not None):
-                yield document.problem(file, position(offset), "encoding", message)
-            if keys is not None and keys.setdefault(value, offset) != offset:
-                yield document.duplicate_key(file, position(offset), position(keys[value]), value)
+            yield from _string_problems(json.loads(written), keys, position, file)
         elif message := _scalar_problem(written):
-            yield document.problem(file, position(offset), "value", message)
+            yield document.problem(file, position, "value", message)
+
+
+def _string_problems(string: str, keys: dict[str, Position] | None, position: Position, file: str) -> Iterator[Problem]:
+    """Yield the problems of a string; of a key, ``keys`` are the former ones of its object, and this one is added."""
+    if message := document.character_problem(string, key=keys is not None):
+        yield document.problem(file, position, "encoding", message)
+    if keys is not None and keys.setdefault(string, position) != position:
+        yield document.duplicate_key(file, position, keys[string], string)
 
 
 def _scalar_problem(written: str) -> str:

@@ -47,7 +47,7 @@ def purge_violations(path: Path, item: object) -> Iterator[Violation]:
     type_name, at_most = item.get("type"), item.get("at_most")
     if "type" not in item:
         yield Violation(path, "purge needs type, the name of a type", "as in {type: Cron, at_most: 10}")
-    elif type(type_name) is not str or not reference.TYPE_NAME.match(type_name[:1].lower() + type_name[1:]):
+    elif type(type_name) is not str or not reference.TYPE_NAME.match(reference.uncapitalize_type(type_name)):
         message = "type must be the name of a type, without [...]"
         yield Violation((*path, "type"), message, "as in {type: Cron, at_most: 10}")
     if "at_most" not in item:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import builtins
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
-from itertools import count
 from string import Formatter
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -33,7 +33,7 @@ from resource_api.model.values.assets import Content
 from resource_api.model.values.document import Document
 from resource_api.model.values.errors import ManifestError, Problem, library_hint, reason, suggestion
 from resource_api.model.values.expression import Expression, ExpressionPath, Index, text_of
-from resource_api.model.values.reference import Reference, capitalize_type, child_reference, parse
+from resource_api.model.values.reference import Reference, capitalize_type, child_reference, parse, uncapitalize_type
 from resource_api.model.values.values import Sensitive, escape_expressions, map_leaves, unwrapped
 from resource_api.system.process_guard import read_only
 
@@ -124,8 +124,8 @@ def _ephemeral(constants: Mapping[str, Any]) -> dict[str, PendingValue]:
 
     An ephemeral value would be copied into the recorded data unseen; a reference is checked at its use.
     """
-    names = [name for name, body in (constants.get("inputs") or {}).items() if body and body.get("ephemeral")]
-    return {name: PendingValue(Expression((ExpressionPath("inputs", (name,)),))) for name in names}
+    inputs = constants.get("inputs") or {}
+    return {name: _pending("inputs", name) for name, body in inputs.items() if body and body.get("ephemeral")}
 
 
 def _execute(raw: bytes, file: str, builtin_names: Mapping[str, object]) -> dict[str, Any]:
@@ -254,6 +254,11 @@ class PendingValue:
     __hash__ = object.__hash__
 
 
+def _pending(root: str | Reference, *keys: str) -> PendingValue:
+    """Return the pending value of a reference, such as ``${values.address}``: a scope or a resource, and keys."""
+    return PendingValue(Expression((ExpressionPath(root, keys),)))
+
+
 def _key_problem(key: object) -> str:
     """Return why an object cannot be the key of a pending value: the key is written into the expression."""
     if isinstance(key, PendingValue):
@@ -297,9 +302,7 @@ class DeclaredResource:
         if attribute.startswith("_"):  # no type has one: Python itself looks for such names, to copy for instance
             raise AttributeError(attribute)
         type_name, title = self._reference
-        return PendingValue(
-            Expression((ExpressionPath(Reference(type_name, escape_expressions(title)), (attribute,)),))
-        )
+        return _pending(Reference(type_name, escape_expressions(title)), attribute)
 
     __getitem__ = _refusing("{0} is a resource; write .NAME for an attribute of it, not ['NAME']")
     #: The declaration would not change.
@@ -396,7 +399,7 @@ class ManifestApi:
         """
         self.inputs = Inputs(_viewed(inputs))
         #: The values that ``VALUES`` names, pending: ``m.values.address``.
-        self.values = View({name: PendingValue(Expression((ExpressionPath("values", (name,)),))) for name in values})
+        self.values = View({name: _pending("values", name) for name in values})
         self.facts = ManifestFacts(facts)
         #: The name, groups and address of the host, as ``${host.name}`` has them.
         self.host = View(_viewed(getattr(facts, "host", {})))
@@ -415,7 +418,7 @@ class ManifestApi:
         is no text; numbers and paths may be titles.
         """
         _check_type_name(type_name)
-        reference = Reference(type_name[:1].lower() + type_name[1:], _title(type_name, title))
+        reference = Reference(uncapitalize_type(type_name), _title(type_name, title))
         body = {**(attributes or {}), **more}
         self._declare("resources", escape_expressions(f"{capitalize_type(reference.type)}[{title}]"), _plain(body))
         return DeclaredResource(self._qualified(reference))
@@ -450,7 +453,7 @@ class ManifestApi:
 
     def stack_output(self, stack: str, name: str) -> PendingValue:
         """Return an output of another stack, as a pending value; ``stack``: of this project, or ``PROJECT/STACK``."""
-        return PendingValue(Expression((ExpressionPath("stacks", (stack, name)),)))
+        return _pending("stacks", stack, name)
 
     def invoke(
         self, function: str, given: Mapping[str, object] | None = None, *, provider: str | None = None, **more: object
@@ -462,10 +465,11 @@ class ManifestApi:
         """
         # Each call is a named value, as in YAML: ``address-1``, or the next number that no name in VALUES has.
         number, word = len(self._sections["values"]) + 1, function.rpartition(".")[2]
-        name = next(name for index in count(number) if (name := f"{word}-{index}") not in self.values)
+        while (name := f"{word}-{number}") in self.values:
+            number += 1
         call = {"invoke": function, "with": _plain({**(given or {}), **more})}
         self._declare("values", name, call if provider is None else {**call, "provider": provider})
-        return PendingValue(Expression((ExpressionPath("values", (name,)),)))
+        return _pending("values", name)
 
     def text(self, template: str, *values: object) -> PendingValue | Sensitive[PendingValue]:
         """Return ``template`` with ``{0}``, ``{1}``, ... replaced by values, pending or not.
@@ -553,15 +557,10 @@ class ComponentApi(ManifestApi):
         """Return references with the names of ``declared`` resources in the whole manifest, others as written."""
         if isinstance(value, list):
             return [self._resolved(item, declared) for item in value]
-        try:
-            reference = parse(value) if isinstance(value, str) else None
-        except ValueError:
-            return value
-        return (
-            str(child_reference(escape_expressions(self._parent), *reference))
-            if reference is not None and str(reference) in declared
-            else value
-        )
+        with suppress(ValueError):  # a text that is no reference is reported later
+            if isinstance(value, str) and str(reference := parse(value)) in declared:
+                return str(child_reference(escape_expressions(self._parent), *reference))
+        return value
 
 
 def _check_type_name(type_name: object) -> None:
@@ -602,10 +601,8 @@ def _plain_key(key: object) -> Any:
         return escape_expressions(key)
     if isinstance(key, (PendingValue, Sensitive)):
         words = "a secret" if isinstance(key, Sensitive) else f"{key!r}, which is not known yet"
-        msg = (
-            f"the key of a mapping cannot be {words}; make the whole mapping one value, such as the answer of m.invoke"
-        )
-        raise TypeError(msg)
+        advice = "make the whole mapping one value, such as the answer of m.invoke"
+        raise TypeError(f"the key of a mapping cannot be {words}; {advice}")
     return key
 
 

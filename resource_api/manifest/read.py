@@ -17,7 +17,7 @@ from resource_api.manifest import conditions, json_reader, yaml_reader, yaml_sca
 from resource_api.manifest.sections import MAPPING, assemble
 from resource_api.model.declaration import DocumentPath, SkippedInclude
 from resource_api.model.values import document
-from resource_api.model.values.document import Document, unknown_keys
+from resource_api.model.values.document import Document, Violation, unknown_keys
 from resource_api.model.values.errors import ManifestError, Problem, UsageError, suggestion
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import Sensitive
@@ -33,16 +33,14 @@ if TYPE_CHECKING:
 
 
 def _yaml(raw: bytes, file: str) -> Document:
-    """Read YAML, by a module that is imported at its first use."""
     return yaml_reader.read(raw, file)
 
 
 def _json(raw: bytes, file: str) -> Document:
-    """Read JSON, by a module that is imported at its first use."""
     return json_reader.read(raw, file)
 
 
-#: Suffix → reader of such files; it raises ``ManifestError``. A run loads only the one that it needs.
+#: Suffix → reader of such files; it raises ``ManifestError``. The module of each is imported at its first use.
 READERS: Final[dict[str, Reader]] = {".yaml": _yaml, ".yml": _yaml, ".json": _json}
 #: The name of standard input in messages.
 STDIN: Final = "<stdin>"
@@ -63,7 +61,7 @@ def read(
     """
     if not isinstance(source, Mapping):
         file = os.fsdecode(source)
-        return _load(file, python, open_code).manifest()._replace(path=absolute(file))
+        return _load(file, python, open_code).manifest()._replace(path=os.path.abspath(file))
     copied = read_mapping(source, MAPPING)
     if copied.data.get("include") is not None:
         raise document.manifest_error(MAPPING, (0, 0), "include", "include needs a file that it is relative to")
@@ -87,13 +85,14 @@ def _json_or_yaml(raw: bytes, file: str) -> Document:
 
     YAML too may begin with ``{"``: it is tried second, and if both fail, JSON's error is raised.
     """
-    if raw.lstrip()[:1] != b"{" or raw.lstrip()[1:].lstrip()[:1] not in {b'"', b"}"}:
-        return _yaml(raw, file)
+    text = raw.lstrip()
+    if text[:1] != b"{" or text[1:].lstrip()[:1] not in {b'"', b"}"}:
+        return yaml_reader.read(raw, file)
     try:
-        return _json(raw, file)
+        return json_reader.read(raw, file)
     except ManifestError as error:
         with suppress(ManifestError):
-            return _yaml(raw, file)
+            return yaml_reader.read(raw, file)
         raise error from None
 
 
@@ -131,17 +130,11 @@ def from_texts(files: Sequence[Mapping[str, Any]], root: str = "", path: str = "
         raise ValueError("a file of the manifest has no name")
     documents = []
     for file in files:
-        heads = {
-            section: {key: (line, column) for key, (line, column) in positions.items()}
-            for section, positions in file.get("places", {}).items()
-        }
+        heads: dict[str, dict[str, Position]] = {}
+        for section, positions in file.get("places", {}).items():
+            heads[section] = {key: (line, column) for key, (line, column) in positions.items()}
         documents.append(read_mapping(file["data"], file["file"], heads=heads))
     return assemble(documents)._replace(root=root, path=path)
-
-
-def absolute(file: str) -> str:
-    """Return the absolute path of a manifest's file, under the name that the user knows: links are not resolved."""
-    return os.path.abspath(file)
 
 
 def load_documents(
@@ -360,30 +353,28 @@ class _Loader:
             names = None
         included: list[list[_File]] = [[] for _ in names or ()]
         files.append(_File(source, included))
-        for number, name in enumerate(names or ()):
-            when = None
-            if type(name) is dict:
-                if (entry := self._conditional(source, number, name)) is None:
-                    continue
-                name, when = entry  # noqa: PLW2901 - the entry in its short form
+        for number, entry in enumerate(names or ()):
+            if type(entry) is dict and not self._is_valid(source, number, entry):
+                continue
+            name, when = (entry["file"], entry.get("when")) if type(entry) is dict else (entry, None)
             pending = _PendingInclude(source, number, name, when, root, depth, included[number])
             if when is None:
                 self._include(pending)
             else:
                 self.pending.append(pending)
 
-    def _conditional(self, source: Document, number: int, entry: dict[str, object]) -> tuple[Any, Any] | None:
-        """Return file and condition of ``{file: F, when: C}`` in ``include``; report an invalid entry: None."""
+    def _is_valid(self, source: Document, number: int, entry: dict[str, object]) -> bool:
+        """Return whether an entry ``{file: F, when: C}`` of ``include`` is valid; report its mistakes."""
         path: tuple[str | int, ...] = ("include", number)
-        before = len(self.problems)
+        violations = list(unknown_keys(path, entry, ("file", "when"), "include"))
         if "file" not in entry:
-            self.report(source, path, "an entry of include that is a mapping has file", "write {file: F, when: ...}")
-        for violation in unknown_keys(path, entry, ("file", "when"), "include"):
-            self.report(source, violation.path, violation.message, violation.hint)
+            message = "an entry of include that is a mapping has file"
+            violations.insert(0, Violation(path, message, "write {file: F, when: ...}"))
         if entry.get("when") is not None:
-            for violation in conditions.violations((*path, "when"), entry["when"]):
-                self.report(source, violation.path, violation.message, violation.hint)
-        return (entry["file"], entry.get("when")) if len(self.problems) == before else None
+            violations += conditions.violations((*path, "when"), entry["when"])
+        for violation in violations:
+            self.report(source, violation.path, violation.message, violation.hint)
+        return not violations
 
     def _include(self, entry: _PendingInclude) -> None:
         """Read the file of an entry of ``include``, or report at the entry why it cannot be included."""

@@ -64,8 +64,6 @@ _OUTPUT_KEYS: Final = frozenset({"sensitive", "when"})
 _NAMING: Final = frozenset({"include", "inputs", "defaults", "providers", "values", "resources"})
 #: Shared by all declarations without attributes or metaparameters; declarations are only read.
 _EMPTY: Final[dict[str, Any]] = {}
-#: The types of a resource's body; None: it has no attributes.
-_BODIES: Final = frozenset({dict, type(None)})
 _NAME: Final = regex(r"[A-Za-z0-9_][A-Za-z0-9_-]*\Z")
 #: Metaparameter → the reason that it is none of ``defaults``.
 _NO_DEFAULTS: Final = {
@@ -216,22 +214,13 @@ class ManifestBuilder:
         self, violation: Violation, resource: str = "", code: str = "invalid", *, value: bool = False
     ) -> Problem:
         """Return a violation as a problem at its line and column; the parameters are those of ``_report``."""
-        line, column = self._source.position(violation.path, value=value)
-        if violation.hint == syntax_hints.QUOTING:  # the line may show which text needs the quotes
-            violation = violation._replace(hint=syntax_hints.quoting_hint(self._line(line)) or violation.hint)
+        position, hint = self._source.position(violation.path, value=value), violation.hint
+        if hint == syntax_hints.QUOTING:  # the line may show which text needs the quotes
+            hint = syntax_hints.quoting_hint(self._line(position[0])) or hint
         # In a resource the path is: resources, its key, the attribute.
         attribute = str(violation.path[2]) if resource and len(violation.path) > 2 else None  # noqa: PLR2004
-        return Problem(
-            attribute,
-            violation.message,
-            "error",
-            reference=resource,
-            file=self._source.file,
-            line=line,
-            column=column,
-            code=code,
-            hint=violation.hint,
-        )
+        problem = document.problem(self._source.file, position, code, violation.message, hint)
+        return problem._replace(attribute=attribute, reference=resource)
 
     def _line(self, number: int) -> str:
         """Return a line of the document, counted from 1, for hints; "" for 0, an unknown position."""
@@ -261,13 +250,13 @@ class ManifestBuilder:
         if strays:
             message = f"{document.quote_key(strays[0])} is a resource and stands beside the sections of the manifest"
             self._error((strays[0],), message, "write resources: above it, and indent it under that")
-            self.incomplete |= {key[:1].lower() + key[1:].partition("[")[0] for key in strays}
-        unknown = {key: value for key, value in data.items() if key not in strays}
-        self._check_keys((), unknown, SECTIONS, "section")
+            self.incomplete |= {reference.uncapitalize_type(key.partition("[")[0]) for key in strays}
+        others = {key: value for key, value in data.items() if key not in strays}
+        self._check_keys((), others, SECTIONS, "section")
         from resource_api.model.values.suggestions import closest  # only a wrong manifest needs it
 
         missing = [name for name in SECTIONS if name not in data]
-        corrections = {key: closest(key, missing) for key in unknown if key not in _SECTION_NAMES}
+        corrections = {key: closest(key, missing) for key in others if key not in _SECTION_NAMES}
         self._source = self._source.renamed({key: name for key, name in corrections.items() if name})
         renamed: dict[str, object] = self._source.data
         return renamed
@@ -323,17 +312,16 @@ class ManifestBuilder:
             self._error(path, "an input must be a mapping", "write {type: String, default: ...}")
             return
         self._check_keys(path, body, _INPUT_KEYS, "input declaration")
-        texts = {key: body[key] for key in ("type", "docs") if body.get(key) is not None}
-        for key in [key for key, value in texts.items() if type(value) is not str]:
-            hint = "a data type with [...] needs quotes" if key == "type" else "write it in quotes"
-            self._error((*path, key), f"{key} of an input must be a string", hint)
-            del texts[key]
-        default = body.get("default", MISSING)
+        texts = {"type": "Any", "docs": ""}
+        for key in texts:
+            if type(value := body.get(key)) is str:
+                texts[key] = value
+            elif value is not None:
+                hint = "a data type with [...] needs quotes" if key == "type" else "write it in quotes"
+                self._error((*path, key), f"{key} of an input must be a string", hint)
         flags = [self._flag(path, body, key, "an input") for key in ("sensitive", "ephemeral")]
-        if len(self.problems) > before:
-            default = UNKNOWN
-        origin = DocumentPath(self._source, path)
-        self.inputs[name] = Input(texts.get("type", "Any"), default, texts.get("docs", ""), origin, *flags)
+        default = UNKNOWN if len(self.problems) > before else body.get("default", MISSING)
+        self.inputs[name] = Input(texts["type"], default, texts["docs"], DocumentPath(self._source, path), *flags)
 
     def _flag(self, path: Path, body: dict[str, object], key: str, entry: str) -> bool:
         """Return a Boolean ``key`` of ``entry``, such as "an input", by default False; report another value."""
@@ -366,31 +354,13 @@ class ManifestBuilder:
             return
         self._check_keys(path, body, _PROVIDER_KEYS, "provider")
         fields: dict[str, Any] = {"type": name, **dict.fromkeys(_PROVIDER_TEXTS, ""), "config": {}}
-        fields |= {key: value for key, value in body.items() if value is not None}
-        for key in ("type", *_PROVIDER_TEXTS):
-            if type(fields[key]) is not str:
-                self._error((*path, key), f"{key} of a provider must be a string", "write it in quotes")
-                return
-            if "${" in fields[key]:
-                self._error((*path, key), f"{key} of a provider cannot hold ${{...}}", "only its config can")
-                return
-        type_name = fields["type"][:1].lower() + fields["type"][1:]
-        if not reference.TYPE_NAME.match(type_name):
-            hint = "write type: with the name of the type that it is for"
-            self._error(path, f"{document.quote_key(fields['type'])} is not the name of a type", hint)
-        elif type(fields["config"]) is not dict:
-            self._error((*path, "config"), "the configuration of a provider must be a mapping")
-        elif fields["path"] and (fields["source"] or fields["version"]):
-            key = "source" if fields["source"] else "version"
-            hint = f"leave {key} out, or path"
-            self._error((*path, key), f"{key} and path exclude each other: path is one program", hint)
-        elif "_" in name and (fields["path"] or fields["source"]):
-            hint = "name it as the first word of its types, such as google for google_compute_disk"
-            self._error(path, f"no type can belong to the Terraform provider {document.quote_key(name)}", hint)
-        else:
-            texts = {key: fields[key] for key in _PROVIDER_TEXTS}
-            origin = DocumentPath(self._source, path)
-            self.providers[name] = ConfiguredProvider(name, type_name, config=fields["config"], origin=origin, **texts)
+        fields |= {key: body[key] for key in fields if body.get(key) is not None}
+        violation = _provider_text_violation(path, fields) or _provider_violation(path, fields)
+        if violation is not None:
+            self._report(violation)
+            return
+        fields["type"] = reference.uncapitalize_type(fields["type"])
+        self.providers[name] = ConfiguredProvider(name, **fields, origin=DocumentPath(self._source, path))
 
     def _add_defaults(self, section: dict[str, object]) -> dict[str, dict[str, Any]]:
         """Add the section ``defaults`` of one file, which holds for its resources alone.
@@ -400,17 +370,15 @@ class ManifestBuilder:
         """
         defaults: dict[str, dict[str, object]] = {}
         meta_defaults: dict[str, dict[str, object]] = {}
-        # null means that nothing is declared, as for a resource.
-        bodies = {written: _EMPTY if body is None else body for written, body in section.items()}
-        for written, body in bodies.items():
+        for written, declared in section.items():
             path: Path = ("defaults", written)
-            name = written[:1].lower() + written[1:]
+            name = reference.uncapitalize_type(written)
+            body = {} if declared is None else declared
+            quoted = document.quote_key(written)
             if not reference.TYPE_NAME.match(name):
-                self._error(
-                    path, f"{document.quote_key(written)} is not the name of a type", "write File, without [...]"
-                )
+                self._error(path, f"{quoted} is not the name of a type", "write File, without [...]")
             elif name in defaults:
-                self._error(path, f"defaults of {document.quote_key(written)} are given twice")
+                self._error(path, f"defaults of {quoted} are given twice")
             elif type(body) is not dict:
                 self._error(path, "defaults must be a mapping of attributes")
             else:
@@ -418,8 +386,8 @@ class ManifestBuilder:
                     if body.get(key) is not None:
                         self._error((*path, key), f"{key} cannot be a default: it {reason}")
                 if expression.uses_scope(body, "each"):
-                    message = f"defaults of {document.quote_key(written)} cannot hold ${{each...}}"
-                    self._error(path, message, "write it in the resources with for_each")
+                    hint = "write it in the resources with for_each"
+                    self._error(path, f"defaults of {quoted} cannot hold ${{each...}}", hint)
                 meta_defaults[name] = self._meta(path, body, "")
                 defaults[name] = {k: v for k, v in body.items() if v is not None and k not in METAPARAMETERS}
         if defaults:
@@ -435,29 +403,36 @@ class ManifestBuilder:
         meta = body
         if not METAPARAMETERS.issuperset(body) or None in body.values():
             meta = {key: value for key, value in body.items() if key in METAPARAMETERS and value is not None}
-        invalid = []
-        has_elements = "for_each" in meta
-        if has_elements and self._source.file.endswith(".py"):
-            self._error((*path, "for_each"), "for_each is for YAML and JSON", "write a loop in Python", str(resource))
-            invalid.append("for_each")
-        for key, value in meta.items():
-            if type(value) is str and value[-1:] == "]" and key in RELATIONSHIPS:
-                continue  # one reference, which is valid: the most frequent metaparameter
-            refusals = list(metaparameters.violations(key, value))
-            if not refusals or (key in EVALUATED and expression.holds_expressions(value)):
-                continue  # such a value is checked once it is known, and so is one that depends on an element
-            if has_elements and key not in CARDINALITY and expression.uses_scope(value, "each"):
-                continue
-            for violation in refusals:
-                self.problems.append(self._problem(violation._replace(path=(*path, *violation.path)), str(resource)))
-                invalid.append(key)
+        invalid = self._report_metaparameters(path, meta, resource)
+        if not invalid:
+            return meta
         is_uncertain = not CARDINALITY.isdisjoint(invalid)
         if (is_uncertain or "alias" in invalid) and isinstance(resource, Reference):
             self.incomplete.add(resource.type)
         if is_uncertain:  # it is not known which resources there are: none, and nothing more is said about them
-            invalid += CARDINALITY
-        valid = {key: value for key, value in meta.items() if key not in invalid} if invalid else meta
+            invalid |= CARDINALITY
+        valid = {key: value for key, value in meta.items() if key not in invalid}
         return {"when": False, **valid} if is_uncertain else valid
+
+    def _report_metaparameters(self, path: Path, meta: dict[str, Any], resource: Reference | str) -> set[str]:
+        """Report the invalid ones of a resource's metaparameters, and return their names."""
+        invalid: set[str] = set()
+        has_elements = "for_each" in meta
+        if has_elements and self._source.file.endswith(".py"):
+            self._error((*path, "for_each"), "for_each is for YAML and JSON", "write a loop in Python", str(resource))
+            invalid.add("for_each")
+        for key, value in meta.items():
+            if type(value) is str and value[-1:] == "]" and key in RELATIONSHIPS:
+                continue  # one reference, which is valid: the most frequent metaparameter
+            violations = list(metaparameters.violations(key, value))
+            if not violations or (key in EVALUATED and expression.holds_expressions(value)):
+                continue  # such a value is checked once it is known, and so is one that depends on an element
+            if has_elements and key not in CARDINALITY and expression.uses_scope(value, "each"):
+                continue
+            for violation in violations:
+                self.problems.append(self._problem(violation._replace(path=(*path, *violation.path)), str(resource)))
+            invalid.add(key)
+        return invalid
 
     def _add_resource(self, key: str, body: Any, meta_defaults: dict[str, dict[str, Any]]) -> None:
         """Add the declaration of one resource, or report its problem.
@@ -467,13 +442,14 @@ class ManifestBuilder:
         """
         path = ("resources", key)
         resource = self._reference(path, key, body)
-        if resource is None or type(body) not in _BODIES:
-            type_name = resource.type if resource else str(key).partition("[")[0]
-            self.incomplete.add(type_name[:1].lower() + type_name[1:])
-            if resource:
-                self._no_attributes(path, body, resource)
+        if resource is None:
+            self.incomplete.add(reference.uncapitalize_type(str(key).partition("[")[0]))
             return
         body = _EMPTY if body is None else body
+        if type(body) is not dict:
+            self.incomplete.add(resource.type)
+            self._no_attributes(path, body, resource)
+            return
         attributes, meta = body, _EMPTY
         if not METAPARAMETERS.isdisjoint(body):
             meta, attributes = self._meta(path, body, resource), _EMPTY
@@ -518,11 +494,7 @@ class ManifestBuilder:
         try:
             parsed = reference.parse(key)
         except ValueError as error:
-            attribute = path[0] == "resources" and "[" not in key and type(body) in {str, int, float, bool, list}
-            hint = "an attribute is indented under its resource" if attribute else document.module_hint(body)
-            if "[" in key and key[-1] != "]":
-                hint = syntax_hints.value_quoting_hint({key: body}) if type(body) is str else syntax_hints.QUOTING
-            self._error(path, text.escape(str(error)), hint)
+            self._error(path, text.escape(str(error)), _reference_hint(path, key, body))
             return None
         self._types[head] = parsed.type
         return parsed
@@ -564,7 +536,7 @@ class ManifestBuilder:
                 self._report(violation)
             if not violations:
                 purge = Purge(
-                    item["type"][:1].lower() + item["type"][1:],
+                    reference.uncapitalize_type(item["type"]),
                     item["at_most"],
                     DocumentPath(self._source, path),
                     exceptions=tuple(item.get("except") or ()),
@@ -573,3 +545,40 @@ class ManifestBuilder:
                     when=True if item.get("when") is None else item["when"],
                 )
                 self.purges.append(purge)
+
+
+def _reference_hint(path: Path, key: str, body: object) -> str:
+    """Return the hint for a text that is no reference: it lacks quotes, or is an attribute or a Salt module."""
+    if "[" in key and key[-1] != "]":
+        return syntax_hints.value_quoting_hint({key: body}) if type(body) is str else syntax_hints.QUOTING
+    if path[0] == "resources" and "[" not in key and type(body) in {str, int, float, bool, list}:
+        return "an attribute is indented under its resource"
+    return document.module_hint(body)
+
+
+def _provider_text_violation(path: Path, fields: dict[str, Any]) -> Violation | None:
+    """Return the first mistake in the texts of an entry of ``providers``, needed before expressions, or None."""
+    for key in ("type", *_PROVIDER_TEXTS):
+        if type(fields[key]) is not str:
+            return Violation((*path, key), f"{key} of a provider must be a string", "write it in quotes")
+        if "${" in fields[key]:
+            return Violation((*path, key), f"{key} of a provider cannot hold ${{...}}", "only its config can")
+    return None
+
+
+def _provider_violation(path: Path, fields: dict[str, Any]) -> Violation | None:
+    """Return the first mistake in an entry of ``providers`` whose texts are valid, or None."""
+    name = str(path[-1])
+    if not reference.TYPE_NAME.match(reference.uncapitalize_type(fields["type"])):
+        hint = "write type: with the name of the type that it is for"
+        return Violation(path, f"{document.quote_key(fields['type'])} is not the name of a type", hint)
+    if type(fields["config"]) is not dict:
+        return Violation((*path, "config"), "the configuration of a provider must be a mapping")
+    if fields["path"] and (fields["source"] or fields["version"]):
+        key = "source" if fields["source"] else "version"
+        message = f"{key} and path exclude each other: path is one program"
+        return Violation((*path, key), message, f"leave {key} out, or path")
+    if "_" in name and (fields["path"] or fields["source"]):
+        hint = "name it as the first word of its types, such as google for google_compute_disk"
+        return Violation(path, f"no type can belong to the Terraform provider {document.quote_key(name)}", hint)
+    return None

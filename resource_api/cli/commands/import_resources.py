@@ -11,7 +11,6 @@ from resource_api.cli import options
 from resource_api.cli.commands import DeclinedError, asker, show_document
 from resource_api.cli.session import command
 from resource_api.manifest import yaml_reader
-from resource_api.manifest.read import absolute
 from resource_api.manifest.sections import assemble
 from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import UsageError
@@ -171,7 +170,7 @@ def _with_imports(content: bytes, out: str) -> Manifest:
         reference: {**(body or {}), "lifecycle": {"import": reference.partition("[")[2].removesuffix("]")}}
         for reference, body in document.data["resources"].items()
     }
-    return assemble([document.with_data({**document.data, "resources": resources})])._replace(path=absolute(out))
+    return assemble([document.with_data({**document.data, "resources": resources})])._replace(path=os.path.abspath(out))
 
 
 def _apply_imports(session: Session, manifest: Manifest, confirm: Callable[[str], bool] | None) -> int:

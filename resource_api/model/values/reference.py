@@ -73,6 +73,11 @@ def capitalize_type(type_name: str) -> str:
     return type_name[:1].upper() + type_name[1:]
 
 
+def uncapitalize_type(written: str) -> str:
+    """Return the name of a type from its form in references: ``Ssh_authorized_key`` → ``ssh_authorized_key``."""
+    return written[:1].lower() + written[1:]
+
+
 def parse(text: str) -> Reference:
     """Parse ``Type[title]``, from the first ``[`` to the last ``]``; the first letter may be in either case.
 
@@ -105,7 +110,7 @@ def _advice(text: str) -> str:
 @lru_cache
 def _type_name(head: str) -> str:
     """Return the type of a reference; cached, as 10,000 references name a few types. Raise ``ValueError``."""
-    name = head[:1].lower() + head[1:]
+    name = uncapitalize_type(head)
     if not TYPE_NAME.match(name):
         signs = _SIGNS.match(head)
         word = signs[0] if signs else "::" if "::" in head else head
@@ -129,7 +134,7 @@ def child_reference(parent: str, type_name: str, title: str) -> Reference:
     if not parent:
         return reference
     head, _, rest = f"{parent}/{reference}".partition("[")
-    return Reference(head[:1].lower() + head[1:], rest[:-1])
+    return Reference(uncapitalize_type(head), rest[:-1])
 
 
 def component_chain(parent: str) -> list[Reference]:
