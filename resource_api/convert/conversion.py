@@ -70,12 +70,10 @@ class ManifestText:
         names_in_use = names.uses(*((row.title, row.attributes) for row in declarations))
         inputs = {name: declared for name, declared in names.inputs.items() if name in names_in_use}
         values = {name: value for name, value in names.values.items() if name in names_in_use}
-        self.input_lines.update(
-            self._add_section("inputs", {name: (row.comment, row.declaration) for name, row in inputs.items()})
-        )
-        self.values |= self._add_section(
-            "values", {name: (names.comments[name], value) for name, value in values.items()}
-        )
+        declared_inputs = {name: (row.comment, row.declaration) for name, row in inputs.items()}
+        self.input_lines.update(self._add_section("inputs", declared_inputs))
+        commented = {name: (names.comments[name], value) for name, value in values.items()}
+        self.values = self._add_section("values", commented)
 
     def _add_section(self, key: str, entries: Mapping[str, tuple[str, object]]) -> dict[int, str]:
         """Add a section of name → (comment, value), unless empty; return line → name, for errors of validation."""
@@ -122,13 +120,10 @@ class ManifestText:
             self._comment("  ", f"({comment})")
         for declaration in converted.declarations:
             start = len(self.lines) + 1
-            attributes = dict(declaration.attributes)
-            if attributes:
-                self.lines.append(f"  {key_text(declaration.reference)}:")
-                for name, value in sorted(attributes.items(), key=lambda item: item[0] not in _FIRST):
-                    self.lines += _entry(name, value, "    ")
-            else:
-                self.lines.append(f"  {key_text(declaration.reference)}: {{}}")
+            attributes = sorted(declaration.attributes.items(), key=lambda item: item[0] not in _FIRST)
+            self.lines.append(f"  {key_text(declaration.reference)}:{'' if attributes else ' {}'}")
+            for name, value in attributes:
+                self.lines += _entry(name, value, "    ")
             self.tasks |= dict.fromkeys(range(start, len(self.lines) + 1), task.number)
 
     def _comment(self, indent: str, text: str) -> None:
@@ -140,8 +135,8 @@ class ManifestText:
 def _entry(name: str, value: object, indent: str) -> Iterator[str]:
     """Yield the lines of a key with its value in YAML: a short flat list or mapping as one, ``key: [a, b]``."""
     line = f"{indent}{key_text(name)}: {flow_text(value)}"
-    is_flat = not any(isinstance(part, (dict, list)) for part in _parts(value)) and "\n" not in line
-    if isinstance(value, (dict, list)) and value and is_flat and "\\n" not in line and len(line) <= _WIDTH:
+    is_line = len(line) <= _WIDTH and "\n" not in line and "\\n" not in line
+    if isinstance(value, (dict, list)) and value and is_line and _is_flat(value):
         yield line
     elif isinstance(value, dict) and value:
         yield f"{indent}{key_text(name)}:"
@@ -151,8 +146,10 @@ def _entry(name: str, value: object, indent: str) -> Iterator[str]:
         yield from entry(name, value, indent)
 
 
-def _parts(value: object) -> Iterable[Any]:
-    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+def _is_flat(collection: dict[str, Any] | list[Any]) -> bool:
+    """Return whether no value in a collection is one."""
+    parts = collection.values() if isinstance(collection, dict) else collection
+    return not any(isinstance(part, (dict, list)) for part in parts)
 
 
 def _source(lines: Sequence[str], start: int, column: int) -> Iterable[str]:
@@ -194,12 +191,11 @@ def convert(path: str, runtime: Runtime) -> Conversion:
     ``ManifestError`` for a file that cannot be read or is no playbook.
     """
     plays = playbook.read(path)
-    decisions = Decisions({}, {})
-    refused: dict[str, str] = {}
+    decisions = Decisions({}, {}, {})
     for _round in range(_ROUNDS):
-        attempt = _Attempt(path, plays, decisions, refused, runtime)
+        attempt = _Attempt(path, plays, decisions, runtime)
         problems = attempt.problems()
-        if not attempt.learn(problems, decisions, refused):
+        if not attempt.learn(problems):
             break
     return attempt.conversion(problems)
 
@@ -207,33 +203,27 @@ def convert(path: str, runtime: Runtime) -> Conversion:
 class _Attempt:
     """One conversion of all plays, with the decisions that earlier ones have led to."""
 
-    def __init__(
-        self, path: str, plays: Sequence[Play], decisions: Decisions, refused: dict[str, str], runtime: Runtime
-    ) -> None:
-        """Convert all plays, without the modules and values that earlier attempts gave up, and write the manifest.
-
-        ``refused``: name of a value → the reason that a manifest cannot have it.
-        """
+    def __init__(self, path: str, plays: Sequence[Play], decisions: Decisions, runtime: Runtime) -> None:
+        """Convert all plays, without the modules and values that earlier attempts gave up, and write the manifest."""
         self._path = path
         self._runtime = runtime
         self._directory = os.path.dirname(path)
-        names = Names()
-        names.refused.update(refused)
-        self._remarks = [Remark(location, "", reason) for play in plays for location, reason in play.remarks]
+        self._decisions = decisions
+        names = Names(decisions.refused_values)
         self._sections: list[PlaySection] = []
         for play in plays:
             condition, comments = _condition(play, plays, names)
             tasks = PlayConversion(play, names, self._directory, decisions, condition).converted()
             title = f"{play.name or 'play'} ({play.location}), hosts: {play.hosts}"
             self._sections.append(PlaySection(title, comments, self._without_repetitions(tasks)))
-        self._converted = [converted for section in self._sections for converted in section.tasks]
-        self._remarks += [
-            Remark(row.task.location, row.task.title, row.reason) for row in self._converted if row.reason
-        ]
+        self._tasks = [task for section in self._sections for task in section.tasks]
+        self._declarations = [row for task in self._tasks for row in task.declarations]
+        self._remarks = [Remark(location, "", reason) for play in plays for location, reason in play.remarks]
+        self._remarks += [Remark(row.task.location, row.task.title, row.reason) for row in self._tasks if row.reason]
         self.text = ManifestText()
         self.text.lines += [f"# {escape(line)}" for line in self._head_comments(plays)]
         self.text.lines += _entry("project", _project(path), "")
-        self.text.add_names(names, [row for converted in self._converted for row in converted.declarations])
+        self.text.add_names(names, self._declarations)
         self.text.add_resources(self._sections, _sources(self._remarks))
 
     def _without_repetitions(self, tasks: Sequence[Converted]) -> list[Converted]:
@@ -262,7 +252,8 @@ class _Attempt:
             if earlier is None:
                 declared[row.reference] = row
                 rows.append(row)
-                _repeat_references(tasks, reference, row.reference)
+                if row.reference != reference:
+                    _repeat_references(tasks, reference, row.reference)
             elif earlier.task is not row.task:
                 comments.append(f"{earlier.reference}: see {earlier.task.location}")
         if conflict and rows:
@@ -317,24 +308,24 @@ class _Attempt:
             return [row for row in problems if row.line not in self.text.input_lines]
         return []
 
-    def learn(self, problems: Sequence[Problem], decisions: Decisions, refused: dict[str, str]) -> bool:
+    def learn(self, problems: Sequence[Problem]) -> bool:
         """Add decisions that avoid the problems; return whether there are any.
 
-        The task of a refused resource becomes an `ansible_module`, or is left out if that has been tried. A value is
-        added to ``refused``, so that the tasks that need it are converted without it.
+        The task of a refused resource becomes an `ansible_module`, or is left out if that has been tried. The tasks
+        that need a refused value are converted without it.
         """
+        decisions = self._decisions
         has_decision, former = False, set(decisions.by_module)
         for problem in problems:
             reason = f"{problem.attribute}: {problem.message}" if problem.attribute else problem.message
-            if (number := self.text.tasks.get(problem.line)) is not None:
-                kinds = [
-                    row.type for task in self._converted if task.task.number == number for row in task.declarations
-                ]
-                is_first = number not in former and "ansible_module" not in kinds
-                (decisions.by_module if is_first else decisions.left_out).setdefault(number, reason)
+            number, name = self.text.tasks.get(problem.line), self.text.values.get(problem.line)
+            if number is not None:
+                has_module = any(row.has_module for row in self._tasks if row.task.number == number)
+                is_tried = has_module or number in former
+                (decisions.left_out if is_tried else decisions.by_module).setdefault(number, reason)
                 has_decision = True
-            elif (name := self.text.values.get(problem.line)) is not None and name not in refused:
-                refused[name] = reason
+            elif name is not None and name not in decisions.refused_values:
+                decisions.refused_values[name] = reason
                 has_decision = True
         return has_decision
 
@@ -342,9 +333,8 @@ class _Attempt:
         """Return the result of the last attempt; problems that no decision could avoid become remarks."""
         remarks = [*self._remarks]
         remarks += [Remark(playbook.Location(self._path, 1, 1), "the manifest", str(problem)) for problem in problems]
-        declarations = [row for converted in self._converted for row in converted.declarations]
-        modules = sum(row.type == "ansible_module" for row in declarations)
-        return Conversion(self.text.text, len(self._converted), len(declarations), modules, remarks)
+        modules = sum(row.type == "ansible_module" for row in self._declarations)
+        return Conversion(self.text.text, len(self._tasks), len(self._declarations), modules, remarks)
 
 
 def _project(path: str) -> str:
@@ -355,7 +345,7 @@ def _project(path: str) -> str:
 
 def _repeat_references(tasks: Sequence[Converted], old: str, new: str) -> None:
     """Add ``new`` beside the reference ``old`` in all `notify` and `on_failure`: only one of both will exist."""
-    for attributes in (row.attributes for task in tasks for row in task.declarations if new != old):
+    for attributes in [row.attributes for task in tasks for row in task.declarations]:
         for name in ("notify", "on_failure"):
             if old in (references := as_list(attributes.get(name))):
                 attributes[name] = [*references, new]

@@ -60,6 +60,11 @@ _COLLECTIONS_TEXT: Final = """
     slice sort split unique"""
 _COLLECTION_FILTERS: Final = frozenset(_COLLECTIONS_TEXT.split())
 _CHANGED: Final = "changed"
+#: Test of a task's result, behind its name → whether it holds for a success.
+_RESULT_TESTS: Final = {
+    **dict.fromkeys(("stat.exists", "is succeeded", "is success", "is successful", "rc eq 0"), True),
+    **dict.fromkeys(("failed", "is failed", "rc ne 0", "rc gt 0"), False),
+}
 #: Texts that the filter `bool` takes for true.
 _TRUE_WORDS: Final = ("yes", "Yes", "true", "True", "on", "1")
 #: Kind of expression that has no counterpart → its name in messages.
@@ -541,11 +546,7 @@ class Expressions:
         if any(str(option.key) not in {"strict", "version_type"} for option in node.kwargs):
             no_counterpart(f"the test 'is {name}' with these arguments")
         if name in {"version", "version_compare"} and node.args:
-            operator = self.value_of(node.args[1]) if len(node.args) > 1 else "=="
-            path, value = self._path(self.value_of(node.node)), str(self.value_of(node.args[0]))
-            if operator in _OPERATORS:
-                return {path: {_OPERATORS[operator]: value}}
-            return {path: value} if operator in {"==", "=", "eq"} else {path: {"not": value}}
+            return self._version_test(node)
         if name in {"match", "search", "regex"} and len(node.args) == 1:
             pattern = str(self.value_of(node.args[0])).replace("/", r"\/")
             anchored = f"^{pattern}" if name == "match" and not pattern.startswith("^") else pattern
@@ -558,6 +559,14 @@ class Expressions:
         if name in {"none", "sameas"}:
             return {self._path(self.value_of(node.node)): {"exists": False}}
         no_counterpart(f"the test 'is {name}'")
+
+    def _version_test(self, node: nodes.Test) -> Condition:
+        """Convert ``VALUE is version("1.2", ">=")`` to a condition; without an operator, the versions must be equal."""
+        operator = self.value_of(node.args[1]) if len(node.args) > 1 else "=="
+        path, value = self._path(self.value_of(node.node)), str(self.value_of(node.args[0]))
+        if operator in _OPERATORS:
+            return {path: {_OPERATORS[operator]: value}}
+        return {path: value} if operator in {"==", "=", "eq"} else {path: {"not": value}}
 
     def _path(self, value: object) -> str:
         """Return the path of a reference, as the key of a condition.
@@ -659,10 +668,10 @@ def changed_results(node: nodes.Node, results: Container[str]) -> list[str]:
     if isinstance(node, nodes.Filter) and node.name == "bool" and node.node is not None:
         return changed_results(node.node, results)
     if isinstance(node, nodes.Test) and node.name in {_CHANGED, "change"}:
-        chain = _chain(node.node)
-        return [chain[0]] if chain and not chain[1] and chain[0] in results else []
-    chain = _chain(node)
-    return [chain[0]] if chain and chain[1] == (_CHANGED,) and chain[0] in results else []
+        name, member = _result_member(node.node, results)
+        return [name] if name and not member else []
+    name, member = _result_member(node, results)
+    return [name] if name and member == _CHANGED else []
 
 
 def result_test(node: nodes.Node, results: Container[str]) -> tuple[str, bool] | None:
@@ -673,16 +682,22 @@ def result_test(node: nodes.Node, results: Container[str]) -> tuple[str, bool] |
     if isinstance(node, nodes.Not):
         inner = result_test(node.node, results)
         return None if inner is None else (inner[0], not inner[1])
-    chain = _chain(node)
-    if chain is not None and chain[0] in results:
-        is_success = {"stat.exists": True, "failed": False}.get(".".join(map(str, chain[1])))
-        return None if is_success is None else (chain[0], is_success)
     if isinstance(node, nodes.Test):
-        chain = _chain(node.node)
-        success = {"failed": False, "succeeded": True, "success": True, "successful": True}.get(node.name)
-        return (chain[0], success) if chain and not chain[1] and success is not None and chain[0] in results else None
-    if isinstance(node, nodes.Compare) and len(node.ops) == 1 and isinstance(node.ops[0].expr, nodes.Const):
-        chain, operator, value = _chain(node.expr), node.ops[0].op, node.ops[0].expr.value
-        if chain is not None and chain[1] == ("rc",) and chain[0] in results and value == 0:
-            return {"eq": (chain[0], True), "ne": (chain[0], False), "gt": (chain[0], False)}.get(operator)
-    return None
+        name, member = _result_member(node.node, results)
+        test = f"is {node.name}" if not member else ""
+    elif isinstance(node, nodes.Compare) and len(node.ops) == 1 and node.ops[0].expr == nodes.Const(0):
+        name, member = _result_member(node.expr, results)
+        test = f"{member} {node.ops[0].op} 0"
+    else:
+        name, test = _result_member(node, results)
+    is_success = _RESULT_TESTS.get(test)
+    return (name, is_success) if name and is_success is not None else None
+
+
+def _result_member(node: nodes.Node, results: Container[str]) -> tuple[str, str]:
+    """Return the result in ``a.stat.exists`` and its member, ``("a", "stat.exists")``; two "" for another expression.
+
+    The member is "" for the result itself. ``results``: the names that earlier tasks have registered.
+    """
+    chain = _chain(node)
+    return (chain[0], ".".join(map(str, chain[1]))) if chain is not None and chain[0] in results else ("", "")

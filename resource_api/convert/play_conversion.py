@@ -88,12 +88,14 @@ class Converted(NamedTuple):
 
 
 class Decisions(NamedTuple):
-    """Decisions of an earlier conversion, whose manifest was refused: task by number."""
+    """Decisions of earlier conversions, whose manifests were refused, with the reasons."""
 
-    #: Tasks that become `ansible_module`, and the reasons.
+    #: The numbers of tasks that become `ansible_module`.
     by_module: dict[int, str]
-    #: Tasks that are left out, and the reasons.
+    #: The numbers of tasks that are left out.
     left_out: dict[int, str]
+    #: The names of values that a manifest cannot have.
+    refused_values: dict[str, str]
 
 
 class PlayConversion:
@@ -207,16 +209,15 @@ class PlayConversion:
             self._names.class_of(expressions.value(part)) is list for part in elements
         ):
             refuse("a list that is an expression within 'with_items'")
-        scopes = [  # without a counter, its name is ""
-            TaskScope(self._names, ({loop.variable: element, loop.counter: index}, *task.variables))
-            for index, element in enumerate(elements)
-        ]
-        converted = [
-            self._convert_in_scope(task, scope, element=index, is_handler=is_handler)
-            for index, scope in enumerate(scopes)
-        ]
-        comments = dict.fromkeys(comment for part in converted for comment in part.comments)
-        return Converted(task, [row for part in converted for row in part.declarations], tuple(comments))
+        declarations: list[ConvertedResource] = []
+        comments: dict[str, None] = {}  # each once, in their order
+        for index, element in enumerate(elements):
+            variables = {loop.variable: element, loop.counter: index}  # without a counter, its name is ""
+            scope = TaskScope(self._names, (variables, *task.variables))
+            converted = self._convert_in_scope(task, scope, element=index, is_handler=is_handler)
+            declarations += converted.declarations
+            comments |= dict.fromkeys(converted.comments)
+        return Converted(task, declarations, tuple(comments))
 
     def _collection(self, loop: Loop, expressions: Expressions) -> Any:
         """Return a loop's collection for `for_each`. Raise ``Unconvertible`` for one known only during a run."""
@@ -272,19 +273,10 @@ class PlayConversion:
         if is_handler:
             _declare_handler(module)
             return ""
-        reason = self._decisions.by_module.get(task.number, "")
-        if not reason and needs_result:
-            reason = "a later task uses its result"
-        if not reason and task.short not in modules.MODULES:
-            reason = _NO_TYPE
+        reason = self._decisions.by_module.get(task.number, "a later task uses its result" if needs_result else "")
+        reason = reason or _declare_by_types(module)
         if not reason:
-            try:
-                modules.MODULES[task.short](module)
-                module.check_all_used()
-            except Unconvertible as error:
-                reason = str(error)
-            else:
-                return ""
+            return ""
         module.declarations.clear()
         try:
             _declare_module(module)
@@ -297,31 +289,39 @@ class PlayConversion:
 
         Yield comments about keywords without a counterpart. Raise ``Unconvertible``.
         """
-        task, declarations = module.task, module.declarations
-        condition = all_of([self._condition, conditions.condition])
+        metaparameters = self._metaparameters(module.task, conditions.condition, for_each)
+        for declaration in module.declarations:
+            if for_each is not None and "for_each" in declaration.attributes:
+                no_counterpart("a list within a loop")
+            if for_each is not None and "${each." not in declaration.title:
+                refuse(f"every element of the loop makes the same {declaration.reference}")
+            declaration.attributes |= metaparameters
+        conditions.add_guards(module.declarations)
+        yield from _add_keywords(module)
+
+    def _metaparameters(self, task: Task, condition: Condition, for_each: LoopNames | None) -> dict[str, object]:
+        """Return the metaparameters that the keywords of a task become, in addition to its ``condition``.
+
+        Raise ``Unconvertible``.
+        """
+        condition = all_of([self._condition, condition])
         topics = as_list(task.keywords.get("notify"))
-        notified = list(dict.fromkeys(reference for topic in topics for reference in self._notify(task, topic)))
+        notified = dict.fromkeys(reference for topic in topics for reference in self._notify(task, topic))
         rescued = [row.reference for number in task.rescues for row in self._by_number.get(number, ())]
         if task.rescues and (not rescued or any("${each." in reference for reference in rescued)):
             refuse("no resource of the block is known whose failure it follows")
-        if not isinstance(is_dry := task.keywords.get("check_mode", False), bool):
+        is_dry = task.keywords.get("check_mode", False)
+        if not isinstance(is_dry, bool):
             no_counterpart("'check_mode' that is an expression")
         metaparameters: dict[str, object] = {
             "for_each": None if for_each is None else written(for_each.collection),
             "when": None if condition is True else condition,
             "tag": list(task.tags) or None,
-            "notify": (notified if len(notified) > 1 else notified[0]) if notified else None,
+            "notify": _one_or_list([*notified]) if notified else None,
             "on_failure": rescued or None,
             "noop": is_dry or None,
         }
-        for declaration in declarations:
-            if for_each is not None and "for_each" in declaration.attributes:
-                no_counterpart("a list within a loop")
-            if for_each is not None and "${each." not in declaration.title:
-                refuse(f"every element of the loop makes the same {declaration.reference}")
-            declaration.attributes |= {name: value for name, value in metaparameters.items() if value is not None}
-        conditions.add_guards(declarations)
-        yield from _add_keywords(module)
+        return {name: value for name, value in metaparameters.items() if value is not None}
 
     def _set_facts(self, task: Task) -> Converted:
         """Convert ``set_fact`` to named values; they are computed before all steps, so never under a condition."""
@@ -368,6 +368,23 @@ def _refusal(task: Task, play: Play) -> str:
     return "the tag 'never' has no counterpart" if "never" in task.tags else ""
 
 
+def _one_or_list(references: list[str]) -> Any:
+    """Return references as a manifest declares them: the only one by itself."""
+    return references if len(references) > 1 else references[0]
+
+
+def _declare_by_types(module: ModuleTask) -> str:
+    """Declare the resources of our types that do the same as a task; return the reason if that is impossible, or ""."""
+    if module.task.short not in modules.MODULES:
+        return _NO_TYPE
+    try:
+        modules.MODULES[module.task.short](module)
+        module.check_all_used()
+    except Unconvertible as error:
+        return str(error)
+    return ""
+
+
 def _declare_module(module: ModuleTask) -> None:
     """Declare an `ansible_module`, which runs the task's module with its arguments: for modules that no type replaces.
 
@@ -401,38 +418,40 @@ def _absolute(module: ModuleTask, name: str) -> str:
 
 def _declare_handler(module: ModuleTask) -> None:
     """Declare the resource that a handler's notification refreshes: a service or command. Raise ``Unconvertible``."""
-    task = module.task
-    if task.short in {"service", "systemd", "systemd_service"}:
-        name, state = modules.service_and_state(module)
-        if name is None and module.flag("daemon_reload"):
-            module.named("exec", "daemon-reload", {"command": "systemctl daemon-reload", "refreshonly": True})
-            return
-        if name is None or state not in {"restarted", "reloaded"}:
-            no_counterpart("a handler that neither restarts nor reloads a service")
-        # Ansible's `restarted` also starts a service that does not run, which a refresh does not.
-        running = {"ensure": "running"} if state == "restarted" else {}
-        enabled = {"enable": module.flag("enabled")}
-        module.declare("service", name, {**running, "refresh": state.removesuffix("ed"), **enabled})
-        module.check_all_used()
-    elif task.short in _COMMANDS:
+    short = module.task.short
+    if short in {"service", "systemd", "systemd_service"}:
+        _declare_refreshed_service(module)
+    elif short in _COMMANDS:
         modules.command(module)
         module.check_all_used()
         for declaration in module.declarations:
             declaration.attributes["refreshonly"] = True
     else:
-        refuse(f"a handler with {task.short} has no counterpart: only services and commands are refreshed")
+        refuse(f"a handler with {short} has no counterpart: only services and commands are refreshed")
+
+
+def _declare_refreshed_service(module: ModuleTask) -> None:
+    """Declare the service that a handler restarts or reloads, or the reload of all units. Raise ``Unconvertible``."""
+    name, state = modules.service_and_state(module)
+    if name is None and module.flag("daemon_reload"):
+        module.named("exec", "daemon-reload", {"command": "systemctl daemon-reload", "refreshonly": True})
+        return
+    if name is None or state not in {"restarted", "reloaded"}:
+        no_counterpart("a handler that neither restarts nor reloads a service")
+    # Ansible's `restarted` also starts a service that does not run, which a refresh does not.
+    running = {"ensure": "running"} if state == "restarted" else {}
+    attributes = {**running, "refresh": state.removesuffix("ed"), "enable": module.flag("enabled")}
+    module.declare("service", name, attributes)
+    module.check_all_used()
 
 
 def _add_keywords(module: ModuleTask) -> Iterator[str]:
     """Add the effects of a task's keywords about failures, tries and environment variables; yield comments."""
     keywords, declarations = module.task.keywords, module.declarations
     execs = [row for row in declarations if row.type == "exec"]
-    if (environment := keywords.get("environment")) and isinstance(environment, dict):
-        variables = {name: str(written(module.expressions.value(value))) for name, value in environment.items()}
-        if execs and module.scope.names.has_secret(variables):
-            no_counterpart("a secret in the environment of a command")
-        for row in execs:
-            row.attributes["environment"] = variables
+    environment = keywords.get("environment")
+    if environment and isinstance(environment, dict):
+        _add_environment(module, environment, execs)
     if keywords.get("no_log"):
         yield "without 'no_log': declare the input of a secret as sensitive"
     if environment and not (execs and isinstance(environment, dict)):
@@ -445,6 +464,15 @@ def _add_keywords(module: ModuleTask) -> Iterator[str]:
             yield "runs in every apply, as it has no 'creates', 'onlyif' or 'unless'"
     elif "changed_when" in keywords:
         yield "without 'changed_when'"
+
+
+def _add_environment(module: ModuleTask, environment: Mapping[str, object], execs: Sequence[ConvertedResource]) -> None:
+    """Add a task's environment variables to its commands. Raise ``Unconvertible`` for a secret among them."""
+    variables = {name: str(written(module.expressions.value(value))) for name, value in environment.items()}
+    if execs and module.scope.names.has_secret(variables):
+        no_counterpart("a secret in the environment of a command")
+    for row in execs:
+        row.attributes["environment"] = variables
 
 
 def _add_tries(keywords: Mapping[str, Any], declarations: Sequence[ConvertedResource]) -> None:
@@ -536,7 +564,7 @@ class _Conditions:
             notified = as_list(attributes.get("notify"))
             if declaration.reference not in notified:
                 notified = [*notified, declaration.reference]
-            attributes["notify"] = notified if len(notified) > 1 else notified[0]
+            attributes["notify"] = _one_or_list(notified)
 
     def _guard(self, declaration: ConvertedResource, name: str, *, is_success: bool) -> None:
         """Convert a condition about a check's result to `onlyif` or `unless`, which run the check itself."""
@@ -578,21 +606,24 @@ def _usage(name: str, play: Play, registering: Task) -> str:
     """
     # A use such as ``result.stat.exists``, ``result['changed'] | bool`` or ``result is not failed``.
     pattern = re.compile(
-        rf"(?<![\w.']){re.escape(name)}\b((?:\.\w+|\[['\"]\w+['\"]\])*)(?:\s*\|\s*bool)?(\s+is\s+(?:not\s+)?\w+)?"
+        rf"(?<![\w.']){re.escape(name)}\b((?:\.\w+|\[['\"]\w+['\"]\])*)(?:\s*\|\s*bool)?(?:\s+is\s+(?:not\s+)?(\w+))?"
     )
     usage = ""
     for task in (*play.tasks, *play.handlers):
         if task.number == registering.number:
             continue
-        in_conditions = [match for raw in task.conditions for match in pattern.finditer(str(raw))]
         rest = (task.arguments, task.variables, task.loop and task.loop.collection, task.keywords.get("environment"))
         if any(is_template(text) and pattern.search(text) for _, text in leaves(rest)):
             return "result"
-        for match in in_conditions:
-            member, test = match[1].replace("['", ".").replace("']", ""), (match[2] or "").split()[-1:]
-            if member in {".rc", ".failed", ".stat.exists"} or test in (["failed"], ["succeeded"], ["success"]):
-                usage = "check"
+        if any(_tests_success(use) for raw in task.conditions for use in pattern.finditer(str(raw))):
+            usage = "check"
     return usage
+
+
+def _tests_success(use: re.Match[str]) -> bool:
+    """Return whether a use of a result, found by ``_usage`` in a condition, tests the success of its task."""
+    member, test = use[1].replace("['", ".").replace("']", ""), use[2]
+    return member in {".rc", ".failed", ".stat.exists"} or test in {"failed", "succeeded", "success"}
 
 
 def _is_items(collection: object) -> bool:
@@ -615,8 +646,9 @@ def _literal_elements(task: Task, loop: Loop) -> list[Any] | None:
         elements = [{"key": key, "value": value} for key, value in elements.items()]
     elif loop.kind not in {"loop", "with_items", "with_list"}:
         return None
-    is_literal = isinstance(elements, list) and len(elements) <= _UNROLLED
-    return (_flattened(elements) if loop.kind == "with_items" else elements) if is_literal else None
+    if not isinstance(elements, list) or len(elements) > _UNROLLED:
+        return None
+    return _flattened(elements) if loop.kind == "with_items" else elements
 
 
 def _matches(pattern: str, directories: Sequence[str]) -> list[str]:

@@ -141,8 +141,8 @@ def elements_of(collection: object) -> list[Any]:
 class Names:
     """The inputs and values of one manifest; names that two plays give different values get a number."""
 
-    def __init__(self) -> None:
-        """Begin without names."""
+    def __init__(self, refused: Mapping[str, str]) -> None:
+        """Begin without names; ``refused``: values that a manifest cannot have, by name, with the reasons."""
         #: Name → the declaration of the input, or the value as the manifest writes it.
         self.inputs: dict[str, ConvertedInput] = {}
         self.values: dict[str, object] = {}
@@ -159,8 +159,7 @@ class Names:
         self._used_by: dict[str, set[str]] = {}
         #: Type and title → the numbers of the task that has it, and of its loop's element.
         self._titles: dict[tuple[str, str], tuple[int, int]] = {}
-        #: Values that a manifest cannot have, by name, with the reasons.
-        self.refused: dict[str, str] = {}
+        self._refused = refused
 
     def enter(self, play: Play) -> None:
         """Use the variables of a play; the results of the play before are forgotten."""
@@ -184,15 +183,21 @@ class Names:
         """
         if name not in self._variables or not local:
             return _MISSING
-        if (used := self._used_by.get(name)) is None:
-            used, waiting = set(), [name]
-            while waiting:
-                if (variable := self._variables.get(waiting.pop())) is not None:
-                    waiting += (names := names_in(variable.value)) - used
-                    used |= names
-            self._used_by[name] = used
+        used = self._names_used_by(name)
         # One that is defined by itself is refused by ``global_value``.
         return self._variables[name].value if used & local and name not in used else _MISSING
+
+    def _names_used_by(self, name: str) -> set[str]:
+        """Return the names that the value of a variable uses, directly or by other variables."""
+        if name not in self._used_by:
+            used, waiting = set[str](), [name]
+            while waiting:
+                variable = self._variables.get(waiting.pop())
+                names = names_in(variable.value) if variable is not None else set()
+                waiting += names - used
+                used |= names
+            self._used_by[name] = used
+        return self._used_by[name]
 
     def global_value(self, name: str) -> Any:
         """Return the reference to a fact or variable of the play, or None if there is none. Raise ``Unconvertible``.
@@ -327,10 +332,11 @@ class Names:
         if isinstance(value, ValueReference):
             named = self.values.get(value.path.removeprefix("values."))
             if isinstance(named, dict) and "invoke" in named:
-                if named["invoke"] != "std.lookup":
-                    return _RESULTS.get(named["invoke"].removeprefix("std."), type(None))
-                value = named["with"].get("default")
-                value = None if isinstance(value, str) and "${" in value else value
+                function = named["invoke"].removeprefix("std.")
+                default = named["with"].get("default") if function == "lookup" else None
+                if default is None or (isinstance(default, str) and "${" in default):
+                    return _RESULTS.get(function, type(None))
+                value = default
             else:
                 value = named if isinstance(named, list) else self.literal_value(value)
         return next((kind for kind in (bool, int, float, str, list, dict) if isinstance(value, kind)), type(None))
@@ -363,8 +369,8 @@ class Names:
         if isinstance(value, ValueReference) and value.path.startswith("values."):
             return value
         name = self._free(name)
-        if name in self.refused:
-            raise Unconvertible(self.refused[name])
+        if name in self._refused:
+            raise Unconvertible(self._refused[name])
         self.values[name], self.comments[name] = written(value), comment
         return ValueReference("values").member(name)
 
@@ -406,16 +412,17 @@ class LoopNames:
         to the member; or the default itself, if all elements lack it. ``replaces_empty``: an empty member counts as
         missing. For ``Omit`` it stays missing: the attribute is then not declared.
         """
-        elements = self.collection
-        elements = list(elements.values()) if isinstance(elements, dict) else elements
+        elements = elements_of(self.collection)
+        is_known = isinstance(self.collection, (dict, list)) and all(isinstance(part, dict) for part in elements)
         # The only key after ``item``, or after ``item.value`` of a mapping.
-        name = keys[-1] if len(keys) == (2 if self._is_mapping else 1) else None
-        if name is None or not isinstance(elements, list) or not all(isinstance(part, dict) for part in elements):
+        is_member = len(keys) == (2 if self._is_mapping else 1)
+        if not (is_known and is_member):
             if isinstance(default, Omit) and not replaces_empty:
                 return self.value(keys)
             refuse("a default for members of a loop's elements, which are not in the task")
-        for element in elements if replaces_empty else ():
-            if not element.get(name, True):
+        name = keys[-1]
+        for element in elements:
+            if replaces_empty and not element.get(name, True):
                 del element[name]
         if not any(name in element for element in elements):
             return default
