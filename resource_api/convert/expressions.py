@@ -126,7 +126,9 @@ def written(value: object) -> Any:
 
 
 def written_text(value: object) -> str:
-    """Return a value as a manifest writes it within a title or a command line."""
+    """Return a value as a manifest writes it within a text. Raise ``Unconvertible`` for `omit`, which has none."""
+    if value is OMIT:
+        no_counterpart("'omit' within a text")
     return str(written(value))
 
 
@@ -356,7 +358,7 @@ class Expressions:
         if isinstance(node, (nodes.List, nodes.Tuple)):
             return [self.value_of(item) for item in node.items]
         if isinstance(node, nodes.Dict):
-            return {str(self.value_of(pair.key)): self.value_of(pair.value) for pair in node.items}
+            return {written_text(self.value_of(pair.key)): self.value_of(pair.value) for pair in node.items}
         if isinstance(node, nodes.Filter) and node.node is not None:
             return self._filter(node)
         if isinstance(node, nodes.Concat):
@@ -548,7 +550,7 @@ class Expressions:
         if name in {"version", "version_compare"} and node.args:
             return self._version_test(node)
         if name in {"match", "search", "regex"} and len(node.args) == 1:
-            pattern = str(self.value_of(node.args[0])).replace("/", r"\/")
+            pattern = written_text(self.value_of(node.args[0])).replace("/", r"\/")
             anchored = f"^{pattern}" if name == "match" and not pattern.startswith("^") else pattern
             return {self._path(self.value_of(node.node)): {"matches": f"/{anchored}/"}}
         if name in {"true", "false", "truthy", "falsy"}:
@@ -563,7 +565,7 @@ class Expressions:
     def _version_test(self, node: nodes.Test) -> Condition:
         """Convert ``VALUE is version("1.2", ">=")`` to a condition; without an operator, the versions must be equal."""
         operator = self.value_of(node.args[1]) if len(node.args) > 1 else "=="
-        path, value = self._path(self.value_of(node.node)), str(self.value_of(node.args[0]))
+        path, value = self._path(self.value_of(node.node)), written_text(self.value_of(node.args[0]))
         if operator in _OPERATORS:
             return {path: {_OPERATORS[operator]: value}}
         return {path: value} if operator in {"==", "=", "eq"} else {path: {"not": value}}
@@ -587,7 +589,12 @@ def _is_filter(node: nodes.Node, name: str) -> bool:
 
 
 def _comparable(path: str, value: object) -> Any:
-    """Return a value in the data type of the reference for a comparison: facts of the system are texts."""
+    """Return a value in the data type of the reference for a comparison: facts of the system are texts.
+
+    Raise ``Unconvertible`` for `omit`.
+    """
+    if value is OMIT:
+        no_counterpart("a comparison with 'omit'")
     is_text = path.startswith("facts.os.") and not isinstance(value, (str, bool))
     return str(value) if is_text else value
 

@@ -16,6 +16,7 @@ from resource_api.convert.expressions import (
     no_counterpart,
     refuse,
     written,
+    written_text,
 )
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.values import as_list
@@ -265,7 +266,7 @@ class ModuleTask:
         declared = {name: value for name, value in attributes.items() if value is not None}
         if isinstance(title, (list, dict)):
             refuse("its name is no text")
-        title = str(written(title))
+        title = written_text(title)
         if reason := self._title_obstacle(title):
             refuse(f"its name {reason}")
         declaration = ConvertedResource(type_name, title, written(declared), self.task)
@@ -284,7 +285,9 @@ class ModuleTask:
         A name that a manifest cannot have as a title is replaced by the type's.
         """
         title = self.task.name or name
-        title = str(written(self.expressions.value(title))) if "{{" in title else title
+        if "{{" in title:
+            value = self.expressions.value(title)
+            title = name if value is OMIT else written_text(value)
         title = type_name if self._title_obstacle(title) else _QUOTED.sub(r"\2", title)
         if self.in_loop and "${each." not in title:  # each element is a resource with a title of its own
             title = f"{title} ${{each.index}}"

@@ -7,7 +7,7 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.convert.expressions import ValueReference, no_counterpart, parse_template, written_text
+from resource_api.convert.expressions import ValueReference, no_counterpart, parse_template, written, written_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -597,7 +597,7 @@ def _command_line(task: ModuleTask) -> dict[str, Any]:
     text, words = task.take("_raw_params", "cmd"), task.take("argv")
     program = task.take("executable")
     if words is not None:
-        return {"command": list(map(written_text, words)) if isinstance(words, list) else words}
+        return {"command": list(map(str, written(words))) if isinstance(words, list) else words}
     if not isinstance(text, (str, ValueReference)):
         no_counterpart("a task without a command")
     if task.task.short == "command":

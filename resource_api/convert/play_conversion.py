@@ -468,7 +468,8 @@ def _add_keywords(module: ModuleTask) -> Iterator[str]:
 
 def _add_environment(module: ModuleTask, environment: Mapping[str, object], execs: Sequence[ConvertedResource]) -> None:
     """Add a task's environment variables to its commands. Raise ``Unconvertible`` for a secret among them."""
-    variables = {name: str(written(module.expressions.value(value))) for name, value in environment.items()}
+    values = written({name: module.expressions.value(value) for name, value in environment.items()})
+    variables = {name: str(value) for name, value in values.items()}
     if execs and module.scope.names.has_secret(variables):
         no_counterpart("a secret in the environment of a command")
     for row in execs:

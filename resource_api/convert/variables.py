@@ -368,6 +368,8 @@ class Names:
         """
         if isinstance(value, ValueReference) and value.path.startswith("values."):
             return value
+        if value is OMIT:
+            no_counterpart(f"the variable '{name}' that is 'omit'")
         name = self._free(name)
         if name in self._refused:
             raise Unconvertible(self._refused[name])

@@ -548,6 +548,23 @@ def test_a_default_replaces_an_empty_value_if_it_says_so(tmp_path: Path) -> None
     assert [remark.title for remark in conversion.remarks] == ["lost"]
 
 
+def test_an_omitted_value_is_in_no_manifest(tmp_path: Path) -> None:
+    """Not in an environment, a command, a title, a comparison or a named value; as an argument it is not given."""
+    text = """
+- {name: "{{ omit }}", command: {argv: [a, "{{ omit }}"]}, environment: {A: "{{ omit }}", B: b}}
+- {name: compared, command: b, when: x == omit}
+- {name: "named", set_fact: {x: "{{ omit }}"}}
+"""
+    playbook = tmp_path / "p.yml"
+    playbook.write_text(task(text))
+    conversion = converted(playbook)
+    assert manifest_of(conversion)["resources"] == {"Exec[a]": {"command": ["a"], "environment": {"B": "b"}}}
+    assert [remark.reason for remark in conversion.remarks] == [
+        "a comparison with 'omit' has no counterpart",
+        "the variable 'x' that is 'omit' has no counterpart",
+    ]
+
+
 def test_a_number_that_no_manifest_can_hold_is_a_text(tmp_path: Path) -> None:
     """So that the manifest is valid; a Boolean within a text has the form that Ansible writes."""
     playbook, site = tmp_path / "p.yml", tmp_path / "s.yaml"
