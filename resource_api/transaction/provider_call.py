@@ -90,6 +90,10 @@ class ProviderCaller:
             if not changes:
                 return None
             runs = [run for run in runs if run.name in changes]
+        return self._set(runs, changes, noop=noop)
+
+    def _set(self, runs: Sequence[OperationRun], changes: Mapping[Name, Change], *, noop: bool) -> Exception | None:
+        """Call ``set`` with allowed changes, count the tries, and return its exception, or None."""
         context = self._context(runs, noop=noop)
         if not noop and "imperative" not in self._definition.features:
             context.outcomes.held = self.held
@@ -346,15 +350,12 @@ class Prerequisites:
     def _is_blocked(self, run: OperationRun, context: Context | None) -> bool:
         """Return whether a failed or blocked prerequisite blocks an operation; note it if so, for those after it."""
         for number in self._waits.get(run.number, ()):
-            failed = number in self._failures or number in self._blocked
             prerequisite = self._by_number.get(number)
-            if not failed and prerequisite is not None:
-                outcome = context.outcomes.get(prerequisite.name) if context else None
-                if outcome is None:
-                    failed = prerequisite.failing
-                else:
-                    failed = outcome.status == "failed" or bool(prerequisite.result.error)
-            if failed:
+            if (
+                number in self._failures
+                or number in self._blocked
+                or (prerequisite is not None and _is_failing(prerequisite, context))
+            ):
                 self._blocked.add(run.number)
                 return True
         return False
@@ -378,3 +379,9 @@ class Prerequisites:
                 inherited[run.number] = [number for number in relevant if number not in inherited]
             closed[run.number] = numbers
         return closed
+
+
+def _is_failing(run: OperationRun, context: Context | None) -> bool:
+    """Return whether an operation has failed: by its report in the running call of ``context``, else by its result."""
+    outcome = context.outcomes.get(run.name) if context else None
+    return run.failing if outcome is None else outcome.status == "failed" or bool(run.result.error)

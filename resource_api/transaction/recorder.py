@@ -37,6 +37,7 @@ from resource_api.transaction.operation_run import OperationRun, Status
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from resource_api.model.change import Difference
     from resource_api.model.entry import Entry
     from resource_api.model.record import RecordKey, StackState
     from resource_api.model.type_definition import TypeDefinition
@@ -128,9 +129,9 @@ class Recorder:
     def _intent(self, run: OperationRun) -> Intent:
         """Return the intent of an operation, with the action by which an interrupted run may have made it ours."""
         entry, action = run.step.entry, str(Action.DELETE if run.removal else run.action)
-        cut = self._intents.get(run.key) if self._intents else None
-        if cut is not None and cut.makes and action != Action.DELETE:
-            action = cut.action
+        interrupted = self._intents.get(run.key) if self._intents else None
+        if interrupted is not None and interrupted.makes and action != Action.DELETE:
+            action = interrupted.action
         type_name, provider = split_instance(run.definition.instance)
         return Intent(
             run=self._run_id,
@@ -155,7 +156,7 @@ class Recorder:
         """Write the outcome of a segment in one commit, with the unchanged resources before it.
 
         Records thus stand in the order of execution, which a later deletion reverses. ``owed``: key of a resource to
-        refresh → references of the changed ones. An unreadable resource stays in doubt, with its intent and record.
+        refresh → references of the changed ones.
         """
         ended = [run for run in runs if run.status is Status.SUCCEEDED or (run.finished and run.started)]
         if self._store is None or not ended:
@@ -163,21 +164,16 @@ class Recorder:
         unchanged = self._take_unchanged(results)
         put = self._tainted_dependents(ended, results) + self._records.differing(unchanged)
         drop = self._vanished(unchanged)
+        # An unreadable resource stays in doubt, with its intent and record.
         ended = [run for run in ended if not run.result.read_error]
         plain = _are_plain(ended)
         for run in ended:
-            # A removal drops its record, unless the resource is still there or has to be created again.
             if run.removal or run.action in _REMOVING:
-                if pending := self._pending_creation(run):
-                    put.append(pending)
-                elif not exists(run.is_) or run.action is Action.FORGET or run.retained:
-                    drop.append(run.key)
+                self._record_removal(run, put, drop)
             elif (record := self._records.record(run, plain=plain)) is not None:
                 put.append(record)
-                if old := self._plan.prior.predecessors.get(run.step.entry.index):
-                    remaining, gone = self._predecessor_records(run, old, results, replaced=exists(record.is_))
-                    put += remaining
-                    drop += gone
+                if run.step.entry.index in self._plan.prior.predecessors:
+                    self._record_predecessor(run, record, results, put, drop)
         resolved = [*self._resolved_intents(unchanged), *(run.key for run in ended)]
         # A record is written or dropped, not both, and only one that is recorded needs to be dropped.
         dropped = set(drop)
@@ -195,13 +191,17 @@ class Recorder:
         if not (dependents := self._replacement_dependents):
             return []
         changed = [run.step.entry.index for run in ended if run.number in results.changed]
-        entries = [entry for index in changed for entry in dependents.get(index, ())]
-        records = self._plan.prior.records
+        indexes = [entry.index for index in changed for entry in dependents.get(index, ())]
         # A resource that was removed for its replacement has a record of that.
-        remaining = [
-            entry.index for entry in entries if not (results.succeeded(entry.index) or results.has_changed(entry.index))
-        ]
-        return [records[index]._replace(status="tainted") for index in remaining]
+        remaining = [index for index in indexes if not (results.succeeded(index) or results.has_changed(index))]
+        return [self._plan.prior.records[index]._replace(status="tainted") for index in remaining]
+
+    def _record_removal(self, run: OperationRun, put: list[Record], drop: list[RecordKey]) -> None:
+        """Drop the record of a resource that is gone or forgotten; one to be created again is put as pending."""
+        if pending := self._pending_creation(run):
+            put.append(pending)
+        elif not exists(run.is_) or run.action is Action.FORGET or run.retained:
+            drop.append(run.key)
 
     def _pending_creation(self, run: OperationRun) -> Record | None:
         """Return the record of a resource deleted for its replacement, for the next run to create it; or None."""
@@ -211,18 +211,22 @@ class Recorder:
         old = prior.state.records.get(run.key) or prior.records.get(index) or self._unrecorded.get(run.key)
         return None if old is None else old._replace(is_=None, status="pending")
 
-    def _predecessor_records(
-        self, run: OperationRun, old: Record, results: Results, *, replaced: bool
-    ) -> tuple[list[Record], list[RecordKey]]:
-        """Return the record of an old resource yet to be deleted, and its key once it is gone; neither if unchanged.
+    def _record_predecessor(
+        self, run: OperationRun, record: Record, results: Results, put: list[Record], drop: list[RecordKey]
+    ) -> None:
+        """Put the record of an old resource yet to be deleted, or drop that of one that is gone.
 
-        ``run`` has created its successor, which has another name; ``replaced``: whether the successor exists.
+        ``run`` and ``record`` are about its successor, which has another name.
         """
-        index, first = run.step.entry.index, run.step.create_first
-        made = run.status is not Status.FAILED if first else run.action is Action.REPLACE
-        if made and (first or (replaced and results.failed_to_remove(index))):
-            return [self._predecessor_to_delete(run, old)], []
-        return [], [old.key] if made and replaced else []
+        old = self._plan.prior.predecessors[run.step.entry.index]
+        replaced = run.action is Action.REPLACE and exists(record.is_)
+        if run.step.create_first:
+            if run.status is not Status.FAILED:
+                put.append(self._predecessor_to_delete(run, old))
+        elif replaced and results.failed_to_remove(run.step.entry.index):
+            put.append(self._predecessor_to_delete(run, old))
+        elif replaced:
+            drop.append(old.key)
 
     def _predecessor_to_delete(self, run: OperationRun, old: Record) -> Record:
         """Return the record of an old resource yet to be deleted, under a free title: its own is its successor's."""
@@ -246,23 +250,13 @@ class Recorder:
         """
         if self._store is None:
             return 0
-        plan, state = self._plan, self._plan.prior.state
-        if results.nothing_to_do:
-            left_out = {*plan.in_sync, *plan.catalog.on_failure}
-            unchanged = [
-                OperationRun(operation) for operation in plan.operations if operation.step.entry.index not in left_out
-            ]
-        else:
-            unchanged = [*self._take_unchanged(results), *results.refreshed_runs]
-        sealed = seal_secrets(outputs, state.salt) if outputs is not None else None
+        plan, state, unchanged = self._plan, self._plan.prior.state, self._last_unchanged(results)
         changes = () if outputs is None else output_changes(state.outputs, outputs, state.salt)
-        # A state that is encrypted by now holds outputs of which only digests were recorded.
-        new_outputs = changes or (state.encrypted and count_digests(sealed) < count_digests(state.outputs))
         commit = Commit(
             self._records.differing(unchanged),
             self._vanished(unchanged),
             self._resolved_intents(unchanged),
-            outputs=sealed if new_outputs else None,
+            outputs=None if outputs is None else self._outputs_to_write(outputs, changes),
         )
         if plan.prior.moved_keys:
             commit = commit._replace(drop=[*commit.drop, *self._moved(commit, results)])
@@ -270,15 +264,36 @@ class Recorder:
             commit = commit._replace(put=[*commit.put, *self._renamed(commit, self._store.load(self._name))])
         has_changed = self._state is not None and self._state.serial != state.serial
         if commit.changes_state or has_changed or not state.serial:
-            manifest, machine = plan.catalog.manifest.recorded_after(state), machine_id()
-            commit = commit._replace(
-                manifest=manifest if manifest != state.manifest else None,
-                machine=machine if machine != state.machine else None,
-            )
+            commit = self._with_origin(commit)
         self._commit(commit)
         if self._state is not None and (plan.prior.instances.recorded or plan.catalog.instances):
             self._commit(Commit(drop=unused_instances(self._state.records.values())))
         return len(changes)
+
+    def _last_unchanged(self, results: Results) -> Sequence[OperationRun]:
+        """Return the unchanged operations since the last segment, in a run with nothing to do all that may differ."""
+        if not results.nothing_to_do:
+            return [*self._take_unchanged(results), *results.refreshed_runs]
+        left_out = {*self._plan.in_sync, *self._plan.catalog.on_failure}
+        operations = self._plan.operations
+        return [OperationRun(operation) for operation in operations if operation.step.entry.index not in left_out]
+
+    def _outputs_to_write(self, outputs: Mapping[str, object], changes: Sequence[Difference]) -> Any:
+        """Return the outputs, sealed, or None without a change."""
+        state = self._plan.prior.state
+        sealed = seal_secrets(outputs, state.salt)
+        # A state that is encrypted by now holds outputs of which only digests were recorded.
+        is_new = changes or (state.encrypted and count_digests(sealed) < count_digests(state.outputs))
+        return sealed if is_new else None
+
+    def _with_origin(self, commit: Commit) -> Commit:
+        """Return a commit with the manifest and the machine of this run, as far as they are not as recorded."""
+        state = self._plan.prior.state
+        manifest, machine = self._plan.catalog.manifest.recorded_after(state), machine_id()
+        return commit._replace(
+            manifest=manifest if manifest != state.manifest else None,
+            machine=machine if machine != state.machine else None,
+        )
 
     def _moved(self, commit: Commit, results: Results) -> Iterator[RecordKey]:
         """Yield the keys of records to drop, because their renamed resources are recorded under new keys, or are gone.
@@ -359,26 +374,23 @@ class Records:
         ``plain``: none of its values is secret, unknown or nested (``_are_plain``). An operation whose resource existed
         before this stack recorded it is added to ``adopted``.
         """
-        entry, plan = run.step.entry, self._plan
-        definition = entry.definition
-        before = plan.prior.records.get(entry.index)
+        entry, definition = run.step.entry, run.step.entry.definition
+        before = self._plan.prior.records.get(entry.index)
         failed = run.status in (Status.FAILED, Status.SKIPPED)
-        unconfirmed = run.result.unconfirmed
-        was_run = run.status is Status.FAILED and _was_run(run)
-        if failed and before is None and not (exists(run.is_) or unconfirmed or was_run):
+        if failed and before is None and not _may_exist(run):
             return None  # it was not created
         if run.status is Status.SKIPPED and run.is_ == run.step.is_:
             # Nothing was done: the record stays, but a replacement whose reason passes with this run must not be lost.
             return before._replace(status="tainted") if before and has_transient_reason(run.step) else before
-        inputs, should, is_ = _plain_values(run) if plain else _sealed_values(run, plan.prior.state.salt, failed=failed)
-        if failed and before is not None and not (run.action in CREATING and (exists(run.is_) or unconfirmed)):
-            should = before.should  # of a failed change the former declaration stays: the next run makes it again
-        owned = self._is_owned(run, before)
-        private = self._private_data(entry, before) if self._private.stored or before is not None else None
+        owned, private = self._is_owned(run, before), self._private_data(entry, before)
         if failed and before is None and not (owned or private) and run.has_no_effect:
             return None  # it is there without us, and as it was
         if before is None and not owned and entry.can_be_adopted and exists(run.is_) and exists(run.should):
             self.adopted[entry.key] = run
+        salt = self._plan.prior.state.salt
+        inputs, should, is_ = _plain_values(run) if plain else _sealed_values(run, salt, failed=failed)
+        if failed and before is not None and not _has_created(run):
+            should = before.should  # of a failed change the former declaration stays: the next run makes it again
         return Record(
             type=definition.name,
             name=entry.name,
@@ -387,13 +399,8 @@ class Records:
             should=should,
             is_=is_,
             owned=owned,
-            requires=required_references(plan.catalog, entry),
-            # For exports of the state.
-            value_requires=entry.pending
-            and {
-                name: sorted({str(source.reference) for source in entry.sources.get(name, ())})
-                for name in entry.pending
-            },
+            requires=required_references(self._plan.catalog, entry),
+            value_requires=_value_sources(entry) if entry.pending else EMPTY,
             lifecycle=recorded_lifecycle(entry, before),
             provider=entry.provider,
             schema_version=definition.schema_version,
@@ -407,7 +414,7 @@ class Records:
 
     def _private_data(self, entry: Entry, before: Record | None) -> Any:
         """Return the data that a provider keeps about a resource, secrets sealed: as of this run, or as recorded."""
-        if entry.key in self._private.stored:
+        if self._private.stored and entry.key in self._private.stored:
             return seal_secrets(self._private.get(entry.key), self._plan.prior.state.salt)
         return None if before is None else before.private
 
@@ -468,18 +475,36 @@ class Records:
         if run.is_ is None and before is None:
             return None
         record = self.record(run)
-        if before is None or record is None:
-            return record
-        # Data that a reading has stored is written with other changes only (contract §10.9).
-        differs = record._replace(private=None, is_=None) != before._replace(private=None, is_=None)
-        # Of a secret the former record, written without a key, may have only the digest.
-        pairs = ((record.should, before.should), (record.is_, before.is_)) if prior.state.encrypted else ()
-        if differs or any(count_digests(new) < count_digests(former) for new, former in pairs):
-            return record
-        # A change of read_only values alone is not recorded.
-        managed = step.definition.managed
-        is_same = record.is_ == before.is_ or _values_of(managed, record.is_) == _values_of(managed, before.is_)
+        is_same = before is not None and record is not None and self._is_same(record, before, step.definition.managed)
         return None if is_same else record
+
+    def _is_same(self, record: Record, before: Record, managed: Sequence[str]) -> bool:
+        """Return whether a new record need not be written: a change of read-only values alone is not recorded."""
+        # Data that a reading has stored is written with other changes only (contract §10.9).
+        if record._replace(private=None, is_=None) != before._replace(private=None, is_=None):
+            return False
+        # Of a secret the former record, written without a key, may have only the digest.
+        pairs = ((record.should, before.should), (record.is_, before.is_)) if self._plan.prior.state.encrypted else ()
+        if any(count_digests(new) < count_digests(former) for new, former in pairs):
+            return False
+        return record.is_ == before.is_ or _values_of(managed, record.is_) == _values_of(managed, before.is_)
+
+
+def _may_exist(run: OperationRun) -> bool:
+    """Return whether a failed or skipped operation may have left a resource, or the effect of an imperative one."""
+    was_run = run.status is Status.FAILED and _was_run(run)
+    return exists(run.is_) or run.result.unconfirmed or was_run
+
+
+def _has_created(run: OperationRun) -> bool:
+    """Return whether a failed operation has created its resource, at least as far as its provider reported."""
+    return run.action in CREATING and (exists(run.is_) or run.result.unconfirmed)
+
+
+def _value_sources(entry: Entry) -> Mapping[str, Sequence[str]]:
+    """Return attribute with references → the references of its sources, for exports of the state."""
+    sources = {name: entry.sources.get(name, ()) for name in entry.pending}
+    return {name: sorted({str(source.reference) for source in entries}) for name, entries in sources.items()}
 
 
 def _failed_status(run: OperationRun, before: Record | None) -> str:

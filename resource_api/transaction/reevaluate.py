@@ -137,18 +137,20 @@ class Reevaluation:
         row, failure = self._snapshot.observation(run.definition.instance, run.name)
         if failure and run.decision.action is not Action.FORGET:
             self._unreadable(run, with_path(failure, run.step.entry.title, run.name))
-        elif not (row is run.is_ and self._holds_if_same(run)):
-            run.is_ = row
-            sources = run.step.entry.sources.values() if run.step.entry.pending and not run.removal else ()
-            refers = any(source.index in indexes for entries in sources for source in entries)
-            if refers and not self._take_known_values(run):
-                return
-            if run.step.noop and run.step.decision.conditional:
-                return  # shown as planned, because the operation that would decide it is not done
-            if run.removal:
-                self._decide_removal(run)
-            else:
-                self._decide_one(run)
+            return
+        if row is run.is_ and self._holds_if_same(run):
+            return
+        run.is_ = row
+        sources = run.step.entry.sources.values() if run.step.entry.pending and not run.removal else ()
+        refers = any(source.index in indexes for entries in sources for source in entries)
+        if refers and not self._take_known_values(run):
+            return
+        if run.step.noop and run.step.decision.conditional:
+            return  # shown as planned, because the operation that would decide it is not done
+        if run.removal:
+            self._decide_removal(run)
+        else:
+            self._decide_one(run)
 
     def _still_in_sync(self, runs: Sequence[OperationRun]) -> Collection[int]:
         """Return the numbers of operations of one type that certainly are still in sync, by one comparison of all.
@@ -194,24 +196,19 @@ class Reevaluation:
     def _fill_in_unknowns(self, runs: Sequence[OperationRun]) -> list[OperationRun]:
         """Give operations the values that are known now; return those that can be decided with them.
 
-        The others have failed, or stay unknown in a noop run. The values of a type whose provider could not be created
-        in the plan (``missing``) are checked here for the first time.
+        The others have failed, or stay unknown in a noop run.
         """
-        known_runs = []
-        for run in runs:
-            if self._plan.options.noop and run.step.unknown:
-                continue
-            if run.removal:
-                pass
-            elif run.step.entry.instance in self._plan.catalog.missing:
-                run.should, problem = self._values_without_plan(run)
-                if problem:
-                    self._unreadable(run, problem)
-                    continue
-            elif run.step.entry.pending and not self._take_known_values(run):
-                continue
-            known_runs.append(run)
-        return known_runs
+        noop = self._plan.options.noop
+        return [run for run in runs if not (noop and run.step.unknown) and (run.removal or self._fill_in(run))]
+
+    def _fill_in(self, run: OperationRun) -> bool:
+        """Give an operation the values that are known now; return False if they are wrong or cannot be known."""
+        if run.step.entry.instance in self._plan.catalog.missing:  # they are checked here for the first time
+            run.should, problem = self._values_without_plan(run)
+            if problem:
+                self._unreadable(run, problem)
+            return not problem
+        return not run.step.entry.pending or self._take_known_values(run)
 
     def _take_known_values(self, run: OperationRun) -> bool:
         """Give an operation the values that are known now; return False if one is wrong: the operation has failed."""
@@ -466,14 +463,15 @@ class Reevaluation:
         """Return whether a step replaces only because of its triggers, and none of them changed after all."""
         if not is_triggered(step):
             return False
-        for trigger in trigger_entries(self._plan.catalog, step.entry):
-            run = self._runs.get(trigger.index)
-            may_change = run is None or not (run.finished or run.decision.action is Action.SAME)
-            if self._results.has_changed(trigger.index) or (
-                may_change and trigger.index in self._results.operations_of
-            ):
-                return False
-        return True
+        return not any(self._may_have_changed(entry.index) for entry in trigger_entries(self._plan.catalog, step.entry))
+
+    def _may_have_changed(self, index: int) -> bool:
+        """Return whether the resource of an entry has changed in this run or may still be changed."""
+        if self._results.has_changed(index):
+            return True
+        run = self._runs.get(index)
+        has_ended = run is not None and (run.finished or run.decision.action is Action.SAME)
+        return not has_ended and index in self._results.operations_of
 
     def _refusal(self, run: OperationRun, decision: Decision) -> str:
         """Return the reason to refuse a new decision that would do more than the plan has shown, or "".

@@ -42,6 +42,9 @@ _SHOWN: Final = frozenset({"noop", "skipped"})
 _ADOPTED: Final = 10
 #: The number of resources that are named as failed or skipped for one reason.
 _NAMED: Final = 20
+#: The end of a line about a change, and its status.
+_END: Final = ("", "success")
+_NOOP_END: Final = (" (noop)", "noop")
 _VERBS: Final = {Action.CREATE: "created", Action.DELETE: "deleted", Action.REPLACE: "replaced", Action.RUN: "executed"}
 
 
@@ -195,12 +198,11 @@ class Results:
 
         Late deletions (``--prune``, ``purge``) are blocked by any failure before them, not only by those they wait for.
         """
-        index = run.step.entry.index
-        waits = self._plan.waits.get(run.number, ())
-        cause = next((self.failures[number] for number in waits if number in self.failures), self.blocked.get(index))
+        index, hint = run.step.entry.index, ""
+        failed = [number for number in self._plan.waits.get(run.number, ()) if number in self.failures]
+        cause = self.failures[failed[0]] if failed else self.blocked.get(index)
         if cause is None and run.removal and run.decision.action is Action.REPLACE:
             cause = self._failure_before_replacement(run)
-        hint = ""
         stage = self._late.get(index)
         if stage == PURGE_STAGE and self.failures:
             cause = cause or next(iter(self.failures.values()))
@@ -355,35 +357,33 @@ class Events:
         action = run.decision.action
         if self._is_shown or (action is Action.REPLACE and _first_half(run)):
             return
-        end, status = (" (noop)", "noop") if step.noop else ("", "success")
-        if action is Action.UPDATE and not run.decision.differences and run.result.reported is None:
+        end, status = _NOOP_END if step.noop else _END
+        if action in _VERBS and run.result.reported is None:
+            entry = step.entry
+            self._log.write(
+                *(level, entry.reference_text, _VERBS[action] + end, entry.definition.name),
+                lambda: {**run.log_fields(), **end_fields(run, status)},
+            )
+        elif action is Action.UPDATE and not run.decision.differences and run.result.reported is None:
             # No difference is visible: an earlier run left it partial.
             text = f"completed: {'; '.join(run.decision.reasons)}{end}"
             self.log(level, run, text, **end_fields(run, status))
         elif action not in _VERBS and self._log.enabled(level, step.definition.name):
             logged = {difference.attribute for difference in run.result.attributes}
             for difference in run.decision.differences:
-                if difference.attribute in logged:
-                    continue
-                text = describe_difference(step.definition, difference) + end
-                fields = difference_fields(step.definition, difference)
-                large = large_change(step.definition, difference)
-                self.log(level, run, text, large, **end_fields(run, status), **fields)
-        elif action in _VERBS and run.result.reported is None:
-            entry = step.entry
-            self._log.write(
-                *(level, entry.reference_text, _VERBS[action] + end, entry.definition.name),
-                lambda: {**run.log_fields(), **end_fields(run, status)},
-            )
+                if difference.attribute not in logged:
+                    text = describe_difference(step.definition, difference) + end
+                    fields = difference_fields(step.definition, difference)
+                    large = large_change(step.definition, difference)
+                    self.log(level, run, text, large, **end_fields(run, status), **fields)
 
     def log_forgotten(self, run: OperationRun) -> None:
         """Log that the record of a resource is removed, and the reason for which the resource stays, or is gone."""
         reason = "; ".join(run.decision.reasons) if run.decision.action is Action.FORGET else "it is gone already"
-        end, status = (" (noop)", "noop") if run.step.noop else ("", "success")
-        text = f"forgotten: {reason}{end}"
+        end, status = _NOOP_END if run.step.noop else _END
         unconfirmed = run.step.record is not None and run.step.record.status == "unconfirmed"
         level = "warning" if unconfirmed else run.step.entry.meta.loglevel
-        self.log(level, run, text, action=Action.FORGET, **end_fields(run, status))
+        self.log(level, run, f"forgotten: {reason}{end}", action=Action.FORGET, **end_fields(run, status))
 
 
 def end_fields(run: OperationRun, status: str) -> Mapping[str, Any]:

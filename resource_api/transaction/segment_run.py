@@ -351,17 +351,21 @@ class SegmentRun:
         text = "" if any(run.result.reported == "failed" for run in runs) else reason(stopped.cause)
         for run in runs:
             self._verification.take_observation(run)
-            if run.result.reported == "failed":
-                self._results.fail(run, run.result.error, logged=run.is_logged)
-            elif self._verification.is_done(run):
-                self._results.complete(run)
-            elif not run.result.reported and (not text or self._caller.interrupted(run)):
-                self._results.skip(run, INTERRUPTED)
-            elif failure := text or self._failure(run):
-                self._mark_unconfirmed(run, possible=bool(run.changed_at) and run.name in self._caller.begun)
-                self._results.fail(run, failure)
-            else:
-                self._results.complete(run)
+            self._end_one_stopped(run, text)
+
+    def _end_one_stopped(self, run: OperationRun, text: str) -> None:
+        """End an operation of an interrupted call; ``text``: the interrupt, or "" if it is no reason for a failure."""
+        if run.result.reported == "failed":
+            self._results.fail(run, run.result.error, logged=run.is_logged)
+        elif self._verification.is_done(run):
+            self._results.complete(run)
+        elif not run.result.reported and (not text or self._caller.interrupted(run)):
+            self._results.skip(run, INTERRUPTED)
+        elif failure := text or self._failure(run):
+            self._mark_unconfirmed(run, possible=bool(run.changed_at) and run.name in self._caller.begun)
+            self._results.fail(run, failure)
+        else:
+            self._results.complete(run)
 
     def _end_all(self) -> None:
         """End each operation of the segment after its call: succeeded, failed, or skipped as a prerequisite failed."""
@@ -380,29 +384,37 @@ class SegmentRun:
 
     def _end_called(self, run: OperationRun) -> None:
         """End one operation after its call, by its report and its last observation."""
-        prerequisites, verification = self._prerequisites, self._verification
-        row = verification.rows.get(run.number)
+        row = self._verification.rows.get(run.number)
         unreported = run.result.reported is None and not run.result.error
         if row is not None and unreported and not run.sets_write_only:
             # Nearly every operation.
             run.is_ = row
             self._results.complete(run)
             return
-        verification.take_observation(run)
-        if unreported and prerequisites.blocked(run.name) and not verification.is_done(run):
-            self._results.skip_if_blocked(run)
-        elif unreported and self._caller.interrupted(run) and not verification.is_done(run):
-            self._results.skip(run, INTERRUPTED)
-        elif unreported and prerequisites.halted() and not verification.is_done(run):
-            self._results.skip(run, HALTED)
-        elif (failure := self._failure(run)) or run.result.reported == "failed":
+        self._verification.take_observation(run)
+        if unreported and self._skip_left_out(run):
+            return
+        failure = self._failure(run)
+        if failure or run.result.reported == "failed":
             if self._mark_unconfirmed(run, possible=run.result.reported != "failed"):
                 failure += _UNCONFIRMED if run.changed_at else ""
             self._results.fail(run, failure or "failed", logged=run.is_logged)
+            return
+        if tolerated := self._verification.tolerated(run):
+            self._events.log("debug", run, describe_tolerated(tolerated))
+        self._results.complete(run)
+
+    def _skip_left_out(self, run: OperationRun) -> bool:
+        """Skip an operation that its call left out, unless its resource is as requested; return whether it did."""
+        blocked, interrupted = self._prerequisites.blocked(run.name), self._caller.interrupted(run)
+        left_out = blocked or interrupted or self._prerequisites.halted()
+        if not left_out or self._verification.is_done(run):
+            return False
+        if blocked:
+            self._results.skip_if_blocked(run)
         else:
-            if tolerated := verification.tolerated(run):
-                self._events.log("debug", run, describe_tolerated(tolerated))
-            self._results.complete(run)
+            self._results.skip(run, INTERRUPTED if interrupted else HALTED)
+        return True
 
     def _mark_unconfirmed(self, run: OperationRun, *, possible: bool) -> bool:
         """Mark an operation that may have created a resource which reading does not show; return whether it may.

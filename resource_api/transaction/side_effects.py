@@ -104,18 +104,22 @@ class SideEffectCheck:
         while changes:
             judged = [run for run in runs if run.name in changes]
             effects = ask(judged, changes, self._providers)
-            refusals = {run.name: reason for run in judged if (reason := self._refusal(run, effects[run.name]))}
-            for run in judged:
-                if run.side_effects != (unasked := _unasked(effects[run.name])):
-                    run.side_effects = unasked
-                    for line in () if run.name in refusals else describe_side_effects(run.side_effects):
-                        self._events.log("notice", run, line)
-                if run.name in refusals:
-                    self._results.fail(run, refusals[run.name])
-            if not refusals:
+            refused = {run.name for run in judged if self._fail_if_refused(run, effects[run.name])}
+            if not refused:
                 break
-            changes = {name: change for name, change in changes.items() if name not in refusals}
+            changes = {name: change for name, change in changes.items() if name not in refused}
         return changes.keys()
+
+    def _fail_if_refused(self, run: OperationRun, effects: Sequence[SideEffect]) -> bool:
+        """Fail an operation with forbidden side effects, log those of any other; return whether it has failed."""
+        refusal, unasked = self._refusal(run, effects), _unasked(effects)
+        if run.side_effects != unasked:
+            run.side_effects = unasked
+            for line in () if refusal else describe_side_effects(unasked):
+                self._events.log("notice", run, line)
+        if refusal:
+            self._results.fail(run, refusal)
+        return bool(refusal)
 
     def _refusal(self, run: OperationRun, effects: Sequence[SideEffect]) -> str:
         """Return the reason to refuse these side effects, by a rule or as beyond the plan that binds the run; or ""."""
@@ -152,17 +156,22 @@ def with_side_effects(plan: ExecutionPlan, providers: ProviderPool) -> tuple[Exe
     gone: set[RecordKey] = set()
     refusals: list[Refusal] = []
     for operations in plan.segments:
-        acting = [op for op in operations if _acts(plan, op) and op.step.entry.index not in blocked]
-        effective = [run for run in map(OperationRun, acting) if run.asks_side_effects]
-        runs = [run for run in effective if not _has_late_values(run.step)]
-        effects_by_name, refused = _effects(runs, providers) if runs else ({}, [])
+        acting = [
+            OperationRun(operation)
+            for operation in operations
+            if _acts(plan, operation) and operation.step.entry.index not in blocked
+        ]
+        asked = [run for run in acting if run.asks_side_effects]
+        known = [run for run in asked if not _has_late_values(run.step)]
+        effects_by_name, refused = _effects(known, providers) if known else ({}, [])
         refusals += refused
-        for run in effective:
-            step = steps.get(run.step.entry.index, run.step)
-            if (effects := effects_by_name.get(run.name)) is not None:
+        for run in asked:
+            effects = effects_by_name.get(run.name)
+            if effects is not None:
                 effects = [effect for effect in effects if not (effect.removes and rule.keys(run.step, effect) & gone)]
-            steps[run.step.entry.index] = _with_effects(step, effects, rule)
-        gone.update(run.key for run in map(OperationRun, acting) if run.requested().get("ensure") == "absent")
+            index = run.step.entry.index
+            steps[index] = _with_effects(steps.get(index, run.step), effects, rule)
+        gone.update(run.key for run in acting if run.requested().get("ensure") == "absent")
     return plan.with_steps(steps) if steps else plan, refusals
 
 
