@@ -132,7 +132,7 @@ def compile_catalog(manifest: Manifest, scope: Scope, definitions: Definitions) 
     builder = graph.EdgeBuilder(table, diagnostics)
     edges = list(builder.edges(evaluator.references))
     if any(map(attrgetter("on_failure"), edges)):
-        edges = graph.check_failure_handlers(edges, table, scope, diagnostics)
+        edges = graph.FailureHandlerCheck(edges, table, diagnostics).check(scope)
     order = graph.order(len(table.entries), edges)
     graph.check_cycles(table.entries, order, diagnostics)
     _check_moves(manifest, table, diagnostics)

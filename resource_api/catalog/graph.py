@@ -21,12 +21,12 @@ from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import UNKNOWN, is_unknown, unwrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.catalog.diagnostics import Diagnostics
     from resource_api.catalog.expression_scope import Scope
     from resource_api.catalog.resource_table import ResourceTable
-    from resource_api.model.entry import Entry
+    from resource_api.model.entry import Entry, Meta
     from resource_api.model.type_definition import TypeDefinition
 
 #: The most relationships by references with wildcards: each takes a microsecond and 200 bytes.
@@ -213,29 +213,36 @@ class EdgeBuilder:
 
     def _explicit(self, declared: Entry | ComponentInstance, resources: Sequence[Entry]) -> Iterator[Edge]:
         """Yield the edges of a declaration's metaparameters for its resource, or all ``resources`` of the component."""
-        meta = declared.declaration.meta
-        for word, (target_first, refresh) in _RELATIONSHIPS.items():  # require, before, notify, subscribe
-            if (value := meta.get(word)) is None:
-                continue
-            for text in (value,) if type(value) is str else value:
-                for target in self._resolved.get(text) or self._resolve(declared, word, text):
-                    for resource in resources:
-                        before, after = (target, resource) if target_first else (resource, target)
-                        yield Edge(before.index, after.index, refresh)
+        for word in _RELATIONSHIPS:
+            if (value := declared.declaration.meta.get(word)) is not None:
+                yield from self._relationships(declared, resources, word, [value] if type(value) is str else value)
         if declared.meta is not NO_META:
             yield from self._lifecycle(declared, resources)
-            if not declared.meta.on_failure:
-                return
-            self.failure_handlers += [resource for resource in resources if resource.meta.on_failure]
-            for text in self._own(declared, declared.meta.on_failure, lambda outer: outer.meta.on_failure):
-                for target in self._resolve(declared, "on_failure", text):
-                    handlers = (resource for resource in resources if text in resource.meta.on_failure)
-                    yield from (Edge(target.index, resource.index, on_failure=True) for resource in handlers)
+            if declared.meta.on_failure:
+                yield from self._after_failures(declared, resources)
+
+    def _relationships(
+        self, declared: Entry | ComponentInstance, resources: Sequence[Entry], word: str, references: Sequence[str]
+    ) -> Iterator[Edge]:
+        """Yield the edges between the ``references`` of a metaparameter, such as ``require``, and ``resources``."""
+        target_first, refresh = _RELATIONSHIPS[word]
+        for text in references:
+            for target in self._resolved.get(text) or self._resolve(declared, word, text):
+                for resource in resources:
+                    before, after = (target, resource) if target_first else (resource, target)
+                    yield Edge(before.index, after.index, refresh)
+
+    def _after_failures(self, declared: Entry | ComponentInstance, resources: Sequence[Entry]) -> Iterator[Edge]:
+        """Yield the edges that put ``resources``, as handlers, after those in ``on_failure``; collect the handlers."""
+        self.failure_handlers += [resource for resource in resources if resource.meta.on_failure]
+        for text in self._own(declared, lambda meta: meta.on_failure):
+            handlers = [resource for resource in resources if text in resource.meta.on_failure]
+            for target in self._resolve(declared, "on_failure", text):
+                yield from (Edge(target.index, handler.index, on_failure=True) for handler in handlers)
 
     def _lifecycle(self, declared: Entry | ComponentInstance, resources: Sequence[Entry]) -> Iterator[Edge]:
         """Yield the edges of ``lifecycle``: the targets of ``replace_triggered_by`` and ``deleted_with`` come first."""
-        triggers = declared.meta.lifecycle.replace_triggered_by
-        for text in self._own(declared, triggers, lambda outer: outer.meta.lifecycle.replace_triggered_by):
+        for text in self._own(declared, lambda meta: meta.lifecycle.replace_triggered_by):
             for target in self._resolve(declared, "lifecycle", text):
                 yield from (Edge(target.index, resource.index) for resource in resources)
         whole = self._deleted_with(declared)
@@ -243,16 +250,11 @@ class EdgeBuilder:
             parts = (resource for resource in resources if resource is not whole)
             yield from (Edge(whole.index, resource.index, automatic=True) for resource in parts)
 
-    def _own(
-        self,
-        declared: Entry | ComponentInstance,
-        references: Sequence[str],
-        inherited_from: Callable[[ComponentInstance], Sequence[str]],
-    ) -> Sequence[str]:
+    def _own(self, declared: Entry | ComponentInstance, select: Callable[[Meta], Sequence[str]]) -> Sequence[str]:
         """Return the references in a metaparameter without those of the component around it, which has these edges."""
+        references = select(declared.meta)
         outer = self._component_around(declared) if references else None
-        inherited = inherited_from(outer) if outer is not None else ()
-        return [text for text in references if text not in inherited] if inherited else references
+        return references if outer is None else [text for text in references if text not in select(outer.meta)]
 
     def _component_around(self, declared: Entry | ComponentInstance) -> ComponentInstance | None:
         """Return the component that declares a resource or component, or None."""
@@ -274,10 +276,7 @@ class EdgeBuilder:
         return self._table.find(name)
 
     def _resolve(self, declared: Entry | ComponentInstance, word: str, text: str) -> Sequence[Entry]:
-        """Return the resources of a reference in the metaparameter ``word``; report an unknown one.
-
-        A reference to a left-out declaration is dropped, which is recorded in ``notes``.
-        """
+        """Return the resources of a reference in the metaparameter ``word``; report an unknown one."""
         try:
             name = reference.parse(text)
         except ValueError as error:
@@ -291,6 +290,11 @@ class EdgeBuilder:
             return self._resolved[text]
         if word in RELATIONSHIPS and (many := self._matching(declared, word, name)) is not None:
             return many
+        self._report_unresolved(declared, word, name, text)
+        return ()
+
+    def _report_unresolved(self, declared: Entry | ComponentInstance, word: str, name: Reference, text: str) -> None:
+        """Report a reference without a resource, or note that its declaration may be left out."""
         if (left_out := self._table.left_out.find(name)) is not None:
             self.notes.append(f"{declared.reference}: {word}: {name} is left out: {left_out.reason}")
         elif skipped := self._diagnostics.manifest.skipped_includes:
@@ -302,7 +306,6 @@ class EdgeBuilder:
             if {"*", "?"}.intersection(name.title):
                 hint = "no title of a declared resource matches" if name.type in self._types else hint or _NO_TYPE
             self._error(declared, word, f"{word}: unknown resource '{name}'", "unknown_resource", hint)
-        return ()
 
     def _matching(self, declared: Entry | ComponentInstance, word: str, name: Reference) -> Sequence[Entry] | None:
         """Return the resources of a reference with wildcards, or None without wildcards or for a mistake.
@@ -408,72 +411,84 @@ def _list_hint(text: str) -> str:
     return f"write a list: [{', '.join(parts)}]" if len(parts) > 1 else ""
 
 
-def check_failure_handlers(
-    edges: Sequence[Edge], table: ResourceTable, scope: Scope, diagnostics: Diagnostics
-) -> list[Edge]:
-    """Return the edges without automatic ones that contradict ``on_failure``; report such declared ones.
+class FailureHandlerCheck:
+    """Checks that nothing needs a handler (``on_failure``): mostly it is not carried out, because nothing fails.
 
-    A handler is mostly not carried out: only a handler of the same failures can require it.
+    Only a handler of the same failures can require one.
     """
-    #: Index of a handler → the indexes of the resources of which one must have failed.
-    handled: dict[int, set[int]] = {}
-    for edge in edges:
-        if edge.on_failure:
-            handled.setdefault(edge.then, set()).add(edge.first)
-    remaining = [
-        edge
-        for edge in edges
-        if not (edge.automatic and (edge.first in handled.get(edge.then, ()) or _is_forbidden(edge, handled)))
-    ]
-    before: dict[int, list[int]] = {}
-    for edge in remaining:
-        if not edge.on_failure:
+
+    def __init__(self, edges: Sequence[Edge], table: ResourceTable, diagnostics: Diagnostics) -> None:
+        """Find the handlers in the ``edges``; mistakes are reported to ``diagnostics``."""
+        self._edges = edges
+        self._table = table
+        self._diagnostics = diagnostics
+        #: Index of a handler → the indexes of the resources of which one must have failed.
+        self._handled: dict[int, set[int]] = {}
+        for edge in edges:
+            if edge.on_failure:
+                self._handled.setdefault(edge.then, set()).add(edge.first)
+
+    def check(self, scope: Scope) -> list[Edge]:
+        """Return the edges without automatic ones that contradict ``on_failure``; report declared ones that do."""
+        remaining = [edge for edge in self._edges if not (edge.automatic and self._contradicts(edge))]
+        requirements = [edge for edge in remaining if not edge.on_failure]
+        for edge in requirements:
+            if self._is_forbidden(edge):
+                self._report_requirement(edge)
+        self._report_impossible(requirements)
+        self._report_outputs(scope)
+        return remaining
+
+    def _contradicts(self, edge: Edge) -> bool:
+        """Return whether an edge makes a resource require a handler, or a handler one whose failure it needs."""
+        return edge.first in self._handled.get(edge.then, ()) or self._is_forbidden(edge)
+
+    def _is_forbidden(self, edge: Edge) -> bool:
+        """Return whether an edge makes a resource require a handler.
+
+        Only another handler may, if each of its failures is also one of the first handler's.
+        """
+        if edge.first not in self._handled:
+            return False
+        return not (edge.then in self._handled and self._handled[edge.then] <= self._handled[edge.first])
+
+    def _report_requirement(self, edge: Edge) -> None:
+        """Report that a resource requires a handler, at the first possible declaration of the ``edge``."""
+        handler, dependent = self._table.entries[edge.first], self._table.entries[edge.then]
+        error = self._error(handler)
+        for resource, attribute in _requiring_declarations(handler, dependent):
+            hint = "give it the same on_failure" if resource is dependent else ""
+            self._diagnostics.resource_error(resource, attribute, f"{attribute}: {error}", "on_failure", hint)
+            return
+        self._diagnostics.resource_error(dependent, None, f"requires {handler.reference}: {error}", "on_failure")
+
+    def _report_impossible(self, requirements: Iterable[Edge]) -> None:
+        """Report handlers that require the success of all resources whose failure they need."""
+        before: dict[int, list[int]] = {}
+        for edge in requirements:
             before.setdefault(edge.then, []).append(edge.first)
-            if _is_forbidden(edge, handled):
-                _report_requirement(table.entries, edge, handled[edge.first], diagnostics)
-    for index, failing in handled.items():
-        if failing <= descendants([index], before) - {index}:
-            message = f"on_failure: it requires {_joined_references(table.entries, failing)}, so it could never be done"
-            diagnostics.resource_error(table.entries[index], "on_failure", message, "on_failure")
-    for name, value in diagnostics.manifest.outputs.items():
-        for handler in _handlers_in(value, table, scope, handled):
-            diagnostics.output_error(name, _handler_error(table.entries, handler, handled[handler.index]))
-    return remaining
+        for index, failing in self._handled.items():
+            if failing <= descendants([index], before) - {index}:
+                message = f"on_failure: it requires {self._names(failing, ' and ')}, so it could never be done"
+                self._diagnostics.resource_error(self._table.entries[index], "on_failure", message, "on_failure")
 
+    def _report_outputs(self, scope: Scope) -> None:
+        """Report outputs that refer to a handler; an invalid output is reported elsewhere."""
+        for name, value in self._diagnostics.manifest.outputs.items():
+            with suppress(ValueError):
+                roots = [path.root for path in scope.paths(value)]
+                for entry in dict.fromkeys(self._table.find(root) for root in roots if isinstance(root, Reference)):
+                    if entry is not None and entry.index in self._handled:
+                        self._diagnostics.output_error(name, self._error(entry))
 
-def _handlers_in(
-    value: object, table: ResourceTable, scope: Scope, handled: Mapping[int, Collection[int]]
-) -> Iterator[Entry]:
-    """Yield the failure handlers (keys of ``handled``) in the value of an output; none for an invalid value."""
-    with suppress(ValueError):
-        roots = [path.root for path in scope.paths(value)]
-        entries = dict.fromkeys(table.find(root) for root in roots if isinstance(root, Reference))
-        yield from (entry for entry in entries if entry is not None and entry.index in handled)
+    def _error(self, handler: Entry) -> str:
+        """Return the message that nothing can require a handler."""
+        names = self._names(self._handled[handler.index], " or ")
+        return f"{handler.reference} is done only if {names} fails, so nothing else can require it"
 
-
-def _is_forbidden(edge: Edge, handled: Mapping[int, Collection[int]]) -> bool:
-    """Return whether an edge makes a resource require a failure handler, which is mostly not carried out.
-
-    ``handled``: handler → the resources of which one must have failed. Only another handler may require one, if each of
-    its failures is also one of the first handler's.
-    """
-    if edge.first not in handled:
-        return False
-    return not (edge.then in handled and set(handled[edge.then]) <= set(handled[edge.first]))
-
-
-def _report_requirement(
-    entries: Sequence[Entry], edge: Edge, failing: Collection[int], diagnostics: Diagnostics
-) -> None:
-    """Report that a resource requires the handler of ``failing``, at the first possible declaration of the ``edge``."""
-    handler, dependent = entries[edge.first], entries[edge.then]
-    for resource, attribute in _requiring_declarations(handler, dependent):
-        message = f"{attribute}: {_handler_error(entries, handler, failing)}"
-        hint = "give it the same on_failure" if resource is dependent else ""
-        diagnostics.resource_error(resource, attribute, message, "on_failure", hint)
-        return
-    message = f"requires {handler.reference}: {_handler_error(entries, handler, failing)}"
-    diagnostics.resource_error(dependent, None, message, "on_failure")
+    def _names(self, indexes: Iterable[int], word: str) -> str:
+        """Return the references of entries, joined by ``word``."""
+        return word.join(str(self._table.entries[index].reference) for index in sorted(indexes))
 
 
 def _requiring_declarations(handler: Entry, dependent: Entry) -> Iterator[tuple[Entry, str]]:
@@ -483,13 +498,3 @@ def _requiring_declarations(handler: Entry, dependent: Entry) -> Iterator[tuple[
             yield dependent, name
     yield from ((dependent, word) for word in ("require", "subscribe") if word in dependent.declaration.meta)
     yield from ((handler, word) for word in ("before", "notify") if word in handler.declaration.meta)
-
-
-def _handler_error(entries: Sequence[Entry], handler: Entry, failing: Collection[int]) -> str:
-    """Return the message that nothing can require a handler, which is done only if one of ``failing`` fails."""
-    names = _joined_references(entries, failing, " or ")
-    return f"{handler.reference} is done only if {names} fails, so nothing else can require it"
-
-
-def _joined_references(entries: Sequence[Entry], indexes: Collection[int], word: str = " and ") -> str:
-    return word.join(str(entries[index].reference) for index in sorted(indexes))
