@@ -31,9 +31,9 @@ from resource_api.model.values.values import UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from resource_api.catalog.graph import Order
+    from resource_api.catalog.graph import Edge, Order
     from resource_api.manifest.conditions import Test
-    from resource_api.model.declaration import FilePosition, Manifest, ProviderInstance, Purge
+    from resource_api.model.declaration import FilePosition, Manifest, Moved, ProviderInstance, Purge
     from resource_api.model.entry import ComponentInstance, Entry
     from resource_api.model.type_definition import TypeDefinition
     from resource_api.model.values.reference import Reference
@@ -188,22 +188,28 @@ def _check_moves(manifest: Manifest, table: ResourceTable, diagnostics: Diagnost
     sources, targets = set(), set()
     forward = {move.source: move.target for move in manifest.moved}
     for move in manifest.moved:
-        source, target = (table.components.get(name) or table.find(name) for name in (move.source, move.target))
-        if source is not None and source is not target:
-            message = f"{move.source} is still declared, so it has not moved to {move.target}"
-            diagnostics.name_change_error(move, message)
-        elif (resource := table.find(move.target)) and not _may_have_moved(move.source, resource):
-            message = f"{move.source} cannot have moved to {move.target}: a resource keeps its type"
-            diagnostics.name_change_error(move, message)
-        elif move.source in _names_after(move.source, forward):
-            way = "" if move.source == move.target else f", by way of {move.target}"
-            diagnostics.name_change_error(move, f"{move.source} has moved to itself{way}")
+        if problem := _move_problem(move, table, forward):
+            diagnostics.name_change_error(move, problem)
         if move.target in targets:
             diagnostics.name_change_error(move, f"two names have moved to {move.target}")
         if move.source in sources:
             diagnostics.name_change_error(move, f"{move.source} has moved to two names")
         sources.add(move.source)
         targets.add(move.target)
+
+
+def _move_problem(move: Moved, table: ResourceTable, forward: Mapping[Reference, Reference]) -> str:
+    """Return the error of a single entry of ``moved``, or ""; ``forward``: name → the next name of a resource."""
+    source, target = (table.components.get(name) or table.find(name) for name in (move.source, move.target))
+    if source is not None and source is not target:
+        return f"{move.source} is still declared, so it has not moved to {move.target}"
+    resource = table.find(move.target)
+    if resource is not None and not _may_have_moved(move.source, resource):
+        return f"{move.source} cannot have moved to {move.target}: a resource keeps its type"
+    if move.source in _names_after(move.source, forward):
+        way = "" if move.source == move.target else f", by way of {move.target}"
+        return f"{move.source} has moved to itself{way}"
+    return ""
 
 
 def _names_after(name: Reference, forward: Mapping[Reference, Reference]) -> set[Reference]:
@@ -257,25 +263,30 @@ def _catalog(manifest: Manifest, table: ResourceTable, order: Order, scope: Scop
     for index, firsts in requires.items():
         if len(firsts) > 1:
             requires[index] = list(dict.fromkeys(firsts))
-    automatic = {(index_of[edge.first], index_of[edge.then]) for edge in order.edges if edge.automatic}
-    if automatic:  # only pairs that no explicit edge joins too
-        automatic -= {(index_of[edge.first], index_of[edge.then]) for edge in order.edges if not edge.automatic}
-    pairs = (
-        f"{table.entries[edge.first].reference} before {table.entries[edge.then].reference}" for edge in order.yielded
-    )
-    notes = [f"the automatic relationship {pair} gives way to explicit ones that contradict it" for pair in pairs]
+    notes = []
+    for edge in order.yielded:
+        pair = f"{table.entries[edge.first].reference} before {table.entries[edge.then].reference}"
+        notes.append(f"the automatic relationship {pair} gives way to explicit ones that contradict it")
     return Catalog(
         manifest,
         entries,
         requires,
         subscribes=subscribes,
-        automatic=automatic,
+        automatic=_automatic_pairs(order.edges, index_of),
         scope=scope,
         find=table.find,
         components=table.components,
         notes=notes,
         on_failure=on_failure,
     )
+
+
+def _automatic_pairs(edges: Sequence[Edge], index_of: Sequence[int]) -> set[tuple[int, int]]:
+    """Return the pairs of indexes that automatic edges join, and no explicit edge; ``index_of``: number → index."""
+    automatic = {(index_of[edge.first], index_of[edge.then]) for edge in edges if edge.automatic}
+    if automatic:
+        automatic -= {(index_of[edge.first], index_of[edge.then]) for edge in edges if not edge.automatic}
+    return automatic
 
 
 def _purge_rules(table: ResourceTable, diagnostics: Diagnostics, scope: Scope) -> Sequence[PurgeRule]:

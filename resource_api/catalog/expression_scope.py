@@ -529,10 +529,7 @@ class NameEvaluator:
         return value if len(self._diagnostics.problems) == before else None
 
     def _part(self, declared: Declaration, path: tuple[str | int, ...], written: object) -> Any:
-        """Return the value at ``path`` in a metaparameter, evaluated; report and leave out invalid texts in it.
-
-        Return ``_INVALID`` for a text that is invalid itself, or that uses an invalid input.
-        """
+        """Return the value at ``path`` in a metaparameter, evaluated; report and leave out invalid texts in it."""
         if isinstance(written, dict):
             parts = {key: self._part(declared, (*path, key), item) for key, item in written.items()}
             return {key: part for key, part in parts.items() if part is not _INVALID}
@@ -541,8 +538,10 @@ class NameEvaluator:
         if isinstance(written, list):
             items = [self._part(declared, (*path, index), item) for index, item in enumerate(written)]
             return [item for item in items if item is not _INVALID]
-        if type(written) is not str or "${" not in written:
-            return written
+        return self._text(declared, path, written) if type(written) is str and "${" in written else written
+
+    def _text(self, declared: Declaration, path: tuple[str | int, ...], written: str) -> Any:
+        """Return the value of a text at ``path`` in a metaparameter; ``_INVALID`` for an invalid one, reported."""
         value, message = UNKNOWN, ""
         try:
             value = self._scope.known_value(written, "a metaparameter")

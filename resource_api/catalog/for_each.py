@@ -98,7 +98,7 @@ class DeclarationMaker:
             at_once = not condition.uses_each  # then it is judged once, for all elements
             reason = condition.judge(self._resolve) if at_once else ""
         except ConditionError as error:
-            self._error(plain, "when", error, *error.path)
+            self._error(plain, "when", error)
             return
         if reason:
             self._leave_out(plain, reason)
@@ -172,6 +172,8 @@ class DeclarationMaker:
             message = "each is in neither the title nor a namevar, so that all elements make the same resource"
             self._error(declared, "for_each", ConditionError(message, (), "write ${each.key} into the title"))
             return
+        if not elements:
+            self._table.empty.append(declared)
         templates = _Templates(declared, elements, self._resolve, self._attributes(declared))
         wrong = set[str | None]()  # attributes, or None for the title: the first wrong element is reported
         for element in elements:
@@ -180,22 +182,17 @@ class DeclarationMaker:
                 is_met = condition is conditions.TRUE
                 reason = "" if is_met else condition.judge(partial(templates.resolve, element))
             except _TemplateError as error:
-                if error.attribute in wrong:
-                    continue
-                wrong.add(error.attribute)
-                part = error.cause.path if isinstance(error.cause, ConditionError) else ()
-                self._error(declared._replace(derivation=Derivation(element)), error.attribute, error.cause, *part)
+                if error.attribute not in wrong:
+                    wrong.add(error.attribute)
+                    self._error(declared._replace(derivation=Derivation(element)), error.attribute, error.cause)
             except ConditionError as error:
-                self._error(declared._replace(derivation=Derivation(element)), "when", error, *error.path)
+                self._error(declared._replace(derivation=Derivation(element)), "when", error)
             else:
                 if reason:
                     self._leave_out(declaration, reason)
                 else:
-                    if templates.names:
-                        self._check_meta(declaration, templates.names)
+                    self._check_meta(declaration, templates.names)
                     yield declaration
-        if not elements:
-            self._table.empty.append(declared)
 
     def _check_meta(self, declared: Declaration, names: Sequence[str]) -> None:
         """Report metaparameters that an element's values make invalid; ``names``: those that depend on the element."""
@@ -204,10 +201,9 @@ class DeclarationMaker:
             if value is None or (name in EVALUATED and expression.holds_expressions(value)):
                 continue  # checked once it is known
             for violation in metaparameters.violations(name, value):
-                error = ConditionError(violation.message, violation.path[1:], violation.hint)
-                self._error(declared, name, error, *error.path)
+                self._error(declared, name, ConditionError(violation.message, violation.path[1:], violation.hint))
 
-    def _error(self, declared: Declaration, attribute: str | None, error: ValueError, *path: str | int) -> None:
+    def _error(self, declared: Declaration, attribute: str | None, error: ValueError) -> None:
         """Report a mistake in ``for_each``, ``when`` or an element's value, unless an invalid input is its cause.
 
         The type becomes incomplete: references to its missing resources are not reported too.
@@ -215,7 +211,7 @@ class DeclarationMaker:
         self._table.incomplete.add(declared.type)
         if is_reported(error, self._scope):
             return
-        advice = error.hint if isinstance(error, ConditionError) else ""
+        path, advice = (error.path, error.hint) if isinstance(error, ConditionError) else ((), "")
         code = attribute if attribute in CARDINALITY else "expression"
         self._diagnostics.declaration_error(declared, str(error), str(code), attribute, *path, hint=advice)
 

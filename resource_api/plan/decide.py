@@ -32,7 +32,7 @@ from resource_api.plan.diff import (
 from resource_api.plan.replacement import decide_replacement, deletion_refusal, possible_failure, replace_predecessor
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.provider_functions import Planned, PlannerQueries, ProviderFunctions
@@ -278,54 +278,66 @@ def decide_in_bulk(entries: Iterable[Entry], catalog: Catalog, prior: Prior, que
     in_sync = set()
     if catalog.missing:
         entries = [entry for entry in entries if entry.instance not in catalog.missing]
-    for present, absent in _plain_by_type(entries, prior, queries):
-        indexes = equal_indexes(present, queries.functions(present[0][0].instance)) if present else ()
-        for entry, row in map(present.__getitem__, indexes):
+    for plain in _plain_by_type(entries, prior, queries):
+        indexes = equal_indexes(plain.present, queries.functions(plain.present[0][0].instance)) if plain.present else ()
+        for entry, row in map(plain.present.__getitem__, indexes):
             record = prior.records.get(entry.index)
             if record is None:
                 decided[entry.index] = row, SAME
             elif record.status == "ready" and (record.title, record.parent) == (entry.title, entry.parent):
                 decided[entry.index] = row, SAME
-                if _is_recorded(record, entry, row) and list(record.requires) == required_references(catalog, entry):
+                if _is_recorded(record, entry, row, catalog):
                     in_sync.add(entry.index)
         # An instance that is configured late may not have been read yet.
-        if absent and absent[0][0].instance not in catalog.instances:
-            for entry, absent_row in absent:
-                in_doubt = entry.definition.identity is not None and entry.key in prior.state.intents
-                is_new = entry.index not in prior.records and not in_doubt
-                if type(ensure := entry.should.get("ensure")) is str and is_new:
+        if plain.absent and plain.absent[0][0].instance not in catalog.instances:
+            for entry, absent_row in plain.absent:
+                ensure = entry.should.get("ensure")
+                if type(ensure) is str and _is_new(entry, prior):
                     decided[entry.index] = absent_row, create_decision(ensure)
     # The intents of an interrupted run are resolved only for resources that the run visits.
     return BulkDecisions(decided, frozenset() if prior.state.intents else frozenset(in_sync))
 
 
-def _plain_by_type(
-    entries: Iterable[Entry], prior: Prior, queries: PlannerQueries
-) -> Iterable[tuple[list[tuple[Entry, Resource]], list[tuple[Entry, Resource | None]]]]:
-    """Yield for each type the plain entries that exist and those that do not, each with its row.
+class _PlainEntries(NamedTuple):
+    """The plain entries of one type that exist, and those that do not, each with its row.
 
     For a plain entry nothing but its two states matters: it has no metaparameters, references, predecessor or error,
     and its type has no write-only attribute.
     """
-    groups: dict[TypeDefinition, tuple[list[tuple[Entry, Resource]], list[tuple[Entry, Resource | None]]]] = {}
+
+    present: list[tuple[Entry, Resource]]
+    absent: list[tuple[Entry, Resource | None]]
+
+
+def _plain_by_type(entries: Iterable[Entry], prior: Prior, queries: PlannerQueries) -> Iterator[_PlainEntries]:
+    """Yield the plain entries of each type."""
+    groups: dict[TypeDefinition, _PlainEntries] = {}
     excluded = prior.errors.keys() | prior.predecessors.keys()
     for entry in entries:
-        if entry.meta is NO_META and not (entry.pending or entry.sources or entry.index in excluded):
-            row, failure = queries.observation(entry)
-            if not failure and exists(entry.should):
-                if (group := groups.get(entry.definition)) is None:
-                    group = groups[entry.definition] = [], []
-                existing, missing = group
-                if row is not None and exists(row):
-                    existing.append((entry, row))
-                elif entry.definition.ensurable:
-                    missing.append((entry, row))
-    for definition, pairs in groups.items():
+        if entry.meta is not NO_META or entry.pending or entry.sources or entry.index in excluded:
+            continue
+        row, failure = queries.observation(entry)
+        if failure or not exists(entry.should):
+            continue
+        group = groups.get(entry.definition)
+        if group is None:
+            group = groups[entry.definition] = _PlainEntries([], [])
+        if row is not None and exists(row):
+            group.present.append((entry, row))
+        elif entry.definition.ensurable:
+            group.absent.append((entry, row))
+    for definition, group in groups.items():
         if not definition.write_only and _DECIDED_SINGLY.isdisjoint(definition.features):
-            yield pairs
+            yield group
 
 
-def _is_recorded(record: Record, entry: Entry, row: Resource) -> bool:
+def _is_new(entry: Entry, prior: Prior) -> bool:
+    """Return whether no earlier run has recorded or, interrupted, may have created a resource."""
+    in_doubt = entry.definition.identity is not None and entry.key in prior.state.intents
+    return entry.index not in prior.records and not in_doubt
+
+
+def _is_recorded(record: Record, entry: Entry, row: Resource, catalog: Catalog) -> bool:
     """Return whether recording the resource again would change nothing, so that the run need not write it."""
     return (
         record.is_ is not None
@@ -336,6 +348,7 @@ def _is_recorded(record: Record, entry: Entry, row: Resource) -> bool:
         and not record.value_requires
         and record.lifecycle == NO_LIFECYCLE
         and record.provider is None
+        and list(record.requires) == required_references(catalog, entry)
     )
 
 

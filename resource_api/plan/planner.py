@@ -184,8 +184,9 @@ def plan(
     if prior.predecessors or prior.moved_keys:
         catalog, prior, selected = rematch(catalog, prior, selected, queries, prune=options.prune)
     entries = [entry for entry in catalog.entries if selected is None or entry.index in selected]
-    on_failure = [entry for entry in entries if entry.index in catalog.on_failure] if catalog.on_failure else ()
-    if on_failure:  # their trigger, a failure, is known only in the run
+    # The trigger of a handler, a failure, is known only in the run.
+    on_failure = [entry for entry in entries if entry.index in catalog.on_failure]
+    if on_failure:
         entries = [entry for entry in entries if entry.index not in catalog.on_failure]
     # --replace is a reason to act that no row shows: then each resource is decided alone.
     bulk = BulkDecisions() if options.replace else decide_in_bulk(entries, catalog, prior, queries)
@@ -195,7 +196,7 @@ def plan(
     steps = planner.finished_steps(selected)
     handlers = [planner.failure_handler(entry) for entry in on_failure]
     operations, waits = ordering.order_operations(
-        sorted((*steps, *handlers), key=lambda step: step.entry.index) if handlers else steps,
+        sorted((*steps, *handlers), key=lambda step: step.entry.index),
         catalog.requires,
         prior.orphans,
         late_orphans(prior, options),
@@ -318,7 +319,8 @@ class _Planner:
         """Plan one entry from its row and the values of earlier steps; deferred where only the run can decide it."""
         noop = self.options.noop or bool(entry.meta.noop)
         should, unknown, error = self._known_should(entry) if entry.pending else (entry.should, (), "")
-        if error := error or self.prior.errors.get(entry.index, ""):
+        error = error or self.prior.errors.get(entry.index, "")
+        if error:
             return self._make(entry, None, should, Decision(Action.UPDATE, error=error), noop)
         if entry.index in self.prior.orphans and (step := self._unread_orphan(entry, noop=noop)) is not None:
             return step

@@ -9,6 +9,7 @@ reason is not certain, a replacement is conditional: it is decided at its turn. 
 from __future__ import annotations
 
 from contextlib import suppress
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from resource_api.catalog.graph import descendants
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
     from resource_api.catalog.compile import Catalog
     from resource_api.model.declaration import ProviderInstance
     from resource_api.model.entry import Entry
-    from resource_api.model.record import Record
+    from resource_api.model.record import Record, RecordKey
+    from resource_api.model.type_definition import TypeDefinition
     from resource_api.plan.diff import DecisionInputs, Resource
     from resource_api.prior.match import Prior
 
@@ -105,37 +107,43 @@ def _replacing_attributes(
     They are ``init_only``, or listed in ``replace_on_changes`` or by the provider's plan. A value not known yet may
     turn out equal: it counts only if replacing is allowed or its source is deleted first.
     """
-    attributes, lifecycle, fixed = entry.definition.attributes, entry.meta.lifecycle, {}
-
-    def counts(attribute: str, change: Difference) -> bool:
-        """Return whether a difference is certain, or may be a reason to replace once its value is known."""
-        allowed = lifecycle.allows_replacement or attribute in inputs.lost_sources
-        return allowed or not change.undecided
-
-    for change in differences:
-        attribute = change.attribute
-        source = inputs.lost_sources.get(attribute) if is_unknown(change.should) else None
-        if attributes[attribute].kind != "init_only" or not counts(attribute, change):
-            continue
-        if source is not None:
-            fixed[attribute] = f"'{attribute}' comes from {source}, which is replaced"
-        else:
-            fixed[attribute] = _fixed_reason(change)
-    declared = _changes_at(differences, lifecycle.replace_on_changes)
+    definition = entry.definition
+    fixed = [change for change in differences if _is_fixed(change, definition) and _counts(change, entry, inputs)]
+    declared = _changes_at(differences, entry.meta.lifecycle.replace_on_changes)
     provided = [
         change
         for change in _changes_at(differences, planned.replace)
-        if attributes[name := attribute_of(change.attribute)].kind != "init_only" and counts(name, change)
+        if not _is_fixed(change, definition) and _counts(change, entry, inputs)
     ]
     lost = inputs.lost_sources.keys() - set(inputs.conditional_sources)
-    replacing = (*(change for change in differences if change.attribute in fixed), *declared, *provided)
-    certain = any(not change.undecided or attribute_of(change.attribute) in lost for change in replacing)
-    names = [change.attribute for change in provided]
-    return _ReplacingAttributes(fixed, [change.attribute for change in declared], names, certain)
+    return _ReplacingAttributes(
+        fixed={change.attribute: _fixed_reason(change, inputs.lost_sources) for change in fixed},
+        declared=[change.attribute for change in declared],
+        provided=[change.attribute for change in provided],
+        certain=any(
+            not change.undecided or attribute_of(change.attribute) in lost for change in (*fixed, *declared, *provided)
+        ),
+    )
 
 
-def _fixed_reason(difference: Difference) -> str:
-    """Return the reason why a difference of an ``init_only`` attribute needs a replacement."""
+def _is_fixed(change: Difference, definition: TypeDefinition) -> bool:
+    """Return whether the attribute of a difference, or of a key path in it, can only be set at creation."""
+    return definition.attributes[attribute_of(change.attribute)].kind == "init_only"
+
+
+def _counts(change: Difference, entry: Entry, inputs: DecisionInputs) -> bool:
+    """Return whether a difference is certain, or may be a reason to replace once its value is known."""
+    allowed = entry.meta.lifecycle.allows_replacement or attribute_of(change.attribute) in inputs.lost_sources
+    return allowed or not change.undecided
+
+
+def _fixed_reason(difference: Difference, lost_sources: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Return the reason why a difference of an ``init_only`` attribute needs a replacement.
+
+    ``lost_sources``: attribute → the resource of its value, which is deleted before it is created again.
+    """
+    if is_unknown(difference.should) and difference.attribute in lost_sources:
+        return f"'{difference.attribute}' comes from {lost_sources[difference.attribute]}, which is replaced"
     is_, should = show_attribute(difference.is_), show_attribute(difference.should)
     return f"'{difference.attribute}' can only be set at creation: it is {is_} and should be {should}"
 
@@ -467,18 +475,20 @@ def fail_with_lost_providers(
     for instance in pending:
         for step in _replaced_sources(instance, catalog, replaced):
             compares = functions(instance.name).diff_config is not None
-            # The keys of resources that are gone with the source.
-            hosted = {
-                record.key
-                for index, record in prior.records.items()
-                if not compares and catalog.entries[index].meta.lifecycle.deleted_with == str(step.reference)
-            }
+            hosted = set() if compares else _hosted_keys(step, catalog, prior)
             for record in prior.state.records.values():
                 created = record.instance == instance.name and record.owned and exists(record.is_)
                 if created and record.key not in hosted:
                     lost[step.entry.index] = _out_of_reach(instance, step, record.reference, compares=compares)
                     break
     return [fail(step, lost[step.entry.index]) if step.entry.index in lost else step for step in steps]
+
+
+def _hosted_keys(host: Step, catalog: Catalog, prior: Prior) -> set[RecordKey]:
+    """Return the keys of the recorded resources that disappear with the resource of a step (``deleted_with``)."""
+    name = str(host.reference)
+    records = prior.records.items()
+    return {record.key for index, record in records if catalog.entries[index].meta.lifecycle.deleted_with == name}
 
 
 def _replaced_sources(instance: ProviderInstance, catalog: Catalog, replaced: dict[int, Step]) -> Iterator[Step]:

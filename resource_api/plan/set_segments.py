@@ -25,7 +25,7 @@ from resource_api.model.values.start_up import NamedTuple
 from resource_api.plan.replacement import conditional_groups, conditional_requirements
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 
 #: The stages of orphans that are deleted after the declared resources: those of ``--prune`` and those of ``purge``.
@@ -53,20 +53,21 @@ def order_operations(
     orphan → its stage; these come after everything else, stage by stage, unless that must wait for them.
     ``on_failure``: entry → the entries that it comes after, whether they succeed or not.
     """
+    if orphans or any(step.decision.action is Action.REPLACE for step in steps):
+        return _order_with_removals(steps, requires, orphans, late, on_failure)
     # Without a removal the steps are in order already: the catalog has ordered them, also by ``on_failure``.
-    if not orphans and not any(step.decision.action is Action.REPLACE for step in steps):
-        if not steps or steps[-1].entry.index < len(steps):
-            # No entry is left out before the last step: operations have the indexes of their entries.
-            if max(requires, default=0) >= len(steps):
-                requires = {index: before for index, before in requires.items() if index < len(steps)}
-            return [Operation(step.entry.index, step) for step in steps], requires
-        number_of = {step.entry.index: index for index, step in enumerate(steps)}
-        waits = {
-            number_of[index]: [number_of[requirement] for requirement in requirements(index, requires, number_of)]
-            for index in number_of
-        }
-        return [Operation(index, step) for index, step in enumerate(steps)], waits
-    return _order_with_removals(steps, requires, orphans, late, on_failure)
+    operations = [Operation(number, step) for number, step in enumerate(steps)]
+    if not steps or steps[-1].entry.index < len(steps):
+        # No entry is left out before the last step: operations have the indexes of their entries.
+        if max(requires, default=0) >= len(steps):
+            requires = {index: before for index, before in requires.items() if index < len(steps)}
+        return operations, requires
+    number_of = {step.entry.index: number for number, step in enumerate(steps)}
+    waits = {
+        number: [number_of[requirement] for requirement in requirements(index, requires, number_of)]
+        for index, number in number_of.items()
+    }
+    return operations, waits
 
 
 def _order_with_removals(
@@ -158,15 +159,7 @@ def _after_hosts(nodes: Sequence[_Node], edges: list[Edge]) -> list[Edge]:
     The resource disappears with its host, so that it needs no call of its own. Operations that were to wait for this
     removal wait for those before it instead: otherwise the host's own removal would wait in a circle.
     """
-    removals = _removals_of_hosts(nodes)
-    hosts = {}
-    for number, (step, removal) in enumerate(nodes):
-        removers = removals.get(step.entry.meta.lifecycle.deleted_with or "", set()) - {number}
-        decision = step.decision
-        # It may disappear with its host: it is forgotten, or found missing when replaced.
-        replaced = removal and step.action is Action.REPLACE and not (decision.error or decision.forbidden)
-        if removers and (replaced or step.action is Action.FORGET):
-            hosts[number] = removers
+    hosts = _removals_before(nodes)
     if not hosts:
         return edges
     # Of two edges between the same nodes the explicit one counts.
@@ -187,6 +180,20 @@ def _after_hosts(nodes: Sequence[_Node], edges: list[Edge]) -> list[Edge]:
                 before[then].add(first)
                 after[first].add(then)
     return [*edge_of.values(), *(Edge(host, number) for number, removers in hosts.items() for host in removers)]
+
+
+def _removals_before(nodes: Sequence[_Node]) -> dict[int, set[int]]:
+    """Return the nodes whose resource may disappear with its host → the nodes that remove the host."""
+    removals = _removals_of_hosts(nodes)
+    hosts = {}
+    for number, (step, removal) in enumerate(nodes):
+        removers = removals.get(step.entry.meta.lifecycle.deleted_with or "", set()) - {number}
+        # It is forgotten, or found missing when replaced.
+        fails = step.decision.error or step.decision.forbidden
+        replaced = removal and step.action is Action.REPLACE and not fails
+        if removers and (replaced or step.action is Action.FORGET):
+            hosts[number] = removers
+    return hosts
 
 
 def _removals_of_hosts(nodes: Sequence[_Node]) -> dict[str, set[int]]:
@@ -290,25 +297,34 @@ class _Edges:
         Dependents are those in the catalog and in the records.
         """
         puts, removals = self._puts, self._removals
-        by_reference: dict[str, int] = {}
-        for index, number in removals.items():
-            step = self._nodes[number].step
-            if step.record is None or not step.record.is_replaced:
-                by_reference[str((step.record or step).reference)] = index
         for step, removal in self._nodes:
             index = step.entry.index
             if not removal and index in removals:
                 continue
-            recorded = step.record.requires if step.record else ()
-            needed = {by_reference[name] for name in recorded if name in by_reference}
-            needed |= {before for before in self._required(index) if before in removals}
             stays = not removal or step.decision.conditional
-            for source in needed - {index}:
+            for source in self._removed_requirements(step):
                 if not stays:
                     yield Edge(removals[index], removals[source], automatic=True)
                 elif source not in puts or self._nodes[removals[source]].step.create_first:
                     yield Edge(puts[index], removals[source], automatic=True)
         yield from self._before_replaced()
+
+    def _removed_requirements(self, step: Step) -> set[int]:
+        """Return the entries to be removed that a step's resource requires, by its declaration or by its record."""
+        recorded = step.record.requires if step.record else ()
+        required = {self._removed_by_reference[name] for name in recorded if name in self._removed_by_reference}
+        required |= {before for before in self._required(step.entry.index) if before in self._removals}
+        return required - {step.entry.index}
+
+    @cached_property
+    def _removed_by_reference(self) -> Mapping[str, int]:
+        """Reference, as recorded → the entry that is removed, without those that an earlier run has replaced."""
+        steps = {index: self._nodes[number].step for index, number in self._removals.items()}
+        return {
+            str((step.record or step).reference): index
+            for index, step in steps.items()
+            if step.record is None or not step.record.is_replaced
+        }
 
     def _before_replaced(self) -> Iterator[Edge]:
         """Yield the edges for old resources that an earlier run replaced, but could not remove any more.
@@ -390,17 +406,11 @@ def blocked(
     if not causes:
         return {}
     after, numbers = reverse(waits), numbers_by_entry(operations)
-
-    def spread(waiting: list[int]) -> None:
-        """Add to ``causes`` all operations that those in ``waiting`` prevent, directly or not; empty ``waiting``."""
-        while waiting:
-            number = waiting.pop()
-            for dependent in (*after.get(number, ()), *numbers[operations[number].step.entry.index]):
-                if dependent not in causes:
-                    causes[dependent] = causes[number]
-                    waiting.append(dependent)
-
-    spread(list(causes))
+    prevented = {
+        operation.number: (*after.get(operation.number, ()), *numbers[operation.step.entry.index])
+        for operation in operations
+    }
+    _spread(causes, list(causes), prevented)
     for stage in sorted(set(late.values())):
         # A failed orphan blocks a purge only: a pruned resource does not depend on another orphan without an edge.
         before = [
@@ -413,9 +423,19 @@ def blocked(
         ]
         if before and in_stage:
             causes.update(dict.fromkeys(in_stage, causes[min(before)]))
-            spread(in_stage)
+            _spread(causes, in_stage, prevented)
     steps = ((operations[number].step, cause) for number, cause in causes.items())
     return {step.entry.index: cause for step, cause in steps if not step.decision.error}
+
+
+def _spread(causes: dict[int, str], waiting: list[int], prevented: Mapping[int, Iterable[int]]) -> None:
+    """Add to ``causes`` all operations that those in ``waiting`` prevent, directly or not; empty ``waiting``."""
+    while waiting:
+        number = waiting.pop()
+        for dependent in prevented[number]:
+            if dependent not in causes:
+                causes[dependent] = causes[number]
+                waiting.append(dependent)
 
 
 def segments(
@@ -467,27 +487,32 @@ class SegmentBuilder:
             return True
         if self.closed or _needs_own_call(operation):
             return False
-        step, operations = operation.step, self._planned
-        if step.entry.meta.on_failure != self.operations[0].step.entry.meta.on_failure:
+        if operation.step.entry.meta.on_failure != self.operations[0].step.entry.meta.on_failure:
             return False  # a call waits for failures, and goes on in spite of ``--fail-fast``, as a whole
         first, last = self.operations[0].number, operation.number
         if _name(operation) in self._names or any(first < number <= last for number in self._begins):
             return False
+        return not self._needs_result(operation)
+
+    def _needs_result(self, operation: Operation) -> bool:
+        """Return whether an operation needs that one of the segment has been carried out and read."""
+        step = operation.step
         # A resource that disappears with its host is read again after that is removed, not in the same call.
         forgets = step.decision.action is Action.FORGET or (
             operation.removal and step.entry.meta.lifecycle.deleted_with
         )
-        conditional = step.decision.conditional
-        if not (forgets or conditional or step.unknown or step.entry.pending or step.refreshed_by):
+        decided_late = bool(forgets or step.decision.conditional or step.unknown)
+        if not (decided_late or step.entry.pending or step.refreshed_by):
+            return False
+        numbers = self._numbers.intersection(self._waits.get(operation.number, ()))
+        waits_for = [self._planned[number].step for number in numbers]
+        if waits_for and decided_late:
             return True
-        waits_for = self._numbers.intersection(self._waits.get(operation.number, ()))
-        if waits_for and (step.unknown or forgets or conditional):
-            return False
         # A predicted value is used only when it became true.
-        if step.entry.pending and any(operations[number].step.decision.predicted for number in waits_for):
-            return False
+        if step.entry.pending and any(before.decision.predicted for before in waits_for):
+            return True
         # A refreshed resource notifies its listeners: they are refreshed by a later call.
-        return not (step.refreshed_by and any(operations[number].step.refreshed_by for number in waits_for))
+        return bool(step.refreshed_by) and any(before.refreshed_by for before in waits_for)
 
     def add(self, operation: Operation) -> None:
         """Add an operation that is accepted."""

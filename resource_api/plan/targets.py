@@ -146,18 +146,14 @@ def matching_indices(
     """
     indices: set[int] = set()
     for pattern in patterns:
-        is_urn = pattern.startswith("urn:")
         text = _reference(pattern, option)
         text = aliases.get(text, text)
-        names, untouched_names = (
-            [selecting_names(row, whole=is_urn) for row in rows] for rows in (resources, untouched)
-        )
+        whole = pattern.startswith("urn:")
+        names = [selecting_names(resource, whole=whole) for resource in resources]
+        untouched_names = [selecting_names(record, whole=whole) for record in untouched]
         matched, undeclared = _exact_matches(text, names), _exact_matches(text, untouched_names)
         if not (matched or undeclared):
-            matches = matcher(text)
-            matched, undeclared = (
-                {index for index, row in enumerate(rows) if any(map(matches, row))} for rows in (names, untouched_names)
-            )
+            matched, undeclared = _pattern_matches(text, names), _pattern_matches(text, untouched_names)
         if not matched and not (left_out is not None and left_out.match(text, matcher(text))):
             advice = hint(pattern, (name for row in names for name in row))
             if undeclared:
@@ -171,6 +167,12 @@ def _exact_matches(text: str, names: Sequence[Sequence[str]]) -> set[int]:
     """Return the indices of the resources with exactly this name: as reference, or else as another name."""
     matches = {index for index, candidate in enumerate(names) if text in candidate}
     return {index for index in matches if names[index][0] == text} or matches
+
+
+def _pattern_matches(text: str, names: Sequence[Sequence[str]]) -> set[int]:
+    """Return the indices of the resources of which any name matches the wildcards of a reference, or its type."""
+    matches = matcher(text)
+    return {index for index, candidate in enumerate(names) if any(map(matches, candidate))}
 
 
 def aliases(catalog: Catalog) -> dict[str, str]:
