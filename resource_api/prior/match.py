@@ -197,9 +197,10 @@ def rematch(
             # The new resource exists already: only the old one will be deleted. Under a new configuration of its
             # provider both may be the same, unless an interrupted run was making the new one.
             del predecessors[index]
-            interrupted = prior.state.intents.get(entry.key)
-            same = record.instance in prior.instances.replaced and not (interrupted and interrupted.makes)
-            orphans.append((record, OrphanKind.RECONFIGURED if same else OrphanKind.SUPERSEDED))
+            intent = prior.state.intents.get(entry.key)
+            is_made = intent is not None and intent.makes
+            is_same = record.instance in prior.instances.replaced and not is_made
+            orphans.append((record, OrphanKind.RECONFIGURED if is_same else OrphanKind.SUPERSEDED))
     catalog, kinds = add_orphans(catalog, orphans, queries.functions)
     selected = None if selected is None else selected | kinds.keys()
     return catalog, prior._replace(predecessors=predecessors, orphans={**prior.orphans, **kinds}), selected
@@ -218,10 +219,8 @@ def _reject_former_names(
     orphans: list[tuple[Record, OrphanKind]] = []
     for index, record in prior.records.items():
         entry = catalog.entries[index]
-        if record.key not in moved_keys or record.key == entry.key or record.status == "pending":
-            continue
-        # Where both names are the manifest's, the former resource is the same one; others may not have been read.
-        if entry.definition.identity is not None or not (selected is None or index in selected):
+        is_selected = selected is None or index in selected  # others may not have been read
+        if record.key not in moved_keys or not is_selected or not _may_be_another(record, entry):
             continue
         row, failure = queries.observation(_orphan_entry(record, queries.functions))
         if failure and not queries.observation(entry).failure:
@@ -242,6 +241,12 @@ def _reject_former_names(
             records[index] = records[index]._replace(name=entry.name, provider=entry.provider)
     prior = prior._replace(records=records, predecessors=predecessors, undeclared=undeclared)
     return _with_moved_refreshes(prior._replace(moved_keys=moved_keys, errors=errors), catalog), orphans
+
+
+def _may_be_another(record: Record, entry: Entry) -> bool:
+    """Return whether the resource of a record found by a former name may exist beside that of the entry."""
+    # Where both names are the manifest's (``identity``), the former resource is the same one.
+    return record.key != entry.key and record.status != "pending" and entry.definition.identity is None
 
 
 def _with_moved_refreshes(prior: Prior, catalog: Catalog) -> Prior:

@@ -76,23 +76,27 @@ def rename_intents(
     former: dict[RecordKey, RecordKey] = {}
     for key, intent in state.intents.items():
         definition, identity = _definition(key[0], functions), (key[0], intent.reference)
-        name = intent.name
-        if definition is None or _has_namevars(name, definition):
-            pass  # it keeps its name
-        elif identity in recorded:
-            name = _renamed(recorded[identity], functions).name
-        elif identity in declared:
-            name = declared[identity]
-        else:
-            values = definition.namevars_from_title(intent.title) or {}
-            name = definition.name_of(values) if values.keys() >= set(definition.namevars) else name
-        renamed = intent._replace(name=name)
+        renamed = intent
+        if definition is not None and not _has_namevars(intent.name, definition):
+            if identity in recorded:
+                name = _renamed(recorded[identity], functions).name
+            elif identity in declared:
+                name = declared[identity]
+            else:
+                name = _titled_name(intent, definition)
+            renamed = intent._replace(name=name)
         if renamed.key != key and (renamed.key in state.intents or renamed.key in intents):
             renamed = intent  # two names have become one: each intent is recovered by itself
         intents[renamed.key] = renamed
         if renamed.key != key:
             former[renamed.key] = key
     return state._replace(intents=intents), former
+
+
+def _titled_name(intent: Intent, definition: TypeDefinition) -> Name:
+    """Return the name in the title of an intent; the name stays if the title has not all namevars."""
+    values = definition.namevars_from_title(intent.title) or {}
+    return definition.name_of(values) if values.keys() >= set(definition.namevars) else intent.name
 
 
 def _renamed(record: Record, functions: Callable[[str], ProviderFunctions]) -> Record:
@@ -184,6 +188,37 @@ def _recovery(catalog: Catalog, state: StackState, former: Mapping[RecordKey, Re
     intended protection; so is one under a ``former`` key (present → former). A resource that it was changing may be
     changed, so refreshes are owed to its subscribers, unless it is noop.
     """
+    # Handlers of failures (``on_failure``) are not read either: a creation that was begun is ours, unconfirmed.
+    declared = {entry.key for entry in catalog.entries if not entry.meta.on_failure}
+    undeclared = [key for key in state.intents if key not in declared]
+    put = []
+    for key, intent in state.intents.items():
+        is_read = key in declared and key not in former
+        record = state.records.get(key)
+        if intent.makes and (intent.protect or not is_read) and (record is None or record.status == "pending"):
+            put.append((record or _created_record(intent))._replace(status="unconfirmed"))
+    return Commit(put, resolved=[*undeclared, *former.values()], owed=_interrupted_refreshes(catalog, state))
+
+
+def _created_record(intent: Intent) -> Record:
+    """Return a record of ours for a resource that an interrupted run may have created."""
+    return Record(
+        intent.type,
+        intent.name,
+        intent.title,
+        inputs={},
+        should={},
+        is_=None,
+        owned=True,
+        lifecycle=RecordedLifecycle(protect=intent.protect),
+        provider=intent.provider,
+        parent=intent.parent,
+        changed_at=intent.changed_at,
+    )
+
+
+def _interrupted_refreshes(catalog: Catalog, state: StackState) -> dict[RecordKey, Sequence[str]]:
+    """Return the refreshes owed for changes that an interrupted run had begun: key → references of the changed ones."""
     begun = [entry for entry in catalog.entries if entry.key in state.intents and not entry.meta.noop]
     interrupted = {entry.index: str(entry.reference) for entry in begun}
     owed: dict[RecordKey, Sequence[str]] = {}
@@ -192,29 +227,4 @@ def _recovery(catalog: Catalog, state: StackState, former: Mapping[RecordKey, Re
         names = [interrupted[source] for source in sources if source in interrupted]
         if names and "refreshable" in target.definition.features:
             owed[target.key] = names
-    # Handlers of failures (``on_failure``) are not read either: a creation that was begun is ours, unconfirmed.
-    declared = {entry.key for entry in catalog.entries if not entry.meta.on_failure}
-    undeclared = [key for key in state.intents if key not in declared]
-    put = []
-    for key, intent in state.intents.items():
-        record = state.records.get(key)
-        if not intent.makes or (key in declared and key not in former and not intent.protect):
-            continue
-        if record is None:
-            record = Record(
-                intent.type,
-                intent.name,
-                intent.title,
-                inputs={},
-                should={},
-                is_=None,
-                owned=True,
-                lifecycle=RecordedLifecycle(protect=intent.protect),
-                provider=intent.provider,
-                parent=intent.parent,
-                changed_at=intent.changed_at,
-            )
-        elif record.status != "pending":
-            continue
-        put.append(record._replace(status="unconfirmed"))
-    return Commit(put, resolved=[*undeclared, *former.values()], owed=owed)
+    return owed
