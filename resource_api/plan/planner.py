@@ -196,7 +196,7 @@ def plan(
     steps = planner.finished_steps(selected)
     handlers = [planner.failure_handler(entry) for entry in on_failure]
     operations, waits = ordering.order_operations(
-        sorted((*steps, *handlers), key=lambda step: step.entry.index),
+        sorted((*steps, *handlers), key=lambda step: step.entry.index) if handlers else steps,
         catalog.requires,
         prior.orphans,
         late_orphans(prior, options),
