@@ -87,10 +87,7 @@ def find_suspect(provider: ProviderFunctions, resources: Sequence[Mapping[str, o
 def check_values(
     definition: AttributeSet, resource: Mapping[str, object], written: Mapping[str, object] | None = None
 ) -> list[Problem]:
-    """Return a problem for each known value of a resource that its data type refuses, with the reason.
-
-    Unknown values are checked once they are known. ``written`` has the values with their references, for messages.
-    """
+    """Return a problem for each known value that its data type refuses; ``written``: with references, for messages."""
     accepts, unrestricted = definition.accepts, definition.unrestricted_types
     problems: list[Problem] = []
     for name, value in resource.items():

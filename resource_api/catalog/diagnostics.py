@@ -86,10 +86,7 @@ class Diagnostics:
         self.problems.append(Problem(None, message, "error", name, *position, code=code, hint=hint))
 
     def add(self, declared: Entry | ComponentInstance, problem: Problem, *inner: str | int) -> None:
-        """Add a problem of a resource or component, or of a metaparameter of it, that has no position yet.
-
-        ``inner``: keys below the metaparameter.
-        """
+        """Add a problem, without a position yet, of a resource, component or metaparameter, at the keys ``inner``."""
         self._add_at(declared, problem, problem.attribute, *inner)
 
     def add_of_attribute(self, entry: Entry, problem: Problem) -> None:

@@ -413,10 +413,7 @@ class Expander:
         return title_problem(component.title)
 
     def _inputs(self, component: ComponentInstance, definition: ComponentDefinition) -> dict[str, Any]:
-        """Return the inputs of a component: arguments and defaults, converted and checked, the secret ones wrapped.
-
-        Report unknown, missing and invalid ones; the input that a misspelt name stands for is not reported as missing.
-        """
+        """Return the inputs of a component, converted, checked, and secrets wrapped; report wrong and missing ones."""
         arguments = {**self._manifest.defaults_of(component.declaration), **component.declaration.attributes}
         declared = definition.attributes
         names = declared.keys() | METAPARAMETERS

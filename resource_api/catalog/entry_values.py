@@ -387,10 +387,7 @@ class Evaluator:
         return () if keys else referred_values.kinds_as_written(parsed, self._kinds_of)
 
     def _of_resource(self, path: ExpressionPath) -> Any:
-        """Return the declared value that a path leads to; unknown if only the state has it.
-
-        Raise ``ValueError`` for an ephemeral one, which would be recorded with the value that refers to it.
-        """
+        """Return the declared value at a path, unknown if only state has it. Raise ``ValueError`` if ephemeral."""
         target = self._find(path)
         if target is not None and path.keys[0] in target.ephemeral:
             raise ValueError(f"{path} is ephemeral: write the expression that it is declared with")

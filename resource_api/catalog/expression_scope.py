@@ -53,10 +53,7 @@ class _Expansion:
         self.evaluated: dict[str, tuple[object, int, int]] = {}
 
     def add(self, path: ExpressionPath, lookups: int, characters: int) -> None:
-        """Count the lookups and characters of a named value or an output, to which ``path`` leads.
-
-        Values that use others twice each grow exponentially: raise ``ValueError`` beyond the limits.
-        """
+        """Count the lookups and characters of a named value or an output. Raise ``ValueError`` beyond the limits."""
         self.lookups += lookups
         self.characters += characters
         if self.lookups > _MAX_LOOKUPS or self.characters > document.MAX_EXPANSION:
@@ -145,11 +142,7 @@ class Scope:
     def resolve_name(
         self, written: Reference, inside: tuple[str, ...] = (), expansion: _Expansion | None = None
     ) -> Reference | None:
-        """Return a reference with its title evaluated; None if it uses an invalid, reported input or value.
-
-        Raise ``ValueError``. ``inside`` and ``expansion`` are those of the evaluation around it, to limit both
-        together.
-        """
+        """Return a reference, its title evaluated, or None for an invalid, reported input. Raise ``ValueError``."""
         if "${" not in written.title:
             return written
         name = self.known_value(str(written), "a title", inside, expansion)
@@ -209,19 +202,13 @@ class Scope:
                     waiting.append(definition)
 
     def ephemeral_input(self, value: object) -> str:
-        """Return the name of an ephemeral input in a value, which must not be recorded then, or "".
-
-        The configuration of a called function's provider does not count. Raise ``ValueError``.
-        """
+        """Return the name of an ephemeral input in a value, which must not be recorded then, or ""."""
         ephemeral = {name for name, declared in self._manifest.inputs.items() if declared.ephemeral}
         paths = self.paths(value, of_configurations=False) if ephemeral else ()
         return next((path.keys[0] for path in paths if path.root == "inputs" and path.keys[0] in ephemeral), "")
 
     def _definition(self, path: ExpressionPath, *, of_configurations: bool) -> Any:
-        """Return the named value or component's output at a path, as written; None for other paths.
-
-        ``of_configurations``: with the configurations of the provider whose function the named value calls.
-        """
+        """Return the named value or component's output at a path, as written; None for other paths."""
         if path.root == "values":
             name = path.keys[0]
             value, call = self._manifest.values.get(name), self.calls.get(name)
@@ -235,10 +222,7 @@ class Scope:
     def attribute_value(
         self, entry: Entry, name: str, written: object, resolve: Callable[[ExpressionPath], Any]
     ) -> Any:
-        """Return an attribute's value: expressions evaluated, assets and archives made from their descriptions.
-
-        A text asset becomes its text if the attribute accepts text. Raises ``ValueError`` with a message for users.
-        """
+        """Return an attribute's value: expressions evaluated, assets and archives made. Raises ``ValueError``."""
         value = expression.evaluate(written, resolve)
         if type(value) is not str and value is not UNKNOWN and name in entry.definition.attributes:
             value = canonicalize.with_texts(entry.definition.attributes[name].datatype, written, value)
@@ -267,11 +251,7 @@ class Scope:
         return self._at(path, lookup)
 
     def _chosen(self, written: ExpressionPath, lookup: _Lookup) -> Any:
-        """Return the value of a path with keys chosen by paths, as in ``${inputs.a[inputs.b]}``.
-
-        It is a secret if such a key is, because it may reveal the key. Raise ``ValueError`` for a key that does not
-        exist.
-        """
+        """Return the value of a path with keys chosen by paths, secret if such a key is. Raise ``ValueError``."""
         path, secret = expression.with_choices(written, partial(self._resolve, lookup))
         if path is None:
             return UNKNOWN
@@ -350,10 +330,7 @@ class Scope:
         return expression.follow_keys(outputs[name], path, path.keys[2:])
 
     def _value(self, path: ExpressionPath, lookup: _Lookup) -> Any:
-        """Return the value of a path into ``values``, or into the result of the function that the value calls.
-
-        It is ``UNKNOWN`` if the value is invalid, or an input of the function is not known yet.
-        """
+        """Return the value of a path into ``values`` or a function's result; ``UNKNOWN`` if invalid or not known."""
         name = path.keys[0]
         if name not in self.calls:  # a value, and no call
             if name not in self._manifest.values:

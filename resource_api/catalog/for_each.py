@@ -61,10 +61,7 @@ class DeclarationMaker:
     def __init__(
         self, table: ResourceTable, diagnostics: Diagnostics, scope: Scope, inputs: Mapping[str, object] | None = None
     ) -> None:
-        """Evaluate collections and conditions in ``scope``; omitted declarations are added to ``table``.
-
-        ``inputs``: those of a component, whose declarations do not have the manifest's.
-        """
+        """Evaluate collections and conditions in ``scope``; ``inputs`` are a component's own, or None."""
         self._table = table
         self._diagnostics = diagnostics
         self._scope = scope
@@ -145,10 +142,7 @@ class DeclarationMaker:
             return ()
 
     def _valid_elements(self, declared: Declaration, written: object) -> list[Element] | None:
-        """Return the elements of the collection ``written`` in ``for_each``; report an invalid one, and return None.
-
-        Its type is then incomplete: references to resources of the type are not reported as unknown.
-        """
+        """Return the elements of the collection in ``for_each``; report an invalid one, and return None."""
         try:
             value = expression.evaluate(written, self._resolve)
             if self._scope.uses_invalid(written):
@@ -163,10 +157,7 @@ class DeclarationMaker:
     def _repeated(
         self, declared: Declaration, elements: Sequence[Element], condition: conditions.Condition
     ) -> Iterator[Declaration]:
-        """Yield the declaration of each element that fulfils the condition; record the others as left out.
-
-        Names must depend on the element: otherwise all would declare the same resource.
-        """
+        """Yield the declaration of each element that fulfils the condition; record the others as left out."""
         namevars = [str(declared.attributes.get(name)) for name in self._namevars(declared)]
         if not any(_EACH in text for text in (declared.title, *namevars)):
             message = "each is in neither the title nor a namevar, so that all elements make the same resource"
@@ -222,10 +213,7 @@ def is_reported(error: ValueError, scope: Scope) -> bool:
 
 
 def unmet_condition(when: object, scope: Scope) -> str:
-    """Return the reason that a condition outside of ``for_each`` does not hold, or an empty string.
-
-    Raise ``ConditionError`` for one that is wrong; its ``path`` leads to the cause within the condition.
-    """
+    """Return the reason that a condition outside of ``for_each`` does not hold, or "". Raise ``ConditionError``."""
     return _parse(when, has_elements=False).judge(scope.resolver(_refuse_resource))
 
 
@@ -260,10 +248,7 @@ def _refuse_resource(path: ExpressionPath) -> Any:
 
 
 def _elements(value: Any) -> Iterator[Element]:
-    """Yield the elements of the collection in ``for_each``; none for null, as of an optional input.
-
-    Texts and numbers in a list are their own keys. Raise ``ConditionError`` for a secret, unknown or other value.
-    """
+    """Yield the elements of the collection in ``for_each``, none for null. Raise ``ConditionError`` for others."""
     if isinstance(value, Sensitive):
         msg = "the collection is a secret, and its keys would be shown in titles"
         raise ConditionError(msg, (), "mark only the secret members as Sensitive: Hash[String, Struct[{...}]]")
@@ -313,10 +298,7 @@ class _Templates:
     def __init__(
         self, declared: Declaration, elements: Sequence[Element], resolve: Resolve, definitions: Mapping[str, Attribute]
     ) -> None:
-        """Parse a declaration once for all ``elements``; ``definitions`` are the type's attributes by name.
-
-        ``resolve`` returns the value of a path in any scope but the element's.
-        """
+        """Parse a declaration once for all ``elements``; ``resolve`` returns the values of paths outside of them."""
         self._declared = declared
         self._definitions = definitions
         self._resolve = resolve
@@ -556,10 +538,7 @@ def _has_value(element: Element, path: ExpressionPath) -> bool:
 
 
 def _metaparameter(name: str, value: object) -> Any:
-    """Return a metaparameter for an element as a manifest would write it, with other expressions as text.
-
-    It is later evaluated like a written one. Raise ``ConditionError`` for one with a secret.
-    """
+    """Return a metaparameter for an element as a manifest would write it. Raise ``ConditionError`` for a secret."""
     if is_secret(value):
         path = next(path for path, leaf in leaves(value) if isinstance(leaf, Sensitive))
         msg = f"{name}: its value is sensitive, and a metaparameter is shown and recorded"

@@ -348,10 +348,7 @@ class EdgeBuilder:
         return f"did you mean {' or '.join(references)}?" if references else ""
 
     def _automatic_relationships(self, definition: TypeDefinition) -> Sequence[tuple[str, str, Any]]:
-        """Return the automatic relationships (autorequire) of a type to types in the catalog, computed once.
-
-        Each has the metaparameter for its direction, the other type, and the titles there or a function of values.
-        """
+        """Return a type's automatic relationships to types in the catalog: direction, type, titles or a function."""
         if definition not in self._automatic_of:
             self._automatic_of[definition] = [
                 (word, type_name, titles)
@@ -444,10 +441,7 @@ class FailureHandlerCheck:
         return edge.first in self._handled.get(edge.then, ()) or self._is_forbidden(edge)
 
     def _is_forbidden(self, edge: Edge) -> bool:
-        """Return whether an edge makes a resource require a handler.
-
-        Only another handler may, if each of its failures is also one of the first handler's.
-        """
+        """Return whether an edge requires a handler: only another handler of the same failures or fewer may."""
         if edge.first not in self._handled:
             return False
         return not (edge.then in self._handled and self._handled[edge.then] <= self._handled[edge.first])

@@ -81,11 +81,7 @@ def build_instances(
 
 
 def select_instance(name: object, type_name: str, manifest: Manifest) -> str:
-    """Return the name of the provider instance that ``provider: name`` selects for resources of a type.
-
-    An empty ``type_name``, of a component, accepts a provider of any type. Raise ``ValueError`` with a message for
-    users.
-    """
+    """Return the provider instance that ``provider: name`` selects for a type, any type if "". Raise ``ValueError``."""
     declared = manifest.providers.get(name) if type(name) is str else None
     if declared is None:
         machine = suggestion(str(name), (), "configured")
@@ -107,10 +103,7 @@ def family_of(type_name: str, manifest: Manifest) -> str:
 
 
 def _configured(instance: str, manifest: Manifest) -> ConfiguredProvider | None:
-    """Return the entry of ``providers`` with the configuration of an instance, or None.
-
-    A type of a family, such as those of one Terraform provider, has that of its family.
-    """
+    """Return the entry of ``providers`` with the configuration of an instance or of its family, or None."""
     type_name, name = split_instance(instance)
     declared = manifest.providers.get(name or family_of(type_name, manifest) or type_name)
     if declared is None or declared.instance == instance or family_of(type_name, manifest) == declared.type:
@@ -140,10 +133,7 @@ def default_config(provider: ProviderFunctions, values: Mapping[str, object]) ->
 
 
 def reduce_to_providers(manifest: Manifest) -> Manifest:
-    """Return a manifest with only the inputs and values that its providers' configurations use, directly or not.
-
-    A command that uses the providers but no resource then needs no other input.
-    """
+    """Return a manifest with only the inputs and values that the configurations of its providers use."""
     inputs: dict[str, Input] = {}
     values: dict[str, object] = {}
     waiting: list[object] = [declared.config for declared in manifest.providers.values()]
@@ -201,11 +191,7 @@ class _InstanceBuilder:
         self._callers = callers
 
     def build(self, name: str, declared: ConfiguredProvider | None, users: list[Entry]) -> ProviderInstance | None:
-        """Return the provider instance ``name``, with its configuration evaluated and checked; None for a broken type.
-
-        ``declared``: its entry in ``providers``. ``users``: its resources. An instance with a reported error is never
-        used.
-        """
+        """Return a provider instance with its configuration evaluated and checked; None for a broken type."""
         report = partial(self._report, name, declared, users)
         try:
             provider = self._table.provider(name)
@@ -238,11 +224,7 @@ class _InstanceBuilder:
         users: list[Entry],
         report: Callable[[tuple[str, ...], str], None],
     ) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
-        """Return a configuration's values, its pending ones as written, and the keys of those from ephemeral inputs.
-
-        A pending value, which only a resource yields, is ``UNKNOWN`` among the values; invalid ones go to ``report``
-        with their key path. ``users``, the instance's resources, are ordered after the references in the configuration.
-        """
+        """Return a configuration's values, its pending ones as written, and the keys of those from ephemeral inputs."""
         values: dict[str, object] = {}
         pending: dict[str, object] = {}
         ephemeral: list[str] = []

@@ -56,11 +56,7 @@ _DECIDED_SINGLY: Final = frozenset({"imperative", "plan"})
 def decide(
     entry: Entry, is_: Resource | None, should: Resource, functions: ProviderFunctions, inputs: DecisionInputs
 ) -> Decision:
-    """Return the decision about a resource; ``is_`` is None if it does not exist.
-
-    ``inputs``: facts from state, options and other steps. A provider's failing comparison or plan becomes the error of
-    the decision.
-    """
+    """Return the decision about a resource, from its states and ``inputs``; a provider's failure becomes its error."""
     if inputs.orphan is not None:
         return _decide_orphan(entry, is_, inputs)
     if entry.meta.lifecycle.external:

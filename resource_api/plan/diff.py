@@ -102,10 +102,7 @@ def _hide_secret(difference: Difference, recorded: object) -> Difference:
 
 
 def equal_indexes(pairs: Sequence[tuple[Entry, Resource]], functions: ProviderFunctions) -> Iterator[int]:
-    """Yield the indexes of the ``pairs`` (entry, row) of one type that are certainly in sync.
-
-    The rest needs ``compare``. A provider's ``insync`` is called once for all pairs, for speed.
-    """
+    """Yield the indexes of the ``pairs`` (entry, row) of one type certainly in sync; the rest needs ``compare``."""
     attributes: Iterator[Sequence[str] | None]
     attributes = _compared_attributes([entry.should for entry, _ in pairs], functions.definition.compared)
     if functions.insync is not None:
@@ -195,10 +192,7 @@ def _compare_write_only(entry: Entry, should: Resource, inputs: DecisionInputs) 
 
 
 def absence_differs(entry: Entry, is_: Resource, should: Resource, functions: ProviderFunctions) -> bool:
-    """Return whether the provider's own comparison finds an absent resource not absent in the declared way.
-
-    A provider may distinguish kinds of absence, such as removed and purged.
-    """
+    """Return whether the provider finds an absent resource not absent in the declared way, such as not purged."""
     return (
         not exists(should)
         and functions.insync is not None
@@ -229,10 +223,7 @@ def _call_insync(
 
 
 def predict(entry: Entry, is_: Resource | None, should: Resource, functions: ProviderFunctions) -> Planned:
-    """Return the plan of a resource by its provider's ``plan`` method; an empty one if it has none.
-
-    Raises ``ComparisonError`` if the method fails or its result breaks a rule.
-    """
+    """Return the plan by the provider's ``plan`` method, empty without one. Raises ``ComparisonError`` if wrong."""
     if functions.plan is None:
         return Planned()
     try:
@@ -394,10 +385,7 @@ def find_drift(prior: Prior, observation: Callable[[Entry], Observation], entrie
 def drifted_attributes(
     definition: TypeDefinition, record: Record, row: Resource | None, salt: bytes
 ) -> list[Difference]:
-    """Return the differences of a row from its record: in existence, or else in recorded attributes.
-
-    Secrets are recorded as digests, and compared and shown as digests.
-    """
+    """Return the differences of a row from its record, in existence or recorded attributes; secrets as digests."""
     if record.status == "unconfirmed":
         return []  # it was never read: there is nothing that it can have drifted from
     if exists(record.is_) != exists(row):

@@ -117,10 +117,7 @@ class ExecutionPlan(NamedTuple):
                 yield str(step.reference), [str(self.catalog.entries[index].reference) for index in indexes]
 
     def may_change(self) -> Mapping[int, int]:
-        """Return the resources in sync that an earlier step may put out of sync, so that they are read again.
-
-        Entry's index → the index of the step's entry that it depends on, declared or automatic, at any distance.
-        """
+        """Return resource in sync → the acting step that it depends on, at any distance: it is read again (indexes)."""
         noop, planned = self.options.noop, {step.entry.index for step in self.steps}
         nodes = (
             (
@@ -385,10 +382,7 @@ class _Planner:
         return self._make(entry, None, should, Decision(action), noop, deferred=reason, unknown=unknown)
 
     def _imperative_step(self, entry: Entry, should: Resource, unknown: Sequence[str], *, noop: bool) -> Step:
-        """Plan an imperative resource, which has no state to compare, by the provider's answer whether it is due.
-
-        With ``unknown`` attributes, whose values are not known yet, it is deferred.
-        """
+        """Plan an imperative resource by its provider's answer whether it is due; deferred with ``unknown`` values."""
         if entry.meta.lifecycle.external:
             return self._make(entry, None, should, Decision(Action.READ), noop)
         replacement = self.collector.explicit_reason(entry)
@@ -470,10 +464,7 @@ class _Planner:
         return [name for name, written, is_ in values if not expression.may_yield(written, self.resolve, is_)]
 
     def _value_of(self, path: ExpressionPath) -> Any:
-        """Return the value of a reference such as ``File[/a].mode``: as planned, or as read outside of the targets.
-
-        Raises ``ValueError`` if there is none.
-        """
+        """Return the value of a reference: as planned, or as read outside of the targets. Raises ``ValueError``."""
         assert isinstance(path.root, Reference)
         entry = self.catalog.find(path.root)
         assert entry is not None
@@ -502,10 +493,7 @@ class _Planner:
             raise
 
     def _call(self, call: FunctionCall, inputs: Resource) -> Any:
-        """Return the result of a function; ``UNKNOWN`` if it fails and an earlier step may help.
-
-        Raise ``EvaluationError`` if none does.
-        """
+        """Return a function's result, ``UNKNOWN`` if an earlier step may help. Raise ``EvaluationError`` otherwise."""
         failure, later, _ = self.queries.readiness(call.instance, self.resolve)
         try:
             return UNKNOWN if later else self.queries.call(call, inputs)
@@ -552,10 +540,7 @@ def is_refreshable(step: Step) -> bool:
 
 
 def summarize(steps: Sequence[Step], blocked: Collection[int], *, noop: bool) -> Summary:
-    """Return the number of steps of each kind; those of ``blocked`` entries count as skipped.
-
-    Noop steps count as unchanged; in a run that is ``noop`` as a whole they count as in a run without noop.
-    """
+    """Return the number of steps of each kind; noop ones count as unchanged, unless the whole run is ``noop``."""
     totals: Counter[str] = Counter()
     for step in steps:
         kind = "unchanged" if step.is_noop(noop_run=noop) else SUMMARY_FIELDS.get(step.action, "unchanged")
@@ -570,10 +555,7 @@ class InputCollector:
     """Collects the inputs of each decision, in the order of planning: later ones depend on earlier replacements."""
 
     def __init__(self, catalog: Catalog, prior: Prior, options: Options, selected: Collection[int] | None) -> None:
-        """Match ``--replace``. ``selected``: the indexes of a partial run, None for all.
-
-        Raises ``UsageError`` if a pattern matches nothing.
-        """
+        """Match ``--replace``. ``selected``: indexes, None for all. Raises ``UsageError`` for no match."""
         self._catalog = catalog
         self._prior = prior
         self._noop, self._destroy, self._state_options = options.noop, options.destroy, options.state_options
@@ -591,10 +573,7 @@ class InputCollector:
         self._replaced: dict[int, Step] = {}
 
     def add_replacement(self, step: Step) -> None:
-        """Store a planned replacement for its dependents, unless the old resource stays.
-
-        Dependents are the resources ``deleted_with`` it, and those whose attributes refer to it.
-        """
+        """Store a planned replacement, unless the old resource stays, for its dependents and hosted resources."""
         stays = step.entry.meta.lifecycle.retain or step.is_noop(noop_run=self._noop)
         if not (step.decision.error or stays):
             self._replaced[step.entry.index] = step
@@ -653,10 +632,7 @@ class InputCollector:
         return None
 
     def _reason_elsewhere(self, entry: Entry, steps: Mapping[int, Step]) -> tuple[Replacement | None, bool]:
-        """Return the replacement due to the change of another resource, or None, and whether it is conditional.
-
-        It is conditional if that resource may turn out to need no change. ``steps``: entry's index → step.
-        """
+        """Return the replacement due to another resource's change, or None, and whether that may turn out needless."""
         indexes = (trigger.index for trigger in trigger_entries(self._catalog, entry))
         planned = (steps[index] for index in indexes if index in steps)
         carried_out = (step for step in planned if not (step.decision.error or step.is_noop(noop_run=self._noop)))
@@ -667,10 +643,7 @@ class InputCollector:
         return self._replacement_with_host(entry)
 
     def _replacement_with_host(self, entry: Entry) -> tuple[Replacement | None, bool]:
-        """Return the replacement of a resource with its host (``deleted_with``) or None, and whether it is conditional.
-
-        The host is replaced in this run, or was in an interrupted one.
-        """
+        """Return the replacement of a resource with its host (``deleted_with``) or None, and whether conditional."""
         name = entry.meta.lifecycle.deleted_with
         if not name or not (self._replaced or self._superseded) or not entry.definition.ensurable:
             return None, False
@@ -682,10 +655,7 @@ class InputCollector:
         return Replacement(ReplacementReason.HOST_REPLACED, (str(host.reference),)), conditional
 
     def _lost_sources(self, entry: Entry) -> tuple[dict[str, str], set[str]]:
-        """Return attribute → its source that is deleted before it is created again, and the uncertain attributes.
-
-        A resource that was created from such a value cannot stay.
-        """
+        """Return attribute → its source that is deleted before it is created again, and the uncertain attributes."""
         lost_sources, conditional = {}, set()
         for name, sources in entry.sources.items():
             steps = [self._replaced[source.index] for source in sources if source.index in self._replaced]
@@ -697,10 +667,7 @@ class InputCollector:
         return lost_sources, conditional
 
     def untargeted_dependents(self, selected: Collection[int]) -> dict[int, str]:
-        """Return replaced entry → a resource outside of the ``selected`` ones that would have to be replaced with it.
-
-        It was created from a value of that entry and cannot stay without it.
-        """
+        """Return replaced entry → a resource, not ``selected``, made from its values: it cannot stay without it."""
         dependents = {}
         for entry in self._catalog.entries if self._replaced else ():
             record = self._prior.records.get(entry.index)

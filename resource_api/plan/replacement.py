@@ -51,10 +51,7 @@ def decide_replacement(
     differences: Sequence[Difference],
     planned: Planned,
 ) -> Decision | None:
-    """Return the decision to replace an existing resource, with an error if that is forbidden; None without a reason.
-
-    ``differences`` are between its present and its ``expected`` values, ``planned`` is its provider's plan for them.
-    """
+    """Return the decision to replace an existing resource, with an error if that is forbidden; None: no reason."""
     replacing = _replacing_attributes(entry, differences, planned, inputs)
     if inputs.lost_sources and not replacing.certain:  # a resource that it was made from is deleted first
         replacing = _replacing_without_sources(entry, is_, expected, functions, inputs)
@@ -138,10 +135,7 @@ def _counts(change: Difference, entry: Entry, inputs: DecisionInputs) -> bool:
 
 
 def _fixed_reason(difference: Difference, lost_sources: Mapping[str, str] = MappingProxyType({})) -> str:
-    """Return the reason why a difference of an ``init_only`` attribute needs a replacement.
-
-    ``lost_sources``: attribute → the resource of its value, which is deleted before it is created again.
-    """
+    """Return the reason to replace for an ``init_only`` attribute: its value differs, or its source is replaced."""
     if is_unknown(difference.should) and difference.attribute in lost_sources:
         return f"'{difference.attribute}' comes from {lost_sources[difference.attribute]}, which is replaced"
     is_, should = show_attribute(difference.is_), show_attribute(difference.should)
@@ -212,10 +206,7 @@ def _replacing_without_sources(
 def _checked_replacement(
     entry: Entry, differences: Sequence[Difference], replacing: _ReplacingAttributes, inputs: DecisionInputs
 ) -> Decision:
-    """Return the decision to replace, with an error where that is not allowed or not possible.
-
-    ``lifecycle.replace`` allows it, and so does a request for it; protection and ``retain`` forbid it.
-    """
+    """Return the decision to replace, with an error where the lifecycle, a protection or the type forbids it."""
     lifecycle, order = entry.meta.lifecycle, entry.meta.lifecycle.replace
     lost = [name for name in replacing.all if name in inputs.lost_sources]
     requested = order is None and bool(inputs.replacement or replacing.declared)
@@ -295,10 +286,7 @@ def host_of(catalog: Catalog, entry: Entry) -> Entry | None:
 
 
 def cannot_outlive_source(entry: Entry, attribute: str) -> bool:
-    """Return whether a resource must be deleted while the source of an attribute's value is replaced.
-
-    It must if type or manifest allow the attribute at creation only; a provider that plans may add attributes.
-    """
+    """Return whether a resource must be deleted with the source of an attribute, which can only be set at creation."""
     lifecycle = entry.meta.lifecycle
     if lifecycle.external or not entry.definition.ensurable:
         return False
@@ -433,10 +421,7 @@ _HINT: Final = "set lifecycle.protect to false first"
 
 
 def deletion_refusal(entry: Entry, record: Record | None, *, declared: bool = True) -> str:
-    """Return the error for deleting a protected resource, or "" if it is not protected.
-
-    ``declared``: whether a manifest declares it; an orphan has to be declared again first.
-    """
+    """Return the error for deleting a protected resource, or ""; if not ``declared``, it has to be declared first."""
     if not entry.is_protected(record):
         return ""
     if declared:
@@ -492,10 +477,7 @@ def _hosted_keys(host: Step, catalog: Catalog, prior: Prior) -> set[RecordKey]:
 
 
 def _replaced_sources(instance: ProviderInstance, catalog: Catalog, replaced: dict[int, Step]) -> Iterator[Step]:
-    """Yield those of the ``replaced`` steps (by entry's index) that may change the configuration of a provider.
-
-    A value that is known in spite of the replacement does not count: the configured provider compares it itself.
-    """
+    """Yield the ``replaced`` steps (by entry's index) that may change the configuration of a provider."""
     for path in catalog.scope.paths(dict(instance.pending)):
         entry = catalog.find(path.root) if isinstance(path.root, Reference) else None
         if entry is not None and (step := replaced.get(entry.index)) is not None:

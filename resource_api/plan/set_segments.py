@@ -130,11 +130,7 @@ def handled_operations(
 
 
 def _nodes(steps: Sequence[Step], orphans: Collection[int]) -> Iterator[_Node]:
-    """Yield the nodes in their order in the absence of edges.
-
-    It is the catalog's order. A replacement removes the old resource first, or with create_first after all puts;
-    orphans come last.
-    """
+    """Yield the nodes in the catalog's order; a replacement removes first, or with create_first last; then orphans."""
     last = []
     for step in steps:
         if step.entry.index in orphans:
@@ -292,10 +288,7 @@ class _Edges:
                 yield Edge(self._puts[before], self._removals[index], automatic=True)
 
     def _by_dependents(self) -> Iterator[Edge]:
-        """Yield the edges that remove a resource after its dependents are removed, or no longer use it.
-
-        Dependents are those in the catalog and in the records.
-        """
+        """Yield the edges that remove a resource after its dependents, declared or recorded, cease to use it."""
         puts, removals = self._puts, self._removals
         for step, removal in self._nodes:
             index = step.entry.index
@@ -349,10 +342,7 @@ class _Edges:
 
 
 def requirements(index: int, requires: Mapping[int, Sequence[int]], present: Collection[int]) -> list[int]:
-    """Return the ``present`` entries that an entry requires; of one that is not present, its own requirements.
-
-    Entries without a step are not present, as in a partial run: an order through them still holds.
-    """
+    """Return the ``present`` entries that an entry requires, also by way of entries without a step (partial run)."""
     required: set[int] = set()
     passed: set[int] = set()
     waiting = [*requires.get(index, ())]
@@ -441,11 +431,7 @@ def _spread(causes: dict[int, str], waiting: list[int], prevented: Mapping[int, 
 def segments(
     operations: Sequence[Operation], waits: Mapping[int, Sequence[int]], begins: Sequence[int]
 ) -> Iterator[list[Operation]]:
-    """Yield the segments of a plan in its order: consecutive operations of one type that can share a ``set``.
-
-    ``waits``: the number of an operation → the operations that must have succeeded before it. ``begins``: the first
-    numbers of late stages, which share no call with earlier operations.
-    """
+    """Yield the segments of a plan in its order: consecutive operations of one type that can share a ``set``."""
     for _, same_type in groupby(operations, key=lambda operation: operation.definition.instance):
         candidates = list(same_type)
         if all(map(_is_plain, candidates)):

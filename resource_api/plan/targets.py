@@ -120,10 +120,7 @@ def tag_warnings(catalog: Catalog, options: Options, undeclared: Collection[int]
 
 
 def matching(patterns: Iterable[str], catalog: Catalog, option: str, untouched: Sequence[Record] = ()) -> set[int]:
-    """Return the indices of the resources of a catalog that the ``patterns`` of an option match.
-
-    Raises ``UsageError`` for a pattern without a match, with advice where it matches ``untouched`` records.
-    """
+    """Return the indices of a catalog's resources that ``patterns`` match. Raises ``UsageError`` for no match."""
     entries = catalog.entries
     left_out = catalog.left_out if option in _OF_LEFT_OUT else None
     indices = matching_indices(patterns, entries, option, untouched, aliases(catalog), left_out=left_out)
@@ -195,10 +192,7 @@ def _undeclared(records: Sequence[Record], option: str) -> str:
 
 
 def check_stack(patterns: Iterable[str], option: str, state: StackState) -> None:
-    """Raise ``UsageError`` for a pattern of an option that is the URN of another project or stack.
-
-    Its reference alone would mean a resource of this stack.
-    """
+    """Raise ``UsageError`` for a URN of another stack: its reference alone would mean a resource of this one."""
     for pattern in patterns:
         with errors_as(UsageError, begin=f"{option}: "):
             reference.check_stack(pattern, state.project, state.stack)
@@ -306,10 +300,7 @@ def _is_there(catalog: Catalog, prior: Prior, entry: Entry, queries: PlannerQuer
 def check_untargeted_dependents(
     catalog: Catalog, prior: Prior, steps: Mapping[int, Step], selected: Collection[int]
 ) -> None:
-    """Raise ``UsageError`` if an undeclared resource would be deleted that others, not ``selected``, still need.
-
-    ``steps`` are by the index of their entry. The error names all dependents, direct or not.
-    """
+    """Raise ``UsageError`` if an undeclared resource would be deleted that others, not ``selected``, still need."""
     deleted = [
         index
         for index in steps.keys() & prior.orphans.keys()

@@ -63,10 +63,7 @@ class Prior(NamedTuple):
 
 
 def recorded_dependents(catalog: Catalog, prior: Prior) -> dict[int, list[int]]:
-    """Return undeclared orphan → the entries that, by their records, exist and need it; all are indexes.
-
-    A resource needs its requirements and its host (``deleted_with``): a deletion must not leave it behind.
-    """
+    """Return undeclared orphan → the existing entries that, by their records, need it; all as indexes."""
     orphans = {index: prior.state.records[catalog.entries[index].key] for index in prior.orphans}
     undeclared = (index for index, kind in prior.orphans.items() if kind is OrphanKind.UNDECLARED)
     by_reference = {str(orphans[index].reference): index for index in undeclared}
@@ -81,10 +78,7 @@ def recorded_dependents(catalog: Catalog, prior: Prior) -> dict[int, list[int]]:
 
 
 def leftovers(catalog: Catalog, prior: Prior) -> dict[int, list[int]]:
-    """Return entry → the old resources that it has replaced and that are still to be deleted, all by their indexes.
-
-    In a run with targets the name of the entry selects them too.
-    """
+    """Return entry → the old resources that it has replaced and that are still to be deleted, all by their indexes."""
     replaced = [index for index, kind in prior.orphans.items() if kind is OrphanKind.SUPERSEDED]
     if not replaced:
         return {}
@@ -155,10 +149,7 @@ def match(
 def _unclaimed(
     state: StackState, records: Mapping[int, Record], moved_keys: Collection[RecordKey]
 ) -> dict[RecordKey, Record]:
-    """Return, by key, the records that no entry claims as its own; usually there are none.
-
-    ``records``: entry's index → its record; ``moved_keys``: keys of records that were found by a former name.
-    """
+    """Return, by key, the records that no entry claims by its present name or by a former one (``moved_keys``)."""
     if not moved_keys and len(records) == len(state.records):
         return {}
     claimed = {record.key for record in records.values()}
@@ -166,10 +157,7 @@ def _unclaimed(
 
 
 def _with_recorded_names(catalog: Catalog, state: StackState) -> Catalog:
-    """Return the catalog with recorded names for resources whose provider cannot be created yet.
-
-    Each gets the name of the record with the same declared namevars: only a provider makes a name canonical.
-    """
+    """Return the catalog with recorded names where only a provider, not installed yet, could make them canonical."""
     without_provider = [entry for entry in catalog.entries if entry.instance in catalog.missing]
     namevars = {entry.instance: entry.definition.namevars for entry in without_provider}
     recorded = [record for record in state.records.values() if record.instance in namevars]
@@ -185,10 +173,7 @@ def _with_recorded_names(catalog: Catalog, state: StackState) -> Catalog:
 def rematch(
     catalog: Catalog, prior: Prior, selected: set[int] | None, queries: PlannerQueries, *, prune: bool
 ) -> tuple[Catalog, Prior, set[int] | None]:
-    """Correct a match, which used names only, by the rows read since; return catalog, prior state and selection.
-
-    ``selected``: indexes of entries; None: all. ``prune``: undeclared resources become orphans.
-    """
+    """Correct a match, which used names only, by the rows read since; return catalog, prior state and selection."""
     prior, orphans = _reject_former_names(catalog, prior, selected, queries, prune=prune)
     predecessors = dict(prior.predecessors)
     for index, record in prior.predecessors.items():
@@ -373,10 +358,7 @@ def stated_implementations(catalog: Catalog, prior: Prior | None, instance: str)
 def _sort_unclaimed(
     catalog: Catalog, renames: Renames, unclaimed: Mapping[RecordKey, Record], *, prune: bool
 ) -> tuple[list[tuple[Record, OrphanKind]], list[Record]]:
-    """Return the unclaimed records that this run deletes or forgets, with the kind of orphan; and those left alone.
-
-    The latter get the present names of ``renames``. ``prune``: all undeclared records are orphans.
-    """
+    """Return the unclaimed records to delete or forget, with the kind of orphan, and those left alone, renamed."""
     if not unclaimed:
         return [], []
     removed = removed_names(catalog)
@@ -408,10 +390,7 @@ def removed_names(catalog: Catalog) -> set[str]:
 
 
 def is_removed(record: Record, removed: set[str]) -> bool:
-    """Return whether a record is listed under ``removed``: by itself, its successor, or an enclosing component.
-
-    No declared resource takes it over then by a former name.
-    """
+    """Return whether a record is listed under ``removed``: by itself, its successor, or an enclosing component."""
     names = (str(record.reference), record.successor, *enclosing_components(record.parent))
     return bool(removed) and not removed.isdisjoint(names)
 

@@ -152,10 +152,7 @@ class _Matcher:
         self._write(after)
 
     def _check_change(self, instance: ProviderInstance, before: Record) -> ProviderInstance:
-        """Return an instance with its configuration as completed by the provider's ``check_config``.
-
-        That also gets the recorded one, whose values it may keep. Raises ``ManifestError`` if it refuses the change.
-        """
+        """Return an instance as completed by ``check_config`` beside the recorded one. Raises ``ManifestError``."""
         former = recorded_config(before, instance.config, self._state.salt)[0]
         config, problems = provider_config.validate_config(self._functions(instance.name), instance.config, former)
         if problems:
@@ -280,10 +277,7 @@ def recorded_config(record: Record, current: Mapping[str, object], salt: bytes) 
 def breaking_changes(
     before: Record, config: Mapping[str, object], functions: ProviderFunctions, salt: bytes
 ) -> list[str]:
-    """Return the changed values of a configuration that put the resources made with ``before`` out of reach.
-
-    They are the result of the provider's ``diff_config``. Raises ``ConfigurationError`` if that fails.
-    """
+    """Return the changed values that put resources made with ``before`` out of reach. Raise ``ConfigurationError``."""
     if functions.diff_config is None:
         return []
     try:

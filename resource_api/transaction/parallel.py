@@ -39,11 +39,7 @@ class ParallelRun:
         begin: Callable[[Sequence[Operation]], Sequence[OperationRun]],
         carry_out: Callable[[Sequence[OperationRun]], None],
     ) -> None:
-        """Prepare to carry out the plan of a transaction; the functions are called in threads.
-
-        ``begin`` re-evaluates the operations of a segment and returns those that have something to do; ``carry_out``
-        carries out operations that share a call.
-        """
+        """Prepare a run; ``begin`` re-evaluates a segment, ``carry_out`` carries out one call: both in threads."""
         self._transaction = transaction
         self._plan = transaction.plan
         self._results = transaction.results
@@ -281,10 +277,7 @@ def _chains(runs: Sequence[OperationRun], waits: Mapping[int, Sequence[int]]) ->
 
 
 def unrelated_neighbours(plan: ExecutionPlan) -> Iterator[tuple[Operation, Operation]]:
-    """Yield adjacent operations of different types that both act and that no relationship orders.
-
-    The first parallel run of a stack names them, because their order is lost.
-    """
+    """Yield adjacent acting operations of different types that no relationship orders: parallel, they lose it."""
     for first, second in pairwise(plan.operations):
         same_type = first.definition.instance == second.definition.instance
         related = same_type or first.number in plan.waits.get(second.number, ())

@@ -76,10 +76,7 @@ class ProviderCaller:
     def set(
         self, runs: Sequence[OperationRun], changes: Mapping[Name, Change], *, noop: bool = False
     ) -> Exception | None:
-        """Call ``set`` with ``changes`` and return its exception, or None. Raises ``CallStopped``.
-
-        Operations with forbidden side effects end as failed before the call, which does not contain them.
-        """
+        """Call ``set`` for changes with allowed side effects; return its exception or None. Raises ``CallStopped``."""
         if self._check is not None and not noop:
             try:
                 changes = self._check(runs, changes)
@@ -151,10 +148,7 @@ class ProviderCaller:
     def _call(
         self, running: RunningCall, context: Context, method: str, call: Callable[[Any], None]
     ) -> Exception | None:
-        """Call the provider within the time limit; return its exception or None, and record the duration in any case.
-
-        Raise ``CallStopped`` for an interrupt, after which the outcome of the call is unknown.
-        """
+        """Call the provider within the time limit; return its exception or None. Raise ``CallStopped``."""
         run = self._providers.run
         # Outside of ``provider_call``, where this thread alone runs: the display is created with the first call.
         display = run.shown(running)

@@ -214,10 +214,7 @@ class Recorder:
     def _record_predecessor(
         self, run: OperationRun, record: Record, results: Results, put: list[Record], drop: list[RecordKey]
     ) -> None:
-        """Put the record of an old resource yet to be deleted, or drop that of one that is gone.
-
-        ``run`` and ``record`` are about its successor, which has another name.
-        """
+        """Put the record of an old resource yet to be deleted, or drop it; ``run`` and ``record``: its successor's."""
         old = self._plan.prior.predecessors[run.step.entry.index]
         replaced = run.action is Action.REPLACE and exists(record.is_)
         if run.step.create_first:
@@ -325,10 +322,7 @@ class Recorder:
         return [new for old, new in zip(undeclared, renamed, strict=True) if new != old]
 
     def _commit(self, commit: Commit) -> None:
-        """Write a commit that changes state or resolves intents, and keep the new state in ``_state``.
-
-        Do nothing for an empty commit, and in a run without a store.
-        """
+        """Write a commit that changes state or resolves intents, if there is a store; keep the new state."""
         if self._store is not None and (commit.resolved or commit.changes_state):
             self._state = self._store.commit(self._name, commit)
 
@@ -342,10 +336,7 @@ class Recorder:
         ]
 
     def _resolved_intents(self, runs: Iterable[OperationRun]) -> list[RecordKey]:
-        """Return the keys of unchanged resources with an intent of an interrupted run: their outcome is certain now.
-
-        The intents of noop resources stay, because nothing is recorded of these.
-        """
+        """Return the keys of unchanged resources, not noop ones, with an intent of an interrupted run: certain now."""
         keys = (run.step.entry.key for run in runs if not run.step.noop) if self._intents else ()
         return [key for key in keys if key in self._intents]
 
@@ -456,11 +447,7 @@ class Records:
         return [record for run in runs if (record := self._record_if_different(run)) is not None]
 
     def _record_if_different(self, run: OperationRun) -> Record | None:
-        """Return the record of an operation's resource if it must be written, otherwise None.
-
-        Nothing is written for a step without effect, for a resource that is not ours, and where read-only values alone
-        differ: so a run without changes writes no state.
-        """
+        """Return the record of an operation's resource if it must be written; None for one without a change."""
         step, entry, prior = run.step, run.step.entry, self._plan.prior
         if step.noop or run.removal or step.decision.error:
             return None

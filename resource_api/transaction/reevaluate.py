@@ -153,10 +153,7 @@ class Reevaluation:
             self._decide_one(run)
 
     def _still_in_sync(self, runs: Sequence[OperationRun]) -> Collection[int]:
-        """Return the numbers of operations of one type that certainly are still in sync, by one comparison of all.
-
-        They take the new row if it differs in undeclared values. The rest is decided one by one.
-        """
+        """Return the numbers of operations of one type that certainly still are in sync; they take the row as read."""
         instance = runs[0].definition.instance if runs else ""
         if not runs or self._snapshot.failure(instance):
             return ()
@@ -194,10 +191,7 @@ class Reevaluation:
         return not configured.failure
 
     def _fill_in_unknowns(self, runs: Sequence[OperationRun]) -> list[OperationRun]:
-        """Give operations the values that are known now; return those that can be decided with them.
-
-        The others have failed, or stay unknown in a noop run.
-        """
+        """Give operations the values that are known now; return those without an error or, under noop, unknown."""
         noop = self._plan.options.noop
         return [run for run in runs if not (noop and run.step.unknown) and (run.removal or self._fill_in(run))]
 
@@ -218,10 +212,7 @@ class Reevaluation:
         return not problem
 
     def _values_without_plan(self, run: OperationRun) -> tuple[Mapping[str, Any], str]:
-        """Return the declared values of a resource whose provider could not be created in the plan, and a problem.
-
-        The canonical name comes from the provider: the operation is renamed where it differs from the declared one.
-        """
+        """Return the declared values of a resource whose provider could not be created in the plan, and a problem."""
         try:
             functions = self._providers.declared(run.step.entry.instance)
         except DefinitionError as error:
@@ -249,10 +240,7 @@ class Reevaluation:
     def _known_values(
         self, step: Step, should: Mapping[str, object], lost: Collection[str] = ()
     ) -> tuple[Mapping[str, Any], str]:
-        """Return ``should`` with the values that became known, and a problem with them or "".
-
-        ``lost``: attributes that stay unknown, as the source of their value is deleted and not created again yet.
-        """
+        """Return ``should`` with the values that became known, and a problem or ""; ``lost`` ones stay unknown."""
         entry, catalog = step.entry, self._plan.catalog
         values: dict[str, object] = {}
         for name, value in entry.pending.items():

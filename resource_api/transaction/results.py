@@ -140,10 +140,7 @@ class Results:
         self.succeed(run, run.decision.action)
 
     def succeed(self, run: OperationRun, action: Action) -> None:
-        """End an operation and report that ``action`` was done, or under noop would be.
-
-        A replacement, which has two operations, is reported with the second one only.
-        """
+        """End an operation and report ``action`` as done or noop; a replacement only with its second operation."""
         noop = run.step.noop
         self._end(run, Status.SUCCEEDED)
         if action is Action.FORGET:
@@ -238,9 +235,7 @@ class Results:
     ) -> None:
         """Report a step: once, although a replacement has two operations; its refresh is reported too.
 
-        Where the first operation of a replacement failed, the second is skipped without a report. ``half_done`` marks a
-        step that failed after one had changed the resource. ``cause``: the reference of the failure that blocked it, or
-        "".
+        Where the first operation of a replacement failed, the second is skipped without a report.
         """
         index = run.step.entry.index
         if index in self._reported and (status == "skipped" or action is not Action.REFRESH):
@@ -281,10 +276,7 @@ class Events:
     """Sends the events of one run to a listener and writes its log lines."""
 
     def __init__(self, log: Log, listener: Callable[[Event], None] | None, *, is_shown: bool = False) -> None:
-        """Write to ``log``; ``listener`` gets each event as it happens, or is None.
-
-        ``is_shown``: the planned changes were shown already, and are not logged.
-        """
+        """Write to ``log`` and send to ``listener``, if any; ``is_shown``: the planned changes have been shown."""
         self._is_shown = is_shown
         self._log = log
         self._listener = listener

@@ -162,11 +162,7 @@ class Execution:
         return True
 
     def _end_unchanged(self, runs: list[OperationRun]) -> list[OperationRun]:
-        """End the operations that have nothing to do and return the rest.
-
-        One that waits for an operation of this segment is returned too: it ends after that one, or is skipped if that
-        fails.
-        """
+        """End the operations that have nothing to do, unless they wait for one of the segment; return the rest."""
         if not any(run.decision.action is Action.SAME for run in runs):
             return runs
         remaining: dict[int, OperationRun] = {}

@@ -49,10 +49,7 @@ _CALLED: Final = CREATING | {Action.UPDATE, Action.DELETE, Action.IMPORT, Action
 def ask(
     runs: Sequence[OperationRun], changes: Mapping[Name, Change], providers: ProviderPool
 ) -> dict[Name, list[SideEffect]]:
-    """Return the side effects of one ``set`` of these operations of a type, by the name that causes them.
-
-    Pass on exceptions of the provider; raise ``ProviderError`` for a malformed answer.
-    """
+    """Return the side effects of one ``set`` by the name that causes them. Raise the provider's exceptions."""
     definition = runs[0].definition
     subjects = {run.name: Subject(run.step.entry.title, parent=run.step.entry.parent) for run in runs}
     context = Context(definition, providers.run, subjects=subjects, answering=True)
@@ -62,10 +59,7 @@ def ask(
 
 
 def _by_cause(answers: Any, changes: Mapping[Name, Change]) -> dict[Name, list[SideEffect]]:
-    """Return a provider's answers by name, each once, without effects on resources that the same call changes.
-
-    Raise ``ProviderError`` for an answer that is malformed or about no change.
-    """
+    """Return a provider's answers by name, without effects on resources of the same call. Raise ``ProviderError``."""
     effects: dict[Name, list[SideEffect]] = {name: [] for name in changes}
     reported: set[tuple[Name, str, Name, str]] = set()
     for name, unchecked in named_answers("side_effects", SideEffect, answers, changes):
@@ -285,10 +279,7 @@ class SideEffectRule:
         return f"would also {effect.action} {effect}, {reason}; {advice}"
 
     def keys(self, step: Step, effect: SideEffect) -> set[RecordKey]:
-        """Return the keys (provider instance, name) under which a side effect's resource may be declared or recorded.
-
-        Several instances may manage the same place, such as one server under two configurations.
-        """
+        """Return the keys that a side effect's resource may have: several instances may manage the same place."""
         instances = self._instances.get(effect.type or step.definition.name, ())
         reached = [instance for instance in instances if self._same_place(step.definition.instance, instance)]
         return {(instance, name) for instance in reached for name in (effect.name, *effect.aliases)}

@@ -33,10 +33,7 @@ class Transaction:
     def __init__(
         self, plan: ExecutionPlan, snapshot: Snapshot, recorder: Recorder, listener: Callable[[Event], None] | None
     ) -> None:
-        """Prepare to carry out ``plan``, which was made from the reads in ``snapshot``.
-
-        ``listener`` gets each event as it happens, or is None.
-        """
+        """Prepare to carry out ``plan``, made from the reads in ``snapshot``; ``listener`` gets each event."""
         self._plan = plan
         self._snapshot = snapshot
         self._context = snapshot.providers.run

@@ -90,10 +90,7 @@ class Verification:
             run.result = run.result._replace(read_error=error, unaltered=not error and run.is_ == before)
 
     def missing(self, run: OperationRun) -> list[Difference]:
-        """Return the differences that remain between the last observation and the request.
-
-        Where the plan of the provider is tolerant, as of a legacy Terraform provider, only existence counts.
-        """
+        """Return the remaining differences from the request; of a tolerant plan (legacy Terraform) only existence."""
         remaining = [] if run.number in self.rows else _missing(run, self.observed(run), self._functions)
         return [] if self._tolerates(run) else remaining
 
