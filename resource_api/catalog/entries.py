@@ -408,8 +408,9 @@ class Expander:
         if len(chain) == MAX_COMPONENTS:
             return f"components are nested deeper than {MAX_COMPONENTS}"
         lifecycle = component.declaration.meta.get("lifecycle") or {}
-        if key := next((key for key in _NOT_FOR_COMPONENTS if key in lifecycle), ""):
-            return f"lifecycle.{key} applies to single resources; set it in the component's file"
+        for key in _NOT_FOR_COMPONENTS:
+            if key in lifecycle:
+                return f"lifecycle.{key} applies to single resources; set it in the component's file"
         return title_problem(component.title)
 
     def _inputs(self, component: ComponentInstance, definition: ComponentDefinition) -> dict[str, Any]:

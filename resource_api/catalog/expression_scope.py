@@ -173,13 +173,13 @@ class Scope:
 
     def uses_invalid(self, value: object) -> bool:
         """Return whether a value uses an invalid input or named value: its error would repeat the reported one."""
-        # ``calls`` has None for an invalid value; a valid one that is no call is not in it.
-        return any(
-            self.inputs.get(path.keys[0]) is UNKNOWN
-            if path.root == "inputs"
-            else path.root == "values" and self.calls.get(path.keys[0], path) is None
-            for path in self.paths(value)
-        )
+        for path in self.paths(value):
+            name = path.keys[0]
+            if path.root == "inputs" and self.inputs.get(name) is UNKNOWN:
+                return True
+            if path.root == "values" and name in self.calls and self.calls[name] is None:
+                return True
+        return False
 
     def paths(self, value: object, *, of_configurations: bool = True) -> Iterator[ExpressionPath]:
         """Yield every path in a value, and in the named values and outputs that it uses, directly or not.
@@ -192,14 +192,11 @@ class Scope:
             for path in filter(None, map(self._with_name, expression.find_paths(waiting.pop()))):
                 yield path
                 definition_path = path._replace(keys=path.keys[:1])
-                definition = (
-                    None
-                    if definition_path in visited
-                    else self._definition(definition_path, of_configurations=of_configurations)
-                )
-                if definition is not None:
+                if definition_path not in visited:
                     visited.add(definition_path)
-                    waiting.append(definition)
+                    definition = self._definition(definition_path, of_configurations=of_configurations)
+                    if definition is not None:
+                        waiting.append(definition)
 
     def ephemeral_input(self, value: object) -> str:
         """Return the name of an ephemeral input in a value, which must not be recorded then, or ""."""

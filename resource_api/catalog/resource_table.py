@@ -276,11 +276,11 @@ def _name_problem(name: Name) -> tuple[str, str] | None:
 
 def has_unsuitable_identity(entry: Entry) -> bool:
     """Return whether a namevar of an entry is missing or a secret, so that a method of its type may fail."""
-    attributes = entry.definition.attributes
-    return any(
-        is_secret(value := entry.should.get(name)) or (value is None and not attributes[name].datatype.optional)
-        for name in entry.definition.namevars
-    )
+    for name in entry.definition.namevars:
+        value = entry.should.get(name)
+        if is_secret(value) or (value is None and not entry.definition.attributes[name].datatype.optional):
+            return True
+    return False
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:

@@ -520,10 +520,9 @@ def first_causes(nodes: Iterable[tuple[T, bool, Iterable[T]]]) -> dict[T, T]:
     """
     causes: dict[T, T] = {}
     for key, acts, before in nodes:
-        if acts:
-            causes[key] = key
-        elif (source := next((required for required in before if required in causes), None)) is not None:
-            causes[key] = causes[source]
+        sources = [key] if acts else [causes[required] for required in before if required in causes]
+        if sources:
+            causes[key] = sources[0]
     return causes
 
 

@@ -480,11 +480,13 @@ def _replaced_sources(instance: ProviderInstance, catalog: Catalog, replaced: di
     """Yield the ``replaced`` steps (by entry's index) that may change the configuration of a provider."""
     for path in catalog.scope.paths(dict(instance.pending)):
         entry = catalog.find(path.root) if isinstance(path.root, Reference) else None
-        if entry is not None and (step := replaced.get(entry.index)) is not None:
-            with suppress(ValueError):
-                if not is_unknown(unknowns.predicted_value(path, step)):
-                    continue
-            yield step
+        step = replaced.get(entry.index) if entry is not None else None
+        if step is None:
+            continue
+        with suppress(ValueError):
+            if not is_unknown(unknowns.predicted_value(path, step)):
+                continue  # known in spite of the replacement: the configured provider compares it itself
+        yield step
 
 
 def _out_of_reach(instance: ProviderInstance, source: Step, resource: Reference, *, compares: bool) -> str:

@@ -228,8 +228,9 @@ class Reevaluation:
         """Give a resource its canonical name, which is known only now; return the problem with it, or an empty text."""
         key = run.definition.instance, name
         entries = [step.entry for step in self._plan.steps] + [run.step.entry for run in self._runs.values()]
-        if namesake := next((entry for entry in entries if entry.key == key), None):
-            return f"is the same resource as {namesake.reference}"
+        for namesake in entries:
+            if namesake.key == key:
+                return f"is the same resource as {namesake.reference}"
         if key in self._plan.prior.state.records:
             return f"is {show(name)}, as only its provider could tell, and was recorded otherwise; run again"
         entry = copy(run.step.entry)
@@ -341,8 +342,10 @@ class Reevaluation:
         elif step.action is not Action.REPLACE or step.noop or step.create_first:
             return
         requirements = [member for member in self._requirements.get(index, ()) if not self._step(member).noop]
-        if cause := next(filter(None, map(self._forbidden_in_group, (index, *requirements))), ""):
-            self._results.skip(removal, f"skipped because {cause} failed", cause)
+        for member in (index, *requirements):
+            if cause := self._forbidden_in_group(member):
+                self._results.skip(removal, f"skipped because {cause} failed", cause)
+                return
 
     def _forbidden_in_group(self, index: int) -> str:
         """Return the reference of a resource whose forbidden replacement forbids all of its group, or an empty text."""
