@@ -190,15 +190,21 @@ class EntryBuilder:
         if "*" in lifecycle.ignore_changes:
             lifecycle = lifecycle._replace(ignore_changes=definition.managed)
         entry.meta = entry.meta._replace(lifecycle=lifecycle)
-        for key, key_paths in (
-            ("ignore_changes", lifecycle.ignore_changes),
-            ("replace_on_changes", lifecycle.replace_on_changes),
-        ):
-            for name in self._attributes_of(entry, key, key_paths):
-                if name not in definition.attributes:
-                    message = f"lifecycle.{key}: unknown attribute '{name}'"
-                    hint = suggestion(name, definition.attributes)
-                    self._diagnostics.resource_error(entry, "lifecycle", message, "unknown_attribute", hint)
+        self._check_key_paths(entry, "ignore_changes", lifecycle.ignore_changes)
+        self._check_key_paths(entry, "replace_on_changes", lifecycle.replace_on_changes)
+
+    def _check_key_paths(self, entry: Entry, key: str, key_paths: Sequence[str]) -> None:
+        """Report key paths in ``key`` of ``lifecycle`` that are invalid or begin with an unknown attribute."""
+        for text in key_paths:
+            try:
+                name, _ = parse_place(text)
+            except ValueError as error:
+                self._diagnostics.resource_error(entry, "lifecycle", f"lifecycle.{key}: {error}", "lifecycle")
+                continue
+            if name not in entry.definition.attributes:
+                message = f"lifecycle.{key}: unknown attribute '{name}'"
+                hint = suggestion(name, entry.definition.attributes)
+                self._diagnostics.resource_error(entry, "lifecycle", message, "unknown_attribute", hint)
 
     def _reason_without_effect(self, entry: Entry, text: str) -> str:
         """Return why the key path ``text`` in ``ignore_changes`` has no effect, or ""."""
@@ -217,14 +223,6 @@ class EntryBuilder:
         if name == "ensure" and not is_kept and len(_enum_words(attribute.datatype) - {"absent"}) == 1:
             return "what exists is present, and what does not is created"
         return ""
-
-    def _attributes_of(self, entry: Entry, key: str, key_paths: Sequence[str]) -> Iterator[str]:
-        """Yield the attribute of each key path in ``key`` of ``lifecycle``: ``labels.app``; report invalid ones."""
-        for text in key_paths:
-            try:
-                yield parse_place(text)[0]
-            except ValueError as error:
-                self._diagnostics.resource_error(entry, "lifecycle", f"lifecycle.{key}: {error}", "lifecycle")
 
     def _check_former_names(self, declared: Entry | ComponentInstance) -> None:
         """Report texts in ``lifecycle.aliases``, former names of a resource, that cannot be names of its type."""

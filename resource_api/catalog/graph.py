@@ -99,10 +99,7 @@ def order(count: int, edges: Iterable[Edge]) -> Order:
         if not in_cycles:
             return Order(sequence, remaining, yielded=yielded)
         cycles = _cycles(in_cycles, remaining)
-        between: dict[tuple[int, int], list[Edge]] = {}
-        for edge in remaining:
-            between.setdefault((edge.first, edge.then), []).append(edge)
-        yielding = {edge for cycle in cycles for edge in _contradicted(cycle, between)}
+        yielding = _contradicted(cycles, remaining)
         if not yielding:
             return Order((), remaining, cycles=cycles, yielded=yielded)
         yielded += [edge for edge in remaining if edge in yielding]
@@ -157,14 +154,22 @@ def _cycles(in_cycles: set[int], edges: Iterable[Edge]) -> list[list[int]]:
     return cycles
 
 
-def _contradicted(cycle: Sequence[int], between: Mapping[tuple[int, int], Sequence[Edge]]) -> list[Edge]:
-    """Return the automatic edges of a cycle, which give way to the explicit ones in it; none if all are automatic.
+def _contradicted(cycles: Iterable[Sequence[int]], edges: Iterable[Edge]) -> set[Edge]:
+    """Return the automatic edges of cycles that have explicit ones too: they give way to these.
 
-    One parallel to an explicit edge stays: dropping it would not break the cycle. ``between``: edges by their two ends.
+    One parallel to an explicit edge stays: dropping it would not break the cycle.
     """
-    inside = [edge for step in zip(cycle, [*cycle[1:], cycle[0]], strict=True) for edge in between.get(step, ())]
-    explicit = {(edge.first, edge.then) for edge in inside if not edge.automatic}
-    return [edge for edge in inside if edge.automatic and (edge.first, edge.then) not in explicit] if explicit else []
+    between: dict[tuple[int, int], list[Edge]] = {}
+    for edge in edges:
+        between.setdefault((edge.first, edge.then), []).append(edge)
+    yielding: set[Edge] = set()
+    for cycle in cycles:
+        pairs = zip(cycle, [*cycle[1:], cycle[0]], strict=True)
+        inside = [edge for pair in pairs for edge in between.get(pair, ())]
+        explicit = {(edge.first, edge.then) for edge in inside if not edge.automatic}
+        if explicit:
+            yielding.update(edge for edge in inside if edge.automatic and (edge.first, edge.then) not in explicit)
+    return yielding
 
 
 def check_cycles(entries: Sequence[Entry], order: Order, diagnostics: Diagnostics) -> None:

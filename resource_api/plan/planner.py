@@ -542,11 +542,17 @@ def summarize(steps: Sequence[Step], blocked: Collection[int], *, noop: bool) ->
     """Return the number of steps of each kind; noop ones count as unchanged, unless the whole run is ``noop``."""
     totals: Counter[str] = Counter()
     for step in steps:
-        kind = "unchanged" if step.is_noop(noop_run=noop) else SUMMARY_FIELDS.get(step.action, "unchanged")
-        kind = "failed" if step.decision.error else "skipped" if step.entry.index in blocked else kind
-        totals[kind] += 1
-        # A notified resource is changed first, then refreshed.
-        totals["refreshed"] += bool(step.refreshed_by) and kind not in {"unchanged", "failed", "skipped", "refreshed"}
+        action = step.action
+        if step.decision.error:
+            totals["failed"] += 1
+        elif step.entry.index in blocked:
+            totals["skipped"] += 1
+        elif step.is_noop(noop_run=noop) or action not in SUMMARY_FIELDS:
+            totals["unchanged"] += 1
+        else:
+            totals[SUMMARY_FIELDS[action]] += 1
+            # A notified resource is changed first, then refreshed.
+            totals["refreshed"] += bool(step.refreshed_by) and action is not Action.REFRESH
     return Summary(**totals)  # type: ignore[arg-type] # counts only
 
 

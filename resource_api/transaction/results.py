@@ -264,11 +264,11 @@ class Results:
         for report in self.reports:
             if report.status in {"failed", "skipped"}:
                 totals[report.status] += 1
-            else:
-                # A noop step counts as changed only if the whole run is noop, and as unchanged only once.
-                left_alone = report.status == "noop" and report.step.is_noop(noop_run=noop)
-                follows = report.action is Action.REFRESH is not report.step.action
-                totals["unchanged" if left_alone else SUMMARY_FIELDS[report.action]] += not (left_alone and follows)
+            # A noop step counts as changed only if the whole run is noop, and as unchanged only once.
+            elif not (report.status == "noop" and report.step.is_noop(noop_run=noop)):
+                totals[SUMMARY_FIELDS[report.action]] += 1
+            elif report.action is not Action.REFRESH or report.step.action is Action.REFRESH:
+                totals["unchanged"] += 1
         return Summary(**totals, noop=noop)
 
 
