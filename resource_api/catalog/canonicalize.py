@@ -178,13 +178,20 @@ def canonicalize(
             canonical[index] = resource
         problems |= {valid[number]: errors for number, errors in wrong.items()}
     if provider.validate is not None:
-        # A namevar that a title lacks is a problem of its own, unless it is optional.
-        needed = {name for name in definition.namevars if not definition.attributes[name].datatype.optional}
-        valid = [index for index in valid if index not in problems and needed <= canonical[index].keys()]
-        for index, answer in zip(valid, provider.validate([canonical[index] for index in valid]), strict=True):
-            if answer:
-                problems[index] = _validation_problems(definition, canonical[index], answer)
+        _validate(provider, canonical, problems)
     return canonical, problems
+
+
+def _validate(provider: ProviderFunctions, resources: Sequence[Resource], problems: dict[int, list[Problem]]) -> None:
+    """Add to ``problems`` those by the provider's ``validate``, of the resources that have none yet."""
+    assert provider.validate is not None
+    definition = provider.definition
+    # A namevar that a title lacks is a problem of its own, unless it is optional.
+    needed = {name for name in definition.namevars if not definition.attributes[name].datatype.optional}
+    valid = [index for index, row in enumerate(resources) if index not in problems and needed <= row.keys()]
+    for index, answer in zip(valid, provider.validate([resources[index] for index in valid]), strict=True):
+        if answer:
+            problems[index] = _validation_problems(definition, resources[index], answer)
 
 
 def _call_canonicalize(

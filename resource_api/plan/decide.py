@@ -275,8 +275,7 @@ def decide_in_bulk(entries: Iterable[Entry], catalog: Catalog, prior: Prior, que
     if catalog.missing:
         entries = [entry for entry in entries if entry.instance not in catalog.missing]
     for plain in _plain_by_type(entries, prior, queries):
-        indexes = equal_indexes(plain.present, queries.functions(plain.present[0][0].instance)) if plain.present else ()
-        for entry, row in map(plain.present.__getitem__, indexes):
+        for entry, row in _equal_pairs(plain.present, queries):
             record = prior.records.get(entry.index)
             if record is None:
                 decided[entry.index] = row, SAME
@@ -325,6 +324,12 @@ def _plain_by_type(entries: Iterable[Entry], prior: Prior, queries: PlannerQueri
     for definition, group in groups.items():
         if not definition.write_only and _DECIDED_SINGLY.isdisjoint(definition.features):
             yield group
+
+
+def _equal_pairs(pairs: Sequence[tuple[Entry, Resource]], queries: PlannerQueries) -> Iterator[tuple[Entry, Resource]]:
+    """Yield the ``pairs`` (entry, row) of one type that are certainly in sync."""
+    if pairs:
+        yield from map(pairs.__getitem__, equal_indexes(pairs, queries.functions(pairs[0][0].instance)))
 
 
 def _is_new(entry: Entry, prior: Prior) -> bool:

@@ -458,14 +458,14 @@ def fail_with_lost_providers(
     pending = [instance for instance in catalog.instances.values() if instance.pending] if replaced else []
     lost = {}
     for instance in pending:
+        recorded = [record for record in prior.state.records.values() if record.instance == instance.name]
+        created = [record for record in recorded if record.owned and exists(record.is_)]
         for step in _replaced_sources(instance, catalog, replaced):
             compares = functions(instance.name).diff_config is not None
             hosted = set() if compares else _hosted_keys(step, catalog, prior)
-            for record in prior.state.records.values():
-                created = record.instance == instance.name and record.owned and exists(record.is_)
-                if created and record.key not in hosted:
-                    lost[step.entry.index] = _out_of_reach(instance, step, record.reference, compares=compares)
-                    break
+            remaining = [record.reference for record in created if record.key not in hosted]
+            if remaining:
+                lost[step.entry.index] = _out_of_reach(instance, step, remaining[0], compares=compares)
     return [fail(step, lost[step.entry.index]) if step.entry.index in lost else step for step in steps]
 
 
