@@ -1,9 +1,8 @@
 """Compute the values that resources should have: type defaults, data types, canonical form.
 
 The steps are: fill in the type's defaults, check data types, call the provider's ``canonicalize`` on copies, check data
-types again, call ``validate`` (Puppet Resource API, "Provider Feature: canonicalize"). The catalog does this for many
-resources at once; the transaction repeats it for one resource when pending values become known. Pure: the provider's
-methods come in as plain functions.
+types again, call ``validate`` (Puppet Resource API, "Provider Feature: canonicalize"). Pure: the provider's methods
+come in as plain functions.
 """
 
 from __future__ import annotations
@@ -105,8 +104,7 @@ def check_values(
 def with_texts(datatype: DataType, written: object, value: object) -> Any:
     """Return a value with its numbers and Booleans as text where the data type accepts only text.
 
-    Only results of references are converted, as in ``port: ${inputs.port}``: those in ``written``, the value as
-    declared.
+    Only results of references in ``written``, the value as declared, are converted, as in ``port: ${inputs.port}``.
     """
     if value is None or type(value) in {str, float}:
         return value

@@ -5,8 +5,7 @@ collected with its position, and all are raised at once. Pure: types come in as 
 not changed afterwards.
 
 ``purge`` is compiled to rules that delete listed resources that nothing declares (contract §10.7).
-``declaration_problems`` checks names and literal values without a host. Whatever the facts of a host are, compiling
-reports these problems, too.
+``declaration_problems`` checks names and literal values without a host.
 """
 
 from __future__ import annotations
@@ -103,7 +102,6 @@ def compile_catalog(manifest: Manifest, scope: Scope, definitions: Definitions) 
     """Return the catalog of a manifest: its resources, checked and in the order of execution.
 
     Each stage continues after a problem, so that the ``ManifestError`` at the end has every problem and warning.
-    ``scope`` resolves the names in expressions.
     """
     diagnostics = Diagnostics(manifest, [*manifest.problems, *scope.problems])
     if manifest.values:

@@ -233,8 +233,7 @@ class Evaluator:
     def evaluate(self, value: object, resolve: Callable[[ExpressionPath], Any] | None = None) -> Any:
         """Return a value that belongs to no resource, such as an output, as far as it is known.
 
-        Its paths into resources are checked first: an unknown resource would only make the value unknown. ``resolve``
-        replaces the evaluator's own function. Raise ``ValueError`` with a message for users.
+        Its paths into resources are checked first: an unknown one would make it unknown. Raise ``ValueError``.
         """
         for path in self._paths(value):
             if isinstance(path.root, Reference) and (message := self._path_problem(path)):

@@ -161,11 +161,7 @@ class Scope:
     def known_value(
         self, written: object, noun: str, inside: tuple[str, ...] = (), expansion: _Expansion | None = None
     ) -> Any:
-        """Return a value that is known before anything is read; ``UNKNOWN`` if it uses an invalid input or value.
-
-        ``noun``, such as "a title", is for messages; ``inside`` and ``expansion`` are those of the evaluation around
-        it. Raise ``ValueError`` with a message for users.
-        """
+        """Return a value known before anything is read, or ``UNKNOWN``; ``noun``: for the ``ValueError``."""
         refusals = partial(_refuse_resource, noun), partial(_refuse_function, noun)
         lookup = _Lookup(*refusals, expand_components=False, inside=inside, expansion=expansion)
         value = expression.evaluate(written, partial(self._resolve, lookup))
@@ -282,11 +278,7 @@ class Scope:
     def _with_name(
         self, written: ExpressionPath, inside: tuple[str, ...] = (), expansion: _Expansion | None = None
     ) -> ExpressionPath | None:
-        """Return a path with its title evaluated and its attribute as the type names it; None for an invalid title.
-
-        Manifests write ``retry_`` for an attribute with the name of a metaparameter. ``inside`` and ``expansion`` are
-        those of the evaluation around it.
-        """
+        """Return a path, its title evaluated and its attribute as the type names it; None for an invalid title."""
         if not isinstance(written.root, tuple):
             return written
         name = written.root
@@ -362,11 +354,7 @@ class Scope:
         return self._evaluate(f"{path.root}.{name}", outputs[name], path, lookup)
 
     def _evaluate(self, name: str, value: object, path: ExpressionPath, lookup: _Lookup) -> Any:
-        """Return the value at a path into the named value or output ``name``, which is written as ``value``.
-
-        It is evaluated once in an expansion, and counts at each use. Raise ``ValueError`` for a cycle, and beyond the
-        limits.
-        """
+        """Return the value at a path into a named value or output, counted. Raise ``ValueError`` for a cycle."""
         inside = (*lookup.inside, name)
         if name in lookup.inside:
             raise ValueError(f"{path}: values refer to each other in a circle: {' → '.join(inside)}")

@@ -87,8 +87,7 @@ def reverse(requires: Mapping[int, Iterable[int]]) -> dict[int, list[int]]:
 def order(count: int, edges: Iterable[Edge]) -> Order:
     """Return the order of ``count`` resources, numbered as in the manifest, that the edges allow.
 
-    An automatic edge in a cycle with explicit ones is dropped. If another cycle remains, the order has the ``cycles``
-    and no sequence.
+    An automatic edge in a cycle with explicit ones is dropped. If a cycle remains, there is no sequence.
     """
     remaining = list(dict.fromkeys(edges))
     yielded: list[Edge] = []

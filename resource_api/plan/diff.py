@@ -258,11 +258,7 @@ def tolerated_rules(entry: Entry, planned: Planned, is_: Resource | None, should
 def planned_differences(
     entry: Entry, is_: Resource, should: Resource, differences: Sequence[Difference], planned: Planned
 ) -> list[Difference]:
-    """Return the differences as the provider plans them.
-
-    Those that it leaves as they are drop out, those of undeclared attributes are added, and a declared value that it
-    completes is shown with its planned members.
-    """
+    """Return the differences as the provider plans them: without those that it keeps, with those that it adds."""
     unchanged = kept_attributes(planned, is_, should)
     result = [_completed(difference, planned) for difference in differences if difference.attribute not in unchanged]
     undeclared = [name for name in planned.changes if name not in should]

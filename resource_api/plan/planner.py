@@ -290,12 +290,7 @@ class _Planner:
         return step._replace(record=self.prior.records.get(entry.index))
 
     def finished_steps(self, selected: Collection[int] | None) -> list[Step]:
-        """Return all steps, after the checks that need all of them.
-
-        A replacement fails if it would take along a resource outside of the ``selected`` ones, or put resources out of
-        the reach of their provider. Raises ``ManifestError`` for the problems of steps, ``UsageError`` for a deletion
-        that leaves dependents behind.
-        """
+        """Return all steps, after the checks that need all of them. Raises ``ManifestError`` and ``UsageError``."""
         if self.problems:
             raise ManifestError(self.problems)
         noop = self.options.noop

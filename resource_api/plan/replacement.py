@@ -2,8 +2,7 @@
 
 A resource is replaced where a value that can only be set at creation differs, where its manifest or provider demands
 it, and for the sake of another resource, which triggers it, takes it with it, or is the source of one of its values.
-It is not replaced while it is protected, nor where a provider would lose resources with its configuration. While its
-reason is not certain, a replacement is conditional: it is decided at its turn. Pure.
+While its reason is not certain, a replacement is conditional: it is decided at its turn. Pure.
 """
 
 from __future__ import annotations

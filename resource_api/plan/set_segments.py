@@ -5,9 +5,8 @@ reverse recorded dependencies, dependents first, and after everything else if po
 whose reason is not certain in the plan; an orphan is recorded, and no longer declared.
 
 In order, a segment is a series of consecutive operations of one type; with ``--parallel``, where relationships alone
-order, it has all operations of a type that wait for nothing else. An imperative resource and one with a timeout have a
-segment of their own; a segment is also split where an operation needs a value that another one yields, and where it
-needs a failure. Pure.
+order, it has all operations of a type that wait for nothing else. It is split where an operation needs a call of its
+own, or the result of another one. Pure.
 """
 
 from __future__ import annotations
@@ -79,8 +78,7 @@ def _order_with_removals(
 ) -> tuple[list[Operation], dict[int, list[int]]]:
     """Return the operations of a plan with removals, in the order of their edges, and their waits.
 
-    A declared order of creation can contradict the reverse order of deletion: then automatic edges are left out. The
-    arguments are those of ``order_operations``.
+    A declared order of creation can contradict the reverse order of deletion: then automatic edges are left out.
     """
     nodes = list(_nodes(steps, orphans))
     edges = _after_hosts(nodes, list(_Edges(nodes, requires).all()))

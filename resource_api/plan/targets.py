@@ -2,8 +2,7 @@
 
 Only named resources are selected, unless options add their dependencies or dependents. A name that a resource has means
 that resource alone; in any other, ``*`` and ``?`` are the only wildcards, because brackets are part of references. The
-name of a component means all its resources. Dependents of a missing resource are left out with it, and none that is not
-selected may lose a resource that it needs. Pure.
+name of a component means all its resources. Pure.
 """
 
 from __future__ import annotations

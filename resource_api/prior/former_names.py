@@ -110,11 +110,7 @@ def carry_out_moves(catalog: Catalog, state: StackState) -> tuple[StackState, Co
 def claim_renamed(
     catalog: Catalog, free: Iterable[Record], renamed: Iterable[tuple[Entry, Sequence[Reference]]]
 ) -> dict[int, Record]:
-    """Return entry's index → the record that it takes over by a former name; ``renamed``: entries with these names.
-
-    ``free``: the records that no entry has by its present name. Raise ``ManifestError`` for an ambiguous former name:
-    it belongs to one record and one entry.
-    """
+    """Return entry's index → its record among ``free`` ones by a former name. Raise ``ManifestError`` if ambiguous."""
     by_reference = {record.reference: record for record in free}
     claims: dict[int, Record] = {}
     claimed: dict[RecordKey, Entry] = {}

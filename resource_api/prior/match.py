@@ -311,11 +311,7 @@ def _as_type(record: Record, entry: Entry) -> Record:
 def _predecessors(
     catalog: Catalog, records: Mapping[int, Record], unclaimed: Mapping[RecordKey, Record], replaced: Collection[str]
 ) -> dict[int, Record]:
-    """Return entry's index → the unclaimed record of the resource that it replaces.
-
-    It has the same title and other namevars, or is the same resource of a ``replaced`` provider instance. An entry in
-    ``records`` (by index) has a record of its own, and replaces none.
-    """
+    """Return entry's index → the unclaimed record that it replaces: of its title, or of a ``replaced`` instance."""
     by_reference = {record.reference: record for record in unclaimed.values() if not record.is_replaced}
     of_older = {
         (current_name(record.instance), record.name): record
@@ -335,11 +331,7 @@ def _predecessors(
 
 
 def stated_implementations(catalog: Catalog, prior: Prior | None, instance: str) -> dict[Name, str]:
-    """Return name → the implementation that a resource of a provider instance states, or else is recorded with.
-
-    A type such as ``package`` has several (``apt``, ``pip``): its resources are assigned to providers by this. Records
-    count only with ``prior``: for resources to be replaced or declared absent.
-    """
+    """Return name → the implementation that a resource states or, to be removed, is recorded with (``prior``)."""
     implementations: dict[Name, str] = {}
     for record in prior.predecessors.values() if prior else ():
         if record.instance == instance and record.implementation:

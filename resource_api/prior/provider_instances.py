@@ -181,11 +181,7 @@ class _Matcher:
             )
 
     def _with_secrets(self, record: Record, config: Mapping[str, object], hidden: Sequence[str]) -> dict[str, Any]:
-        """Return a recorded configuration completed by the provider's ``check_config``, as from the environment.
-
-        ``hidden``: the secrets that are missing, because only digests are recorded. Raises ``ConfigurationError`` if
-        they are not all added, or if the recorded resources cannot be reached with them.
-        """
+        """Return a recorded configuration, ``hidden`` secrets by ``check_config``. Raises ``ConfigurationError``."""
         with errors_as(ConfigurationError, DefinitionError):
             functions = self._functions(record.name)
         checked, problems = provider_config.validate_config(functions, config)
@@ -300,11 +296,7 @@ def deferred_configuration(
     functions: ProviderFunctions,
     prior: ProviderInstances,
 ) -> Values:
-    """Return a configuration that refers to resources, evaluated and checked by the provider.
-
-    ``resolve`` returns the value of a reference. Raises ``ConfigurationError`` if one is not known yet, and if the
-    provider refuses the values or could no longer reach its resources with them.
-    """
+    """Return a configuration that refers to resources, evaluated and checked. Raises ``ConfigurationError``."""
     prefix = f"the configuration of its provider '{instance.name}'"
     values: dict[str, object] = {}
     for name, value in instance.pending.items():

@@ -389,11 +389,7 @@ def _first_half(run: OperationRun) -> bool:
 
 
 def _replaced_differences(run: OperationRun) -> Sequence[Difference]:
-    """Return, for the report, the differences between the old and the new resource of a replacement.
-
-    Its operations were decided as a deletion and a creation, without differences: these are those of the plan, with the
-    values that were unknown then.
-    """
+    """Return the planned differences of a replacement, which its two decisions lack, with values unknown then."""
     differences = []
     for difference in run.step.decision.differences:
         attribute, should = difference.attribute, difference.should
