@@ -182,18 +182,18 @@ def _files(top: str, left_out: Collection[str]) -> Iterator[tuple[str, str]]:
     todo = [""]
     while todo:
         directory = todo.pop()
-        with os.scandir(os.path.join(top, directory)) as entries:
-            for entry in entries:
-                name = f"{directory}{entry.name}"
-                if entry.is_dir(follow_symlinks=False):
-                    if entry.name not in IGNORED:
-                        todo.append(f"{name}/")
-                elif entry.is_file(follow_symlinks=False):
-                    if os.path.realpath(entry.path) not in left_out:
-                        yield name, entry.path
-                else:
-                    msg = f"{entry.path}: is {'a link' if entry.is_symlink() else 'no file'}; a bundle has files only"
-                    raise UsageError(msg)
+        with os.scandir(os.path.join(top, directory)) as listing:
+            entries = list(listing)
+        for entry in entries:
+            name = f"{directory}{entry.name}"
+            if entry.is_dir(follow_symlinks=False):
+                if entry.name not in IGNORED:
+                    todo.append(f"{name}/")
+            elif not entry.is_file(follow_symlinks=False):
+                kind = "a link" if entry.is_symlink() else "no file"
+                raise UsageError(f"{entry.path}: is {kind}; a bundle has files only")
+            elif os.path.realpath(entry.path) not in left_out:
+                yield name, entry.path
 
 
 def _checked(name: str, path: str) -> str:

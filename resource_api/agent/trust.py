@@ -7,7 +7,6 @@ file can be changed by root, the caller and sudo's user alone.
 from __future__ import annotations
 
 import os
-from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.error_translation import errors_as
@@ -83,7 +82,7 @@ def verify(raw: bytes, signature: bytes, signers: str) -> str:
     """
     with in_memory(signature) as path:
         principals, untimely = _principals(path, signers)
-        error = "" if principals else f"no key in {signers} has signed it{untimely}"
+        error = f"no key in {signers} has signed it{untimely}"
         for principal in principals:
             argv = ("-Y", "verify", "-n", NAMESPACE, "-I", principal, "-s", path, "-f", signers)
             result = _keygen.attempt(*argv, input=raw, log="debug")
@@ -129,11 +128,13 @@ def _principals(signature: str, signers: str) -> tuple[list[str], str]:
     result = _keygen.attempt("-Y", "find-principals", "-s", signature, "-f", signers, log="debug")
     if result.exit_code == 0:
         return result.stdout.splitlines()[:_MAX_PRINCIPALS], ""
-    untimely = (line for line in result.stderr.splitlines() if "verify time" in line)
-    return [], "".join(f": {line.strip()}" for line in islice(untimely, 1))
+    untimely = [line.strip() for line in result.stderr.splitlines() if "verify time" in line]
+    return [], f": {untimely[0]}" if untimely else ""
 
 
 def _last_line(*texts: str) -> str:
     """Return the last line of the first text that has one, or a message that there is none."""
-    lines = [line for text in texts for line in reversed(filled_lines(text))]
-    return lines[0] if lines else "ssh-keygen does not say why"
+    for text in texts:
+        if lines := filled_lines(text):
+            return lines[-1]
+    return "ssh-keygen does not say why"

@@ -465,8 +465,9 @@ def _selected(context: click.Context) -> list[RecordedName]:
     if (project := context.params.get("project")) is not None:
         return by_project.get(project, [])
     manifest = _first_argument(context, "manifest")
-    of_manifest = by_project.get(_project(manifest)) if manifest else None
-    return of_manifest if of_manifest is not None else [record for names in by_project.values() for record in names]
+    if manifest and (names := by_project.get(_project(manifest))) is not None:
+        return names
+    return [record for names in by_project.values() for record in names]
 
 
 # Manifests

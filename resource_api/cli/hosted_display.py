@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from datetime import UTC, datetime
+from itertools import chain
 from typing import TYPE_CHECKING, Final, Self, cast
 
 from resource_api.fleet import host_names
@@ -120,7 +121,7 @@ class Display:
             received = datetime.now(UTC).isoformat()
             self._session.output.emit({"timestamp": received, **document, "host": host, "received": received})
         elif self._every_line:
-            for line in text.prefixed(host, self._lines(document)):
+            for line in text.prefixed(host, lines_of(self._session, self._work, document)):
                 self._session.output.error_text(line)
 
     def host_ended(self, report: HostReport) -> None:
@@ -263,9 +264,8 @@ class Display:
 
     def _group_document(self, group: HostGroup) -> HostGroupJson:
         """Return a group of hosts with equal results, for the document of the run, with the first lines only."""
-        lines = [line for document in group.documents() for line in self._lines(document)]
         return {"status": group.status, "hosts": host_names.fold(group.hosts), "count": len(group.hosts),
-                "error": group.reason() or None, "lines": lines, "more": group.more}  # fmt: skip
+                "error": group.reason() or None, "lines": self._lines(group), "more": group.more}  # fmt: skip
 
     def _total_counts(self, reports: Iterable[HostReport]) -> dict[str, object]:
         """Return the counts of resources of all hosts together, and whether the run was ``noop``."""
@@ -281,7 +281,7 @@ class Display:
         """Yield the lines of groups of hosts: the names of the hosts, and below them their equal results, once."""
         style = self._session.output.style
         for group in sorted(groups, key=lambda group: text.ORDER.index(group.status)):
-            lines = [line for document in group.documents() for line in self._lines(document, color=style.color)]
+            lines = self._lines(group, color=style.color)
             if group.more:
                 lines.append(f"… {group.more} more")
             if reason := group.reason():
@@ -300,9 +300,10 @@ class Display:
                 yield paint("Outputs:", text.BOLD)
             yield from text.group(host_names.fold(group.hosts), len(group.hosts), lines, paint)
 
-    def _lines(self, document: Mapping[str, object], *, color: bool = False) -> Iterable[str]:
-        """Return the lines of a document, see ``lines_of``."""
-        return lines_of(self._session, self._work, document, color=color)
+    def _lines(self, group: HostGroup, *, color: bool = False) -> list[str]:
+        """Return the lines of the common result of a group of hosts."""
+        lines = (lines_of(self._session, self._work, document, color=color) for document in group.documents())
+        return list(chain.from_iterable(lines))
 
     def _show_table(self, reports: Sequence[HostReport]) -> None:
         """Show the resources of all hosts as one table, with equal rows folded; errors go to stderr."""

@@ -28,7 +28,7 @@ from resource_api.system.filesystem import files, private_files
 from resource_api.system.filesystem.directories import make_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.model.json_documents import FleetJson, PlanJson, RunJson
     from resource_api.model.options import Settings
@@ -62,17 +62,15 @@ class Reporting:
         #: Whether a command within this one, as in ``watch`` and the agent, reports the run in place of this one.
         self.detached = False
 
-    def check(self, sources: Iterable[str]) -> None:
+    def check(self, sources: Collection[str]) -> None:
         """Raise ``UsageError`` if a report would replace a file that the command reads.
 
         No target is left then, so that the report of this error replaces none either.
         """
         targets, self.targets = self.targets, ()
         for target in targets:
-            for source in sources:
-                with suppress(OSError):
-                    if target.path and Path(target.path).samefile(source):
-                        raise UsageError(f"{target.text}: the report would replace a file that this command reads")
+            if target.path and any(_is_same_file(target.path, source) for source in sources):
+                raise UsageError(f"{target.text}: the report would replace a file that this command reads")
         self.targets = targets
 
     def detach(self) -> Sequence[Target]:
@@ -89,6 +87,13 @@ class Reporting:
             except Exception as error:  # noqa: BLE001 - a foreign reporter may raise anything
                 cause = error.strerror if isinstance(error, OSError) and error.strerror else reason(error)
                 yield Problem(None, f"no report to {target.text}: {cause}")
+
+
+def _is_same_file(path: str, other: str) -> bool:
+    """Return whether two paths are the same existing file."""
+    with suppress(OSError):
+        return os.path.samefile(path, other)
+    return False
 
 
 def failure_document(

@@ -61,11 +61,7 @@ def excerpt(line: str, number: int, column: int, form: str = "yaml", length: int
     near, start = line[begin : start + _NEAR], start - begin
     token = _TOKENS[form].match(near, start)
     end = start + (length or (len(token[0]) if token else 1))
-    #: The text of each character on the terminal, and its columns there.
-    cells, widths = list(near), [1] * len(near)
-    if not (near.isascii() and near.isprintable()):  # which is rare: each problem of a file has a line
-        cells = [_TAB if character == "\t" else escape(character) for character in near]
-        widths = list(map(width, cells))
+    cells, widths = _cells(near)
     first, last = _window(widths, start)
     before = "…" if begin + first else ""
     after = "…" if begin + last < len(line) else ""
@@ -75,6 +71,14 @@ def excerpt(line: str, number: int, column: int, form: str = "yaml", length: int
         f"{gutter} | {before}{''.join(cells[first:last])}{after}".rstrip(),
         f"{'':{len(gutter)}} | {' ' * caret}{'^' * max(span, 1)}",
     ]
+
+
+def _cells(text: str) -> tuple[list[str], list[int]]:
+    """Return the text of each character on the terminal, and its columns there."""
+    if text.isascii() and text.isprintable():  # almost always, and each problem of a file has a line
+        return list(text), [1] * len(text)
+    cells = [_TAB if character == "\t" else escape(character) for character in text]
+    return cells, list(map(width, cells))
 
 
 def _window(widths: list[int], start: int) -> tuple[int, int]:

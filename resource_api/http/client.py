@@ -48,9 +48,10 @@ _CHUNK: Final = 1 << 16
 class ServiceUnreachable(Exception):  # noqa: N818 - internal, never shown as an error class
     """No whole answer; ``sent``: the service may have got the request."""
 
-    def __init__(self, reason: str, *, sent: bool) -> None:
-        """Keep the reason as text for users."""
-        super().__init__(reason)
+    def __init__(self, cause: Exception, *, sent: bool) -> None:
+        """Keep the reason of a failed exchange in words."""
+        text = describe_error(cause, "") if isinstance(cause, OSError) else str(cause)
+        super().__init__(text or type(cause).__name__)
         self.sent = sent
 
 
@@ -81,7 +82,7 @@ class ConnectionPool:
         try:
             connection = self._connection()
         except (OSError, HTTPException, ValueError) as error:  # a ValueError: the proxy's address is none
-            raise ServiceUnreachable(_failure_text(error), sent=False) from error
+            raise ServiceUnreachable(error, sent=False) from error
         try:
             if self._proxy is not None and self._origin.scheme == "http":
                 target, headers = f"http://{self._origin.netloc}{target}", {**headers, **self._proxy_headers()}
@@ -96,7 +97,7 @@ class ConnectionPool:
         except BaseException as error:
             connection.close()
             if isinstance(error, (OSError, HTTPException)):
-                raise ServiceUnreachable(_failure_text(error), sent=True) from error
+                raise ServiceUnreachable(error, sent=True) from error
             raise
         if response.will_close:
             connection.close()
@@ -165,12 +166,6 @@ def _read_content(response: HTTPResponse) -> bytes:
         raise HTTPException(f"the answer broke off, {response.length} bytes before its end")
     response.close()  # the connection stays open
     return b"".join(parts)
-
-
-def _failure_text(error: OSError | HTTPException | ValueError) -> str:
-    """Return the reason of a failed exchange in words."""
-    text = describe_error(error, "") if isinstance(error, OSError) else str(error)
-    return text or type(error).__name__
 
 
 #: Methods that may be repeated after any outcome of the first request (RFC 9110, 9.2.2).
@@ -431,13 +426,15 @@ class Client:
         url = self._absolute(path, query)
         if context is not None:
             context.mask.add(self._secrets)
-            if context.noop and not context.reading and method not in _SAFE_METHODS:
+            would_change = method not in _SAFE_METHODS and not context.reading
+            if context.noop and would_change:
                 context.note("notice", f"Skipping '{method} {url}' (noop)")
                 return Response(204, {}, "", f"{method} {url}")
         self._mask.add(body)
         content_type = {} if body is None else {"Content-Type": "application/json"}
         all_headers = {**self._headers, **content_type, **(headers or {})}
         data = body if body is None or isinstance(body, bytes) else json.dumps(reveal(body)).encode()
+        harmless = repeat or method in _IDEMPOTENT_METHODS
         pause = _FIRST_PAUSE
         for remaining in reversed(range(self._retries + 1)):
             response, arrived = self._send(method, url, all_headers, data)
@@ -445,9 +442,9 @@ class Client:
             if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES or status in allow:
                 return response
             # A request that the service has not accepted is repeated whatever it would change.
-            refused = not arrived or status == HTTPStatus.TOO_MANY_REQUESTS
-            harmless = repeat or method in _IDEMPOTENT_METHODS
-            if not remaining or not (refused or (harmless and status in _REPEATABLE_STATUSES)):
+            is_accepted = arrived and status != HTTPStatus.TOO_MANY_REQUESTS
+            may_be_repeated = not is_accepted or (harmless and status in _REPEATABLE_STATUSES)
+            if not remaining or not may_be_repeated:
                 break
             self._wait(_pause(response, pause), url, response)
             pause *= 2
@@ -463,7 +460,8 @@ class Client:
         url = _with_parameter(path, paging.page, paging.first) if paging.page else path
         for number in range(1, _MAX_PAGES + 1):
             # Some services answer so behind the last page, but none before it.
-            response = self.request("GET", url, allow=(HTTPStatus.NOT_FOUND,) if paging.page and number > 1 else ())
+            may_be_missing = bool(paging.page) and number > 1
+            response = self.request("GET", url, allow=(HTTPStatus.NOT_FOUND,) if may_be_missing else ())
             if response.status == HTTPStatus.NOT_FOUND:
                 return
             entries = _entries(response, paging)

@@ -58,10 +58,13 @@ def _list_summary(session: Session, definition: Definition) -> str:
     remark = f" ({'; '.join(rendering.implementations(providers))})" if providers else ""
     notes: list[str] = []
     if isinstance(definition, TypeDefinition):
-        notes += [f"version {definition.version}"] if definition.version is not None else []
-        notes += [f"schema version {definition.schema_version}"] if definition.schema_version != 1 else []
-        notes += [f"config: {', '.join(definition.config.attributes)}"] if definition.config.attributes else []
-        notes += [f"functions: {', '.join(definition.functions)}"] if definition.functions else []
+        if definition.version is not None:
+            notes.append(f"version {definition.version}")
+        if definition.schema_version != 1:
+            notes.append(f"schema version {definition.schema_version}")
+        for title, names in (("config", definition.config.attributes), ("functions", definition.functions)):
+            if names:
+                notes.append(f"{title}: {', '.join(names)}")
     else:
         remark = " (component)"
     notes.append(escape(str(session.registry.origin(definition.name))))
