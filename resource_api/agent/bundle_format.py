@@ -146,10 +146,7 @@ def _members(raw: bytes) -> Iterator[tuple[str, BundleFile]]:
 
 
 def _described(index: Any, content: Mapping[str, BundleFile]) -> Bundle:
-    """Return the bundle of ``content`` (path → file) that ``index``, the JSON of ``bundle.json``, describes.
-
-    Raise ``Untrusted`` if the files differ from the index, ``ValueError`` for an invalid index.
-    """
+    """Return the bundle of ``content`` that ``index`` describes. Raise ``Untrusted`` if they differ, ``ValueError``."""
     if violations := find_violations("bundle-index", index):
         raise ValueError(str(violations[0]))
     listed, modules = index["files"], index["modules"]

@@ -144,8 +144,7 @@ def run_until_stopped(
 ) -> int:
     """Run at the times of a schedule until ``machine`` raises ``Stopped``; return the number of the signal.
 
-    ``ended``: the end of the last run by the boot clock, None if unknown. ``on_wait`` is called once before each run
-    that is not due yet, with the seconds until it.
+    ``ended``: as for ``next_run``. ``on_wait`` is called once before each run that is not due yet, with the seconds.
     """
     catch_up: float | None = None
     announced = False
@@ -253,10 +252,7 @@ def locked(directory: str) -> Iterator[None]:
 
 
 def record(agent: Agent, version: SourceVersion, document: Mapping[str, object], code: int, began: float) -> None:
-    """Record the end of a run that ``began`` (since 1970), for ``agent status`` and the schedule. Raise ``OSError``.
-
-    ``document``: that of the run's JSON, or one with its ``summary`` and ``problems`` alone.
-    """
+    """Record the end of a run that ``began`` (since 1970), for ``agent status`` and the schedule. Raise ``OSError``."""
     moment = now()
     run = {
         **version.fields,
@@ -272,10 +268,7 @@ def record(agent: Agent, version: SourceVersion, document: Mapping[str, object],
 
 
 def record_killed(agent: Agent, killed: KilledRun) -> None:
-    """Record a run that a signal has ended as failed, because it could record nothing itself. Raise ``OSError``.
-
-    Its unknown version is recorded as that of the run before, or as ``unreachable`` without one.
-    """
+    """Record a killed run as failed, with the version of the run before, or as ``unreachable``. Raise ``OSError``."""
     fields = run_fields(agent, "unreachable")
     if (before := agent_status.last_run(agent.directory)) is not None:
         fields |= {name: before[name] for name in ("trust", "generation", "version", "signer")}

@@ -62,9 +62,8 @@ Environment=TMPDIR=/run/resource-api-agent
 def units(arguments: Sequence[str], settings: Settings, variables: Mapping[str, str], state: str) -> dict[str, str]:
     """Return name → text of the service, and of its timer with the setting ``timer``.
 
-    ``arguments``: those of ``agent run``; ``variables``: its environment; ``state``: the directory of the default
-    state. Raise ``UsageError`` for a relative path, whose meaning would change in a service, and for a period without
-    a timer.
+    ``arguments``: those of ``agent run``; ``variables``: its environment; ``state``: the default state's directory.
+    Raise ``UsageError`` for a relative path, whose meaning would change in a service, or a period without a timer.
     """
     _check_paths(settings)
     timer, spread = settings["timer"], settings["every"] if settings["splay"] is None else settings["splay"]
@@ -100,10 +99,7 @@ def _directories(settings: Settings, state: str) -> str:
 
 
 def _calendar(period: int) -> str:
-    """Return the calendar event (systemd.time(7)) at the beginning of each period, which is in seconds.
-
-    Calendars repeat within an hour or a day: raise ``UsageError`` for a period that does not divide one.
-    """
+    """Return the calendar event (systemd.time(7)) of a period. Raise ``UsageError`` if it divides no hour or day."""
     if period % _MINUTE == 0 and _HOUR % period == 0:
         return f"*:0/{period // _MINUTE}" if period < _HOUR else "hourly"
     if period % _HOUR == 0 and _DAY % period == 0:
@@ -129,10 +125,7 @@ def _check_paths(settings: Settings) -> None:
 
 
 def _quoted(word: str, doubled: str = "%$") -> str:
-    """Quote a word for a unit file of systemd, which splits lines at spaces and replaces ``%`` and ``$``.
-
-    ``doubled``: the characters that the directive escapes by doubling (systemd.service(5)).
-    """
+    """Quote a word for a unit file of systemd; ``doubled``: the characters that its directive escapes by doubling."""
     escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     for special in doubled:
         escaped = escaped.replace(special, special * 2)

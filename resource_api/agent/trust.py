@@ -44,8 +44,7 @@ class Untrusted(ResourceAPIError):  # noqa: N818 - the state of a source
 def check_tree(directory: str, exempt: Iterable[str]) -> None:
     """Raise ``Untrusted`` if other users can change a file in a directory, ``ResourceError`` if it is unreadable.
 
-    ``exempt``: directories whose owner is not checked. Links to directories are not followed: code behind them is
-    checked when it is loaded.
+    ``exempt``: directories whose owner is not checked. Code behind a link to a directory is checked when it is loaded.
     """
     trust = CodeTrust(exempt)
     with errors_as(ResourceError, OSError, f"{directory}: ", names_file=True):

@@ -138,10 +138,9 @@ def verified_version(agent: Agent) -> SourceVersion:
 
 
 def _accept_current(agent: Agent, versions: Versions) -> ResourceAPIError | None:
-    """Accept the source's current version into ``versions``; return None, or the error as a value.
+    """Accept the source's current version into ``versions``; return None, or the error as a value, with the source.
 
-    After it the caller applies the version before. It is ``Untrusted`` for a version that must not be applied,
-    otherwise ``ResourceError``; its text contains the source.
+    It is ``Untrusted`` for a version that must not be applied, otherwise ``ResourceError``.
     """
     source = agent.source
     kind: type[ResourceAPIError] = ResourceError
@@ -390,8 +389,8 @@ class Repository:
     def verify(self, commit: str, signers: str, newest: Version | None) -> Version:
         """Return the version of a commit. Raise ``Untrusted`` if no allowed signer signed it.
 
-        Raise it also if the commit does not descend from the newest applied version: an attacker could otherwise bring
-        back a signed version with known faults.
+        Raise it also for no descendant of the newest applied version: an attacker could bring back one with known
+        faults.
         """
         settings = (*_NO_OTHER_SIGNATURES, f"gpg.ssh.allowedSignersFile={signers}")
         result = _git().attempt(*self._options(settings), "verify-commit", commit, log="debug")

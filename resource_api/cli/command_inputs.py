@@ -165,10 +165,7 @@ def environment_inputs() -> Iterator[tuple[str, str]]:
 
 
 def indirect_value(option: str, text: str) -> str | None:
-    """Return the text of ``@FILE`` or the variable ``env:NAME``, as an option's value; None for other text.
-
-    Raise ``UsageError`` for a missing file or variable; an empty variable counts as not set.
-    """
+    """Return the text of an option's ``@FILE`` or ``env:NAME``, or None for other text. Raise ``UsageError``."""
     if text.startswith("@"):
         return read_text(text[1:]).removesuffix("\n")
     if not text.startswith("env:"):

@@ -126,10 +126,7 @@ _FILES: Final = frozenset({"file", "dir"})
 
 
 def _task(items: Sequence[CompletionItem[str]]) -> str:
-    """Return the task of the shell's script: ``file``, ``dir``, or to insert a value: ``plain``, ``nospace``.
-
-    ``nospace``: without a space behind it, because the value of ``NAME=`` is typed there.
-    """
+    """Return the script's task: ``file``, ``dir``, ``plain``, or ``nospace``, to put no space behind ``NAME=``."""
     for item in items:
         if item.type in _FILES:
             return item.type
@@ -401,10 +398,7 @@ def _items(values: Iterable[str], incomplete: str) -> Items:
 
 
 def _assignments(offered: Mapping[str, tuple[str, str]], incomplete: str) -> Items:
-    """Return candidates for ``NAME=VALUE``: the names, or behind ``NAME=`` the values of its data type.
-
-    ``offered``: name → data type and documentation. A secret is offered as ``NAME=@``: it is read from a file.
-    """
+    """Return candidates ``NAME=``, of a secret ``NAME=@``, or their values; ``offered``: name → data type and docs."""
     name, equals, value = incomplete.partition("=")
     if equals:
         values = _enumerated(parser.read(offered[name][0])) if name in offered else ()

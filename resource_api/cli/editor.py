@@ -108,10 +108,7 @@ def edit_resources(session: Session, listed: Listed, providers: Mapping[str, obj
 
 
 def _changed_manifest(text: str, before: Mapping[str, object], providers: Mapping[str, object]) -> Manifest:
-    """Return the manifest of only those resources that the user has changed. Raise ``ManifestError``.
-
-    ``before``: reference → attributes before the editing. ``providers``: as for ``edit_resources``.
-    """
+    """Return the manifest of the resources that differ from ``before``, reference → body. Raise ``ManifestError``."""
     document = yaml_reader.read(text.encode(errors="surrogateescape"), _FILE)
     data = document.data
     if type(data) is not dict or data.keys() != {"resources"} or type(data["resources"]) is not dict:

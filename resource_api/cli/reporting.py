@@ -139,10 +139,7 @@ def metrics(text: str) -> Target:
 
 
 def _add_to_directory(directory: Path, document: Document) -> None:
-    """Write a document into a file of its own, and remove the oldest files beyond the last ``KEPT``. Raise ``OSError``.
-
-    The file is named after the time at which the run began and the run, so that names sort by time.
-    """
+    """Write a document into a file named by its time and run; remove the oldest beyond ``KEPT``. Raise ``OSError``."""
     make_directory(str(directory))
     began = document.get("started") or time.time()
     stamp = f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime(began))}.{int(began % 1 * 1000):03}Z"

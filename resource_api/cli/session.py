@@ -74,8 +74,8 @@ class Session:
         self.output = Output(settings, streams=runs or hosted)
         self.log = self.output.log
         self.log.mask.on_secret = self._protect_secret
-        has_secrets = any(settings.get(option) for option in ("given", "input_files", "key", "inputs_key", "config"))
-        if has_secrets or any(environment_inputs()):
+        secret_options = ("given", "input_files", "key", "inputs_key", "config")
+        if any(map(settings.get, secret_options)) or any(environment_inputs()):
             core_dumps.forbid()
         is_traced = "reports" in settings and any(map(os.environ.get, _TRACES))
         #: The trace of the command, or None.

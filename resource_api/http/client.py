@@ -289,10 +289,7 @@ def _entries(response: Response, paging: Paging) -> list[dict[str, object]]:
 
 
 def _following(response: Response, entries: list[dict[str, object]], paging: Paging, path: str, position: int) -> str:
-    """Return the URL of the page after an answer, "" after the last one.
-
-    ``position``: the number of that page, or of the objects before it, for services that count one of them.
-    """
+    """Return the URL of the page after an answer, or ""; ``position``: its number, or that of the objects before it."""
     value = field_at(response.body, paging.next) if paging.next else None
     if paging.cursor:
         if not paging.next and entries:
@@ -548,10 +545,7 @@ class Client:
         return RequestError(f"{response.request}: {f'{status} {message}'.strip() if status else message}", status)
 
     def _wait(self, seconds: float, url: str, response: Response) -> None:
-        """Wait before the next request to ``url``, because the service is busy or a job is not over.
-
-        Raise ``RequestError`` if that is too long or would pass the time limit of the call, and for an interrupt.
-        """
+        """Wait before another request. Raise ``RequestError`` for an interrupt, and if it is too long for the call."""
         context = current.get()
         late = context is not None and context.deadline is not None and time.monotonic() + seconds > context.deadline
         if late or seconds > _LONGEST_PAUSE:

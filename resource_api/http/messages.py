@@ -104,10 +104,7 @@ def _fault(error: Exception) -> str:
 
 
 def _message_text(value: object) -> str:
-    """Return the readable text of an answer's JSON: the members known to hold messages (``_MESSAGES``).
-
-    Where an object has none of them, return every non-empty member as ``key: text``.
-    """
+    """Return the text of an answer's JSON: of the members known to hold messages, or else all as ``key: text``."""
     if isinstance(value, dict):
         # Each member's text is computed once: the time for nested objects would double with each level.
         texts = {key: _message_text(member) for key, member in value.items()}

@@ -51,6 +51,7 @@ _SIGNALS: Final[dict[int, Any]] = {
 }
 #: Phases of a run that read the machine, not the manifest.
 _MACHINE: Final = frozenset(("observe", "plan"))
+#: Clears a terminal and its history before the next plan.
 _CLEAR: Final = "\x1b[H\x1b[2J\x1b[3J"
 #: Files that are not the user's: the program, the interpreter with its libraries, the kernel's file systems.
 _FOREIGN: Final = tuple(f"{directory}/" for directory in ("/proc", "/sys", "/dev", sys.prefix, sys.base_prefix, *OWN))
@@ -258,7 +259,8 @@ def watch(manifest: str, **settings: object) -> int:
             signatures = _plan_once({**settings, "manifest": manifest}, base, signatures)
             wait_for_change(signatures)
             if not settings["json"]:
-                _separate(manifest)
+                sys.stdout.write(_CLEAR if sys.stdout.isatty() else f"--- {manifest} has changed ---\n")
+                sys.stdout.flush()
     except _Stopped as stopped:
         return 128 + stopped.number
     except BrokenPipeError:
@@ -325,12 +327,6 @@ def _plan_and_exit(settings: dict[str, Any], base: str, report: int) -> NoReturn
     finally:
         # Clean-up at exit, which the fork has copied, is the parent's alone.
         os._exit(code)
-
-
-def _separate(manifest: str) -> None:
-    """Clear the terminal for the next plan; elsewhere write a line before it."""
-    sys.stdout.write(_CLEAR if sys.stdout.isatty() else f"--- {manifest} has changed ---\n")
-    sys.stdout.flush()
 
 
 def record_files(relevant: Callable[[], bool], base: str) -> Signatures:

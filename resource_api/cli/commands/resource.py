@@ -137,8 +137,7 @@ def _check_options(session: Session) -> None:
 def _show(session: Session, listed: Listed, selected: SelectedProvider | None, *, listing: bool) -> int:
     """Show resources, or edit them; return the exit code.
 
-    A ``listing`` can be applied without a change: resources that would be changed or refused are comments in it. One
-    resource is shown as it is.
+    A ``listing`` can be applied without a change: a resource that would be changed or refused is a comment in it.
     """
     settings = session.settings
     if settings["edit"]:
