@@ -35,7 +35,7 @@ from resource_api.system.filesystem.files import describe_error
 from resource_api.system.http_deadline import DeadlineResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from urllib.parse import SplitResult
 
 
@@ -83,17 +83,15 @@ class ConnectionPool:
             connection = self._connection()
         except (OSError, HTTPException, ValueError) as error:  # a ValueError: the proxy's address is none
             raise ServiceUnreachable(error, sent=False) from error
+        if self._proxy is not None and self._origin.scheme == "http":
+            target, headers = f"http://{self._origin.netloc}{target}", {**headers, **self._proxy_headers()}
         try:
-            if self._proxy is not None and self._origin.scheme == "http":
-                target, headers = f"http://{self._origin.netloc}{target}", {**headers, **self._proxy_headers()}
             connection.sock.settimeout(self._timeout)
             connection.request(method, target, data, dict(headers))
             connection.response_class = cast("type[HTTPResponse]", partial(DeadlineResponse, end=end))
             response = connection.getresponse()
             content = _read_content(response)
-            response_headers = {
-                name.lower(): ", ".join(response.headers.get_all(name, ())) for name in response.headers
-            }
+            fields = {name.lower(): ", ".join(response.headers.get_all(name, ())) for name in response.headers}
         except BaseException as error:
             connection.close()
             if isinstance(error, (OSError, HTTPException)):
@@ -103,7 +101,7 @@ class ConnectionPool:
             connection.close()
         else:
             self._open.append(connection)
-        return Response(response.status, response_headers, content.decode("utf-8", "replace"))
+        return Response(response.status, fields, content.decode("utf-8", "replace"))
 
     def _connection(self) -> HTTPConnection:
         """Return an open connection to the service: an idle one if it is still open, or a new one."""
@@ -431,10 +429,19 @@ class Client:
         content_type = {} if body is None else {"Content-Type": "application/json"}
         all_headers = {**self._headers, **content_type, **(headers or {})}
         data = body if body is None or isinstance(body, bytes) else json.dumps(reveal(body)).encode()
-        harmless = repeat or method in _IDEMPOTENT_METHODS
+        send = partial(self._send, method, url, all_headers, data)
+        return self._repeated(url, send, allow, harmless=repeat or method in _IDEMPOTENT_METHODS)
+
+    def _repeated(
+        self, url: str, send: Callable[[], tuple[Response, bool]], allow: Collection[int], *, harmless: bool
+    ) -> Response:
+        """Return the answer to a request, sent again after a pause where that may help; ``harmless``: a second time.
+
+        Raise ``RequestError`` for an answer that is neither 2xx nor in ``allow``.
+        """
         pause = _FIRST_PAUSE
         for remaining in reversed(range(self._retries + 1)):
-            response, arrived = self._send(method, url, all_headers, data)
+            response, arrived = send()
             status = response.status
             if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES or status in allow:
                 return response
