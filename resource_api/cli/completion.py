@@ -160,15 +160,10 @@ class Word:
         #: The text with NUL in place of its quoted and escaped characters, at which no word breaks.
         self._plain = ""
 
-    def add(self, text: str) -> None:
-        """Add quoted or escaped text."""
+    def add(self, text: str, *, plain: bool = False) -> None:
+        """Add text; ``plain``: neither quoted nor escaped, so that the word may break in it."""
         self.text += text
-        self._plain += "\0" * len(text)
-
-    def add_plain(self, character: str) -> None:
-        """Add a character that is neither quoted nor escaped, so that the word may break at it."""
-        self.text += character
-        self._plain += character
+        self._plain += text if plain else "\0" * len(text)
 
     def open(self, quote: str, text: str) -> None:
         """Add text in a quote that does not end."""
@@ -206,7 +201,7 @@ def split_words(line: str) -> tuple[list[str], Word]:
             continue
         begun = True
         if part["plain"]:
-            word.add_plain(part["plain"])
+            word.add(part["plain"], plain=True)
         elif quote := part["quote"]:
             word.open(quote, _unescaped(part["rest"]) if quote == '"' else part["rest"])
         else:
@@ -389,7 +384,8 @@ def hosts(context: click.Context, incomplete: str) -> Items:
 
 def _first_argument(context: click.Context, name: str) -> str:
     """Return the argument ``name`` of the incomplete command, its first word if click has assigned none, or ""."""
-    return str(context.params.get(name) or next(iter(context.args), ""))
+    first_word = context.args[0] if context.args else ""
+    return str(context.params.get(name) or first_word)
 
 
 def _items(values: Iterable[str], incomplete: str) -> Items:

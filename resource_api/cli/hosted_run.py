@@ -308,11 +308,8 @@ def _check_options(settings: Settings) -> None:
     """Raise ``UsageError`` for options that contradict each other, or that need a terminal which there is not."""
     if (url := settings.get("state")) is not None:
         if url.startswith("postgresql:"):
-            msg = (
-                "with --on each host keeps its own state: leave out --state and RESOURCE_API_STATE, or name a path on"
-                " the hosts with sqlite:PATH"
-            )
-            raise UsageError(msg)
+            advice = "leave out --state and RESOURCE_API_STATE, or name a path on the hosts with sqlite:PATH"
+            raise UsageError(f"with --on each host keeps its own state: {advice}")
         open_store(url)  # raises for an invalid URL
     if settings.get("pause") and settings.get("between"):
         raise UsageError("--pause and --between exclude each other")

@@ -220,8 +220,8 @@ _COMPARED: Final = 20
 def select_hosts(session: Session, manifest: str | None, earlier: RecordedRun | None) -> Mapping[str, Inventory]:
     """Return the hosts of ``--on`` with their inventories, of a rerun the remaining ones; warn of likely mistakes."""
     settings, trust = session.settings, session.registry.trust
-    patterns = settings["on"] or (earlier.request["on"] if earlier is not None else ())
-    file = settings["hosts_file"] or (earlier.request["hosts_file"] if earlier is not None else None)
+    request = earlier.request if earlier is not None else {"on": (), "hosts_file": None}
+    patterns, file = settings["on"] or request["on"], settings["hosts_file"] or request["hosts_file"]
     selection = Selection(file or beside(manifest), trust, session.inputs.reader)
     hosts = selection.find(patterns)
     for path in selection.files:

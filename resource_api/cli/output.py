@@ -25,17 +25,8 @@ from resource_api.provider.context import current
 from resource_api.render import changes
 from resource_api.render import json as documents
 from resource_api.render.columns import width
+from resource_api.system import log as logs
 from resource_api.system import process_guard
-from resource_api.system.log import (
-    Log,
-    StreamLogger,
-    document,
-    json_processors,
-    line,
-    line_stream,
-    log_event,
-    render_line,
-)
 from resource_api.system.process import descriptor_filter, interactive
 
 if TYPE_CHECKING:
@@ -117,34 +108,35 @@ class Output:
         self._log_color = _colored(settings.get("color", "auto"), self.stderr)
         terse = not (self._json_log or self.streams)  # only JSON has the fields of events
         # Where the events are on stdout too, both streams may be one file.
-        lines = StreamLogger(self.stderr, 1) if self.streams else StreamLogger(self.stderr)
-        self.log = Log(threshold(settings), self._processors, lines, terse=terse, step_lines=True)
+        lines = logs.StreamLogger(self.stderr, 1) if self.streams else logs.StreamLogger(self.stderr)
+        self.log = logs.Log(threshold(settings), self._processors, lines, terse=terse, step_lines=True)
         #: Shows lines on stderr alone, at any level.
-        self._stderr_log = Log("debug", self._stderr_processors, lines, terse=terse)
+        self._stderr_log = logs.Log("debug", self._stderr_processors, lines, terse=terse)
         self._stderr_log.mask = self.log.mask
-        sys.stdout, sys.stderr = (line_stream(self._log_print, descriptor, self.log.mask) for descriptor in (1, 2))
+        sys.stdout, sys.stderr = (logs.line_stream(self._log_print, descriptor, self.log.mask) for descriptor in (1, 2))
 
     def _processors(self) -> Sequence[Processor]:
         """Return the steps of a log event: to the JSON of a run, then to a line on stderr."""
-        return [*([self._emit_event] if self.streams else []), *self._stderr_processors()]
+        steps = self._stderr_processors()
+        return [self._emit_event, *steps] if self.streams else steps
 
     def _stderr_processors(self) -> Sequence[Processor]:
         """Return the steps that make an event a line on stderr."""
-        return json_processors() if self._json_log else [self._without_repetition, self._render]
+        return logs.json_processors() if self._json_log else [self._without_repetition, self._render]
 
     def _emit_event(self, _logger: object, _method: str, event: EventDict) -> EventDict:
         """Write a log event to the JSON of a run; return it unchanged, for the next step makes the line on stderr."""
-        self.emit(documents.log(log_event(event)))
+        self.emit(documents.log(logs.log_event(event)))
         return event
 
     def _render(self, logger: object, method: str, event: EventDict) -> str:
         """Return the line of a log event, with a text's diff below it, of a screen at most for each resource."""
         if event.get("change") is None:
-            return render_line(logger, method, event, color=self._log_color)
+            return logs.render_line(logger, method, event, color=self._log_color)
         subject, diff_lines = self._diffs
         diff_lines = diff_lines if subject == event["subject"] else 0
         style = self.style._replace(color=self._log_color)
-        lines = changes.log_lines(log_event(event), style, max(0, changes.SCREEN - diff_lines))
+        lines = changes.log_lines(logs.log_event(event), style, max(0, changes.SCREEN - diff_lines))
         self._diffs = event["subject"], diff_lines + lines.count("\n")
         return lines
 
@@ -245,7 +237,7 @@ class Output:
     def _foreign_line(self, text: str) -> str:
         """Return the log line for a child process's line, which is masked already; for the filter."""
         event = LogEvent("notice", "", text)
-        return escape_json(json.dumps(document(event))) if self._json_log else line(event)
+        return escape_json(json.dumps(logs.document(event))) if self._json_log else logs.line(event)
 
     def _drain(self) -> None:
         """Wait until the filter has written earlier text of child processes, so that output stays in order."""
@@ -410,5 +402,8 @@ def _is_dumb() -> bool:
 
 def threshold(settings: Settings) -> Level:
     """Return the lowest level of log lines by ``--debug``, ``--verbose`` or ``--quiet``."""
-    levels: dict[str, Level] = {"debug": "debug", "verbose": "info", "quiet": "err"}
-    return next((level for option, level in levels.items() if settings.get(option)), "notice")
+    if settings.get("debug"):
+        return "debug"
+    if settings.get("verbose"):
+        return "info"
+    return "err" if settings.get("quiet") else "notice"

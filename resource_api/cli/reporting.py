@@ -113,12 +113,10 @@ def report(text: str) -> Target:
     if os.path.isdir(text):
         _check_writable(text, text)
         return report_directory(text)
-    form = next((form for suffix, form in _FORMS.items() if text.endswith(suffix)), None)
-    if form is None:
-        msg = f"'{text}' ends in none of {', '.join(_FORMS)}, and is neither a directory nor MODULE:FUNCTION"
-        raise UsageError(msg)
-    # The content of files is in it.
-    return _file_target(text, form, 0o600)
+    for suffix, form in _FORMS.items():
+        if text.endswith(suffix):
+            return _file_target(text, form, 0o600)  # the content of files is in it
+    raise UsageError(f"'{text}' ends in none of {', '.join(_FORMS)}, and is neither a directory nor MODULE:FUNCTION")
 
 
 def _check_writable(target: str, *paths: str) -> None:

@@ -348,7 +348,8 @@ def subcommand(group: click.Group, name: str, **settings: Any) -> Decorator:
 
 def _module_path_advice(name: str) -> str:
     """Return the message that an unknown type is in the working directory, off the module path; or ""."""
-    files = [f"types/{name}.py", f"components/{name}.py"] if TYPE_NAME.match(name) else []
-    file = next(filter(os.path.exists, files), "")
-    advice = f"{file} is here, but this directory is not on the module path; give --module-path ."
-    return f"unknown type '{capitalize_type(name)}'; {advice}" if file else ""
+    for file in (f"types/{name}.py", f"components/{name}.py"):
+        if TYPE_NAME.match(name) and os.path.exists(file):
+            advice = f"{file} is here, but this directory is not on the module path; give --module-path ."
+            return f"unknown type '{capitalize_type(name)}'; {advice}"
+    return ""

@@ -169,7 +169,10 @@ class SourceLines:
         """Return option and NAME=VALUE, the last one, on the command line for a problem; None for one of a file."""
         if problem.attribute is None or (problem.code not in INPUT_CODES and problem.file):
             return None
-        return next((pair for pair in reversed(self._given) if pair[1].startswith(f"{problem.attribute}=")), None)
+        for option, text in reversed(self._given):
+            if text.startswith(f"{problem.attribute}="):
+                return option, text
+        return None
 
     def _under_argument(self, problem: Problem, option: str, text: str) -> list[str]:
         """Return an argument with carets under its value, or under its name if that is unknown; [] for a secret."""

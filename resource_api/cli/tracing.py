@@ -9,7 +9,6 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -40,7 +39,7 @@ _PREFIX: Final = "resource_api"
 #: Seconds that the end of a run waits for a receiver.
 LIMIT: Final = 3.0
 _ENDPOINT, _TRACES_ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
-_PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+_PROTOCOL, _TRACES_PROTOCOL = "OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"
 _SUPPORTED: Final = "http/protobuf"
 _DEFAULT: Final = "http://localhost:4318"
 
@@ -162,10 +161,9 @@ def _run_attributes(document: Mapping[str, Any], code: int) -> Attributes:
 
 def _first_error(document: Mapping[str, Any]) -> str | None:
     """Return the error for the span of a run: of the first failed step, else the first problem, or None."""
-    steps = (f"{step['reference']}: {step['error']}" for step in _steps(document) if step["status"] == "failed")
-    problems = (str(problem["message"]) for problem in document.get("problems") or ())
-    error = next(chain(steps, problems), None)
-    return None if error is None else error[:_LONGEST]
+    errors = [f"{step['reference']}: {step['error']}" for step in _steps(document) if step["status"] == "failed"]
+    errors += [str(problem["message"]) for problem in document.get("problems") or ()]
+    return errors[0][:_LONGEST] if errors else None
 
 
 def _steps(document: Mapping[str, Any]) -> Sequence[RunStepJson]:
@@ -243,7 +241,7 @@ def _send(span: Span, context: TraceContext, parent: TraceContext | None, enviro
     Raise nothing, and wait ``LIMIT`` seconds at most: a run does not fail because of its trace. ``parent``: that of the
     variable ``TRACEPARENT``.
     """
-    protocol = next((text for name in _PROTOCOLS if (text := environ.get(name))), _SUPPORTED)
+    protocol = environ.get(_TRACES_PROTOCOL) or environ.get(_PROTOCOL) or _SUPPORTED
     if protocol != _SUPPORTED:
         return f"the protocol is {protocol}, and only {_SUPPORTED} is supported"
     result: list[str] = []

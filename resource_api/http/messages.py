@@ -86,8 +86,10 @@ class Response(NamedTuple):
     @property
     def job(self) -> str:
         """The URL of the job in an answer's headers, or ""; ``Location`` after 202 only: else it is an object's."""
-        names = (*_JOB_HEADERS, *(("Location",) if self.status == _ACCEPTED else ()))
-        return next(filter(None, map(self.header, names)), "")
+        for name in _JOB_HEADERS:
+            if url := self.header(name):
+                return url
+        return self.header("Location") if self.status == _ACCEPTED else ""
 
 
 class _NotFiniteError(ValueError):

@@ -132,9 +132,10 @@ def _make_plan(session: Session, manifest: str, *, destroy: bool) -> Plan:
 
 def _refuse_changes(settings: Settings) -> None:
     """Raise ``UsageError`` for an option about declared resources: for ``destroy`` none is declared."""
-    if name := next((name for name in run_option_names("changes") if settings.get(name)), ""):
-        msg = f"{options.flag(name)} does not go with --destroy, which deletes all that is recorded as ours"
-        raise UsageError(msg)
+    for name in run_option_names("changes"):
+        if settings.get(name):
+            msg = f"{options.flag(name)} does not go with --destroy, which deletes all that is recorded as ours"
+            raise UsageError(msg)
 
 
 @command(
