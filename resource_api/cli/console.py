@@ -180,5 +180,9 @@ class Console:
 
     def end_progress(self, *, wait: bool = True) -> None:
         """Erase the display of running calls, if any; ``wait`` for its thread, which a signal handler cannot."""
-        if "progress" in self.__dict__:
-            (self.progress.close if wait else self.progress.erase)()
+        if "progress" not in self.__dict__:
+            return
+        if wait:
+            self.progress.close()
+        else:
+            self.progress.erase()

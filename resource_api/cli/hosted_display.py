@@ -219,26 +219,29 @@ class Display:
 
         ``stop``: the reason for an early end, or "". After failures show the ``--rerun`` if ``can_rerun``.
         """
-        counts, seconds = self._merge.counts(), time.monotonic() - self._began
+        seconds = time.monotonic() - self._began
         if self._json:
-            body = {**self._total_counts(reports), "exit_code": code, "run": self._run}
-            self._emit("summary", {**body, "hosts": dict(counts), "stop": stop or None, "seconds": round(seconds, 6)})
-            return
-        if self._answers is not None:
+            body = {**self._total_counts(reports), "exit_code": code, "run": self._run, "hosts": self._merge.counts()}
+            self._emit("summary", {**body, "stop": stop or None, "seconds": round(seconds, 6)})
+        elif self._answers is not None:
             self._answers.show(reports)
-            return
-        if self._work.command == "resource":
+        elif self._work.command == "resource":
             self._show_table(reports)
-            return
+        else:
+            if stop:
+                self._session.log.write("warning", "", f"stopped: {stop}")
+            self._session.output.print(self._output_lines())
+            self._session.output.print(self._summary_line(seconds, can_rerun=can_rerun))
+
+    def _summary_line(self, seconds: float, *, can_rerun: bool) -> str:
+        """Return the counts of hosts by status, and after a failure, if ``can_rerun``, how to do the rest."""
+        counts, subcommand = self._merge.counts(), self._work.options.get("subcommand")
+        command = f"{self._work.command} {subcommand}" if subcommand else self._work.command
         noop = bool(self._session.settings.get("noop"))
-        if stop:
-            self._session.log.write("warning", "", f"stopped: {stop}")
-        self._session.output.print(self._output_lines())
-        command = " ".join(filter(None, (self._work.command, str(self._work.options.get("subcommand") or ""))))
         line = text.summary(command, text.shown_counts(self._work.command, counts), seconds, noop=noop)
-        failed = any(counts[status] for status in counts if status not in SUCCEEDED)
-        rerun = f" Run {self._run}; --rerun {self._run} does the rest." if can_rerun and failed else ""
-        self._session.output.print(line + rerun)
+        if can_rerun and any(count for status, count in counts.items() if status not in SUCCEEDED):
+            line += f" Run {self._run}; --rerun {self._run} does the rest."
+        return line
 
     def document(self, reports: Sequence[HostReport], started: float, stop: str, code: int) -> FleetJson:
         """Return the document of the run for reporters, without secrets; ``stop``: the reason that it ended early."""

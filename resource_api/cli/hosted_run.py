@@ -229,8 +229,11 @@ class HostedRun:
         host = work.hosts[name].host(name)
         if (seconds := self._session.settings["connect_timeout"]) is not None:
             host = host._replace(connect_timeout=seconds)
-        options = {"saved_plan": work.plans[name]} if work.plans else {}
-        options |= {"confirmed": work.confirmed[name]} if work.confirmed else {}
+        options: dict[str, object] = {}
+        if work.plans:
+            options["saved_plan"] = work.plans[name]
+        if work.confirmed:
+            options["confirmed"] = work.confirmed[name]
         fields = {"name": name, "groups": list(host.groups), "address": host.address or name}
         if (tracing := self._session.tracing) is not None:
             shared = shared._replace(traceparent=str(tracing.host_context(name)))

@@ -220,7 +220,7 @@ _COMPARED: Final = 20
 def select_hosts(session: Session, manifest: str | None, earlier: RecordedRun | None) -> Mapping[str, Inventory]:
     """Return the hosts of ``--on`` with their inventories, of a rerun the remaining ones; warn of likely mistakes."""
     settings, trust = session.settings, session.registry.trust
-    request = earlier.request if earlier is not None else {"on": (), "hosts_file": None}
+    request: Mapping[str, Any] = earlier.request if earlier is not None else {"on": (), "hosts_file": None}
     patterns, file = settings["on"] or request["on"], settings["hosts_file"] or request["hosts_file"]
     selection = Selection(file or beside(manifest), trust, session.inputs.reader)
     hosts = selection.find(patterns)

@@ -194,7 +194,9 @@ class ProgressDisplay:
         line = cut(prefix + cut(name, max(_LEAST, columns - width(prefix + end))) + end, columns)
         room = columns - width(line) - 2
         detail = escape(self._mask(activity.detail).strip()) if room >= _LEAST else ""
-        return f"{line}: {(cut_inside if room > _WIDE else cut)(detail, room)}" if detail else line
+        if not detail:
+            return line
+        return f"{line}: {cut_inside(detail, room) if room > _WIDE else cut(detail, room)}"
 
     def close(self) -> None:
         """End the thread, waiting a second at most, and erase the lines; show nothing any more."""

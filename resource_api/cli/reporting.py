@@ -161,9 +161,10 @@ def _import_reporter(module: str, name: str) -> Reporter:
 def _file_target(path: str, form: Callable[[Document], str], mode: int) -> Target:
     """Return a target that writes a document to a file, by ``form``. Raise ``UsageError`` now if it is not writable."""
     file = Path(path)
-    if os.path.isdir(file) or not os.path.isdir(file.parent):
-        msg = f"{path}: {'is a directory' if os.path.isdir(file) else f'there is no directory {file.parent}'}"
-        raise UsageError(msg)
+    if os.path.isdir(file):
+        raise UsageError(f"{path}: is a directory")
+    if not os.path.isdir(file.parent):
+        raise UsageError(f"{path}: there is no directory {file.parent}")
     _check_writable(path, str(file.parent), path)
     return Target(path, partial(_write, file, form, mode), path=path)
 

@@ -82,7 +82,9 @@ class Tracing:
         The host sends only its duration, and its clock may be wrong: the step ends now.
         """
         steps = self._steps.get(host)
-        if document["type"] != "step_end" or steps is None or len(steps) >= _OF_HOST or not self._remaining:
+        if document["type"] != "step_end" or steps is None:
+            return
+        if len(steps) >= _OF_HOST or not self._remaining:
             return
         seconds = document.get("seconds")
         ended = time.time()

@@ -521,7 +521,9 @@ class Client:
         if parts[:2] != self._origin:
             address = f"{parts.scheme}://{parts.hostname}{parts.path}"
             raise RequestError(f"the service names another address, which does not get the token: {address}")
-        return f"{url}{'&' if parts.query else '?'}{urlencode(query, doseq=True)}" if query else url
+        if not query:
+            return url
+        return f"{url}{'&' if parts.query else '?'}{urlencode(query, doseq=True)}"
 
     def _send(self, method: str, url: str, headers: Mapping[str, str], data: bytes | None) -> tuple[Response, bool]:
         """Return one answer, and whether the request may have arrived; one that has not may always be sent again.
@@ -531,7 +533,8 @@ class Client:
         if self._connections is None:
             self._connections = ConnectionPool(self.url, self._timeout, self._ca_file)
         parts, context, began = urlsplit(url), current.get(), time.monotonic()
-        target = quote(f"{parts.path or '/'}{'?' * bool(parts.query)}{parts.query}", safe=_URL_CHARACTERS)
+        path = parts.path or "/"
+        target = quote(f"{path}?{parts.query}" if parts.query else path, safe=_URL_CHARACTERS)
         request = f"{method} {self._mask(url)}"
         try:
             response, arrived = self._connections.exchange(method, target, headers, data), True
@@ -548,8 +551,9 @@ class Client:
     def _error(self, response: Response) -> RequestError:
         """Return the error of a request with its status, 0 without an answer, and the service's message, masked."""
         message = " ".join(self._mask(response.words).split())[:_LONGEST_MESSAGE]
-        status = response.status
-        return RequestError(f"{response.request}: {f'{status} {message}'.strip() if status else message}", status)
+        if response.status:
+            message = f"{response.status} {message}".strip()
+        return RequestError(f"{response.request}: {message}", response.status)
 
     def _wait(self, seconds: float, url: str, response: Response) -> None:
         """Wait before another request. Raise ``RequestError`` for an interrupt, and if it is too long for the call."""

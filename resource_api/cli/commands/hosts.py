@@ -176,7 +176,9 @@ def _address(host: Host) -> str:
     user = f"{host.user}@" if host.user else ""
     address = host.address or host.name
     port = f":{host.port}" if host.port else ""
-    return f"{user}{f'[{address}]' if port and ':' in address else address}{port}"
+    if port and ":" in address:
+        address = f"[{address}]"
+    return f"{user}{address}{port}"
 
 
 def _fetch_keys(selected: Sequence[Host], fingerprints: Sequence[str]) -> list[_Key]:

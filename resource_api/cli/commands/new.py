@@ -140,7 +140,8 @@ def _write(name: str, directory: Path, templates: Mapping[str, str]) -> list[Pat
 def _refusal(name: str) -> str:
     """Return the reason why a new type or component cannot have this name, with advice, or an empty text."""
     if not TYPE_NAME.match(name):
-        words = re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()).strip("_0123456789")
+        split = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()  # AptKey: apt_key
+        words = re.sub(r"[^a-z0-9]+", "_", split).strip("_0123456789")
         hint = f"; did you mean '{words}'?" if TYPE_NAME.match(words) else ""
         return f"'{name}' cannot be the name of a type: it takes lower case letters, digits and underscores{hint}"
     if len(name) > LONGEST:

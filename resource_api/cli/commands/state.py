@@ -287,9 +287,12 @@ def rename_stack(session: Session, name: str, new: str, project: str | None, **_
 
 def _dependent_stacks(store: Store, name: StackName) -> list[str]:
     """Return the stacks whose last apply has used an output of a stack, as ``PROJECT/STACK``: they still need it."""
-    applied = {stack: [run for run in store.history(stack) if run["command"] == "apply"] for stack in store.stacks()}
-    name_text = "/".join(name)
-    return ["/".join(stack) for stack, runs in applied.items() if runs and name_text in runs[-1].get("stacks", ())]
+    dependents: list[str] = []
+    for stack in store.stacks():
+        applies = [run for run in store.history(stack) if run["command"] == "apply"]
+        if applies and "/".join(name) in applies[-1].get("stacks", ()):
+            dependents.append("/".join(stack))
+    return dependents
 
 
 @subcommand(stack, "rm", examples=("resource-api stack rm default --force",))
