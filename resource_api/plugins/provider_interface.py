@@ -44,8 +44,8 @@ _ARGUMENTS: Final[Mapping[str, str]] = {
 _SIMPLE: Final = {"create": "context, name, should", "update": "context, name, should", "delete": "context, name"}
 #: The methods whose result is ignored: one with a ``yield`` would do nothing when it is called.
 _ACTIONS: Final = {"set", "refresh", "configure", *_SIMPLE}
-#: Methods of providers of Puppet's older kind → ours.
-_ELSEWHERE: Final = {"destroy": "delete", "instances": "get", "flush": "update"}
+#: Our methods → their names in Puppet's older providers.
+_OLDER_NAMES: Final = {"delete": "destroy", "get": "instances", "update": "flush"}
 #: The parameter of ``set`` that the feature ``noop_handler`` adds.
 _NOOP: Final = "noop"
 
@@ -55,42 +55,43 @@ def interface_problems(definition: TypeDefinition, provider: type[object]) -> Se
 
     A method may be missing, misspelt, not declared as a feature, or have other parameters than it is called with.
     """
-    type_name, features = definition.name, definition.features
-    required = (*(("get", "set") if definition.attributes else ()), *definition.functions)
-    misspelt = _misspelt_methods(provider, required)
-    problems = [
-        f"provider of '{type_name}' has the method '{method}', which nothing calls; did you mean '{right}'?"
-        " (the name of a helper begins with '_')"
-        for right, method in misspelt.items()
-    ]
-    missing = [method for method in required if method not in misspelt and not _has(provider, method)]
-    problems += [f"provider of '{type_name}' has no method '{method}'{_advice(provider, method)}" for method in missing]
-    for feature, method in FEATURE_METHODS.items():
-        has = callable(getattr(provider, method, None))
-        if feature in features and not has and method not in misspelt:
-            problems.append(f"provider of '{type_name}' has no method '{method}', which feature '{feature}' requires")
-        elif has and feature not in features:
-            problems.append(
-                f"provider of '{type_name}' has the method '{method}' but its type does not declare the feature"
-                f" '{feature}'; declare it, or call the helper '_{method}'"
-            )
-    problems += [] if "configure" in misspelt else _config_problems(definition, provider)
-    problems += _suitability_problems(type_name, provider)
-    if not problems and definition.attributes:
-        problems += [f"provider of '{type_name}': {text}" for text in _signature_problems(features, provider)]
+    subject = f"provider of '{definition.name}'"
+    problems = [f"{subject} {text}" for text in _method_problems(definition, provider)]
+    problems += [f"{subject}: {text}" for text in _suitability_problems(provider)]
     if problems:
         return problems  # parameters are compared once all methods are there
-    functions = {name: ", ".join(["context", *call.inputs.attributes]) for name, call in definition.functions.items()}
-    simple = _SIMPLE if getattr(provider, "set", None) is SimpleProvider.set else {}
-    get = "context, names" if "simple_get_filter" in features else "context"
-    methods = {"get": get, **_ARGUMENTS, **simple, **functions}
-    texts = (*_plain_problems(provider, methods), *_argument_problems(provider, methods))
-    return [f"provider of '{type_name}': {text}" for text in texts]
+    texts = list(_signature_problems(definition.features, provider)) if definition.attributes else []
+    return [f"{subject}: {text}" for text in texts or _call_problems(definition, provider)]
+
+
+def _method_problems(definition: TypeDefinition, provider: type[object]) -> Iterator[str]:
+    """Yield the problem of each method that is missing, misspelt, or not declared as a feature or by ``config``."""
+    required = (*(("get", "set") if definition.attributes else ()), *definition.functions)
+    misspelt = _misspelt_methods(provider, required)
+    for right, method in misspelt.items():
+        yield (
+            f"has the method '{method}', which nothing calls; did you mean '{right}'?"
+            " (the name of a helper begins with '_')"
+        )
+    for method in required:
+        if method not in misspelt and not _has(provider, method):
+            yield f"has no method '{method}'{_advice(provider, method)}"
+    for feature, method in FEATURE_METHODS.items():
+        is_declared, has = feature in definition.features, _has(provider, method)
+        if is_declared and not has and method not in misspelt:
+            yield f"has no method '{method}', which feature '{feature}' requires"
+        elif has and not is_declared:
+            yield (
+                f"has the method '{method}' but its type does not declare the feature '{feature}'; declare it, or call"
+                f" the helper '_{method}'"
+            )
+    if "configure" not in misspelt:
+        yield from _config_problems(definition, provider)
 
 
 def _advice(provider: type[object], method: str) -> str:
     """Return the remedy for a missing method other than writing it, after a semicolon, or ""."""
-    if method == "set" and any(callable(getattr(provider, name, None)) for name in _SIMPLE):
+    if method == "set" and any(_has(provider, name) for name in _SIMPLE):
         return "; inherit it from SimpleProvider, and it calls create, update and delete"
     return ""
 
@@ -98,33 +99,45 @@ def _advice(provider: type[object], method: str) -> str:
 def _misspelt_methods(provider: type[object], required: Collection[str]) -> Mapping[str, str]:
     """Return missing method → the provider's public method that was meant to be it, for the error.
 
-    It is one letter off, or has the method's name in Puppet's older providers. A method that the provider itself calls
-    is a helper, and no mistake.
+    It is one letter off, or has the method's name in Puppet's older providers.
     """
-    declared = {*_OPTIONAL, *required, *(_SIMPLE if issubclass(provider, SimpleProvider) else ())}
-    members = {
-        name: value for kind in reversed(provider.__mro__) if kind not in _BASES for name, value in vars(kind).items()
-    }
-    functions = {
-        name: value for name, value in members.items() if isinstance(value, (FunctionType, staticmethod, classmethod))
-    }
-    unknown = [name for name in functions if name[0] != "_" and name not in declared]
-    if not unknown:
-        return {}
-    codes = (getattr(getattr(value, "__func__", value), "__code__", None) for value in functions.values())
-    helpers = {name for code in codes if code is not None for name in _names_in(code)}
-    unknown = [name for name in unknown if name not in helpers]
-    older = {_ELSEWHERE[name]: name for name in unknown if name in _ELSEWHERE}
-    if not unknown:
+    expected = {*_OPTIONAL, *required, *(_SIMPLE if issubclass(provider, SimpleProvider) else ())}
+    members: dict[str, object] = {}
+    for kind in reversed(provider.__mro__):
+        if kind not in _BASES:
+            members.update(vars(kind))
+    uncalled = _uncalled_methods(members, expected)
+    if not uncalled:
         return {}
     from difflib import get_close_matches  # nearly no provider has a method that is not known
 
-    matches = {
-        # A changed letter leaves a ratio of (n - 1) / n.
-        right: older.get(right) or "".join(get_close_matches(right, unknown, 1, (len(right) - 1) / len(right)))
-        for right in sorted(declared - members.keys())
+    misspelt: dict[str, str] = {}
+    for method in sorted(expected - members.keys()):
+        one_letter_off = (len(method) - 1) / len(method)
+        if (older := _OLDER_NAMES.get(method)) in uncalled:
+            misspelt[method] = older
+        elif similar := get_close_matches(method, uncalled, 1, one_letter_off):
+            misspelt[method] = similar[0]
+    return misspelt
+
+
+def _uncalled_methods(members: Mapping[str, object], expected: Collection[str]) -> list[str]:
+    """Return the public methods among a provider's ``members`` that are none of the ``expected`` ones.
+
+    A method that the provider itself calls is a helper, and left out.
+    """
+    functions = {
+        name: value for name, value in members.items() if isinstance(value, (FunctionType, staticmethod, classmethod))
     }
-    return {right: method for right, method in matches.items() if method}
+    unexpected = [name for name in functions if name[0] != "_" and name not in expected]
+    if not unexpected:
+        return []
+    called: set[str] = set()
+    for value in functions.values():
+        code = getattr(getattr(value, "__func__", value), "__code__", None)
+        if code is not None:
+            called.update(_names_in(code))
+    return [name for name in unexpected if name not in called]
 
 
 def _names_in(code: CodeType) -> Iterator[str]:
@@ -135,12 +148,12 @@ def _names_in(code: CodeType) -> Iterator[str]:
             yield from _names_in(constant)
 
 
-def _suitability_problems(type_name: str, provider: type[object]) -> Iterator[str]:
+def _suitability_problems(provider: type[object]) -> Iterator[str]:
     """Yield the problems of ``priority`` and ``suitable``, by which the provider of a type is chosen."""
     if type(getattr(provider, "priority", 0)) is not int:
-        yield f"provider of '{type_name}': priority must be an integer"
+        yield "priority must be an integer"
     if hasattr(provider, "suitable") and not callable(provider.suitable):
-        yield f"provider of '{type_name}': suitable must be a method"
+        yield "suitable must be a method"
 
 
 def _has(provider: type[object], method: str) -> bool:
@@ -149,17 +162,18 @@ def _has(provider: type[object], method: str) -> bool:
     return callable(value) and value not in (BaseProvider.get, BaseProvider.set)
 
 
-def _config_problems(definition: TypeDefinition, provider: type[object]) -> list[str]:
-    """Return the mismatches between a type's ``config`` and the provider's methods for it, such as ``configure``."""
+def _config_problems(definition: TypeDefinition, provider: type[object]) -> Iterator[str]:
+    """Yield the mismatches between a type's ``config`` and the provider's methods for it, such as ``configure``."""
     if definition.config.attributes:
-        has = callable(getattr(provider, "configure", None))
-        return [] if has else [f"provider of '{definition.name}' has no method 'configure', which 'config' requires"]
-    return [
-        f"provider of '{definition.name}' has the method '{method}' but its type declares no 'config'; declare it, or"
-        f" call the helper '_{method}'"
-        for method in CONFIG_METHODS
-        if callable(getattr(provider, method, None))
-    ]
+        if not _has(provider, "configure"):
+            yield "has no method 'configure', which 'config' requires"
+        return
+    for method in CONFIG_METHODS:
+        if _has(provider, method):
+            yield (
+                f"has the method '{method}' but its type declares no 'config'; declare it, or call the helper"
+                f" '_{method}'"
+            )
 
 
 def _signature_problems(features: Collection[str], provider: type[Any]) -> Iterator[str]:
@@ -198,6 +212,16 @@ def _parameters(function: FunctionType) -> list[inspect.Parameter]:
     return list(inspect.signature(function, follow_wrapped=False).parameters.values())
 
 
+def _call_problems(definition: TypeDefinition, provider: type[object]) -> Iterator[str]:
+    """Yield the problem of each method that cannot be called, or does not run when it is."""
+    functions = {name: ", ".join(["context", *call.inputs.attributes]) for name, call in definition.functions.items()}
+    simple = _SIMPLE if getattr(provider, "set", None) is SimpleProvider.set else {}
+    get = "context, names" if "simple_get_filter" in definition.features else "context"
+    methods = {"get": get, **_ARGUMENTS, **simple, **functions}
+    yield from _plain_problems(provider, methods)
+    yield from _argument_problems(provider, methods)
+
+
 def _plain_problems(provider: type[object], methods: Iterable[str]) -> Iterator[str]:
     """Yield the problem of each method whose code does not run when it is called: an async one, or a generator."""
     for method in methods:
@@ -220,17 +244,15 @@ def _argument_problems(provider: type[object], methods: Mapping[str, str]) -> It
         parameters = _parameters(function)
         if any(parameter.kind in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD} for parameter in parameters):
             continue
-        # Whether the parameter of a feature is right is checked with the feature.
-        required = [
-            parameter
-            for parameter in parameters[1:]
-            if parameter.default is parameter.empty
-            and parameter.kind is not parameter.KEYWORD_ONLY
-            and parameter.name != _NOOP
-        ]
-        least, most = len(required), len(parameters) - 1
+        least, most = sum(map(_is_required, parameters[1:])), len(parameters) - 1
         if not least <= len(arguments.split()) <= most:  # "context, name" are two
             yield (
                 f"{method} is called with {arguments or 'no arguments'}, but takes {least}"
                 f"{'' if least == most else f' to {most}'} argument{'' if most == 1 else 's'} beside self"
             )
+
+
+def _is_required(parameter: inspect.Parameter) -> bool:
+    """Return whether a call must pass a positional parameter; ``noop`` of ``set`` is checked with its feature."""
+    has_default = parameter.default is not parameter.empty
+    return not has_default and parameter.kind is not parameter.KEYWORD_ONLY and parameter.name != _NOOP
